@@ -8,7 +8,7 @@
 import { alertRuleChanged } from './events/alert-rule-changed.ts'
 import { alertTriggered } from './events/alert-triggered.ts'
 import { bookChanged, refreshMarked } from './events/book-changed.ts'
-import { bookPositionStored, bookRefreshStored, bookRowStored } from './events/book-state.ts'
+import { bookRefreshStored, bookRowStored } from './events/book-state.ts'
 import { catalogItemPublished, catalogVersionPublished } from './events/catalog-item-published.ts'
 import { dayClosed } from './events/day-closed.ts'
 import { deadLettered, nameUnresolved } from './events/dead-lettered.ts'
@@ -18,6 +18,7 @@ import { fxRatesPublished } from './events/fx-rates-published.ts'
 import { itemSummarised, marketSummarised } from './events/market-summary.ts'
 import { nameSighted } from './events/name-sighted.ts'
 import { askObserved, bidObserved, observationRejected, refreshCompleted, refreshFailed } from './events/observation.ts'
+import { positionStored } from './events/position-stored.ts'
 import { refreshJudged, refreshQuarantined } from './events/refresh-judged.ts'
 import { saleObserved } from './events/sale-observed.ts'
 
@@ -108,7 +109,7 @@ export const topics = {
   book: {
     name: 'market.book',
     key: 'row|provider|item_id, withdrawn|provider|item_id, refresh|provider, position',
-    events: [bookRowStored, bookRefreshStored, bookPositionStored],
+    events: [bookRowStored, bookRefreshStored, positionStored],
     partitions: 2 * PROVIDER_PARTITIONS,
     retention: { policy: 'compact' },
     writer: 'book',
@@ -171,7 +172,7 @@ export const topics = {
   sightings: {
     name: 'catalog.sightings',
     key: 'phase|name, position',
-    events: [nameSighted, bookPositionStored],
+    events: [nameSighted, positionStored],
     partitions: 1,
     retention: { policy: 'compact' },
     writer: 'provisional-items',

@@ -110,7 +110,12 @@ const RULES: IRegularForbiddenRuleType[] = [
     { path: '^services/cli/' },
     {
       path: '^(services|streams|test)/',
-      pathNot: ['^services/cli/', '^streams/(views\\.ts$|runner/|[^/]+/view\\.ts$)', ...MAINS, ...COMMANDS_AND_READERS],
+      pathNot: [
+        '^services/cli/',
+        '^streams/((views|processors)\\.ts$|runner/|[^/]+/view\\.ts$)',
+        ...MAINS,
+        ...COMMANDS_AND_READERS,
+      ],
     },
   ),
   rule(

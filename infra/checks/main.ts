@@ -2,13 +2,12 @@
  * Runs one check over the repository: `node infra/checks/main.ts boundaries | tidy | schemas | packages | lock-schemas`.
  *
  * Writes findings to standard output, one a line, and ends with 1 when there are any. `lock-schemas` alone
- * writes files: the released schemas, and the released forms of changelogs.
+ * writes a file: the released schemas.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { allTopics } from '#schemas/topics.ts'
 import { checkBoundaries } from './boundaries.ts'
-import { type ChangelogLock, changelogs, checkChangelogs, lockChangelogs } from './changelogs.ts'
 import { checkEventSchemas, lockEventSchemas, type SchemaLock } from './event-schemas.ts'
 import { describeFinding, type Finding } from './finding.ts'
 import { checkPackages, type PackageLock } from './packages.ts'
@@ -17,17 +16,14 @@ import { checkTidiness } from './tidy.ts'
 const ROOT = join(import.meta.dirname, '../..')
 const LOCK = join(import.meta.dirname, 'schemas.lock.json')
 const INSTALLERS = ['services/cli/install.sh', 'infra/Dockerfile']
-const CHANGELOG_LOCK = join(import.meta.dirname, 'changelogs.lock.json')
 
 const events = [...new Map(allTopics.flatMap(topic => topic.events).map(event => [event.name, event])).values()]
 const readLock = () => JSON.parse(readFileSync(LOCK, 'utf8')) as SchemaLock
-const readChangelogLock = () => JSON.parse(readFileSync(CHANGELOG_LOCK, 'utf8')) as ChangelogLock
-const writeLock = (file: string, lock: object) => writeFileSync(file, `${JSON.stringify(lock, null, 2)}\n`)
 
 const CHECKS: Record<string, () => Finding[] | Promise<Finding[]>> = {
   boundaries: () => checkBoundaries(ROOT),
   tidy: () => checkTidiness(ROOT),
-  schemas: () => [...checkEventSchemas(events, readLock()), ...checkChangelogs(changelogs, readChangelogLock())],
+  schemas: () => checkEventSchemas(events, readLock()),
   packages: () => {
     const read = (file: string) => readFileSync(join(ROOT, file), 'utf8')
     const { allowScripts } = JSON.parse(read('package.json')) as { allowScripts: Record<string, boolean> }
@@ -35,8 +31,7 @@ const CHECKS: Record<string, () => Finding[] | Promise<Finding[]>> = {
     return checkPackages(lock, allowScripts, Object.fromEntries(INSTALLERS.map(file => [file, read(file)])))
   },
   'lock-schemas': () => {
-    writeLock(LOCK, lockEventSchemas(events, readLock()))
-    writeLock(CHANGELOG_LOCK, lockChangelogs(changelogs, readChangelogLock()))
+    writeFileSync(LOCK, `${JSON.stringify(lockEventSchemas(events, readLock()), null, 2)}\n`)
     return []
   },
 }

@@ -223,9 +223,6 @@ const askAgain = <T>(ask: () => Promise<T>): Promise<T> =>
     },
   })
 
-/** The client gives a lookup that found nothing this name and drops its status. */
-const isNotRegistered = (error: unknown): boolean => (error as Error).name === 'ConfluentSchemaRegistryError'
-
 const isNotFound = (error: unknown): boolean => (error as { status?: number }).status === 404
 
 /** Registers every event of the catalogue with FULL_TRANSITIVE compatibility; for the set-up step alone. */
@@ -241,28 +238,6 @@ export async function registerSchemas(options: { registry: RegistryAddress; name
       { subject, compatibility: COMPATIBILITY.FULL_TRANSITIVE },
     )
   }
-}
-
-/** The events whose present schema set-up would register. */
-export async function unregisteredSchemas(options: {
-  registry: RegistryAddress
-  namespace: string
-}): Promise<EventSchema<object>[]> {
-  const registry = openRegistry(options.registry)
-  const missing = await Promise.all(
-    [...known.values()].map(async event => {
-      const schema = JSON.stringify(event.avro)
-      const found = registry.getRegistryIdBySchema(options.namespace + subjectOf(event), {
-        type: SchemaType.AVRO,
-        schema,
-      })
-      return found.then(
-        () => [],
-        error => (isNotRegistered(error) ? [event] : Promise.reject(error)),
-      )
-    }),
-  )
-  return missing.flat()
 }
 
 /** Set before the first version: the registry's own default is NONE, under which anything may follow. */

@@ -29,7 +29,7 @@ const MIN_IN_SYNC = 'min.insync.replicas'
 const NEEDED = ['max.message.bytes', 'message.timestamp.type', 'cleanup.policy']
 
 /** What set-up does to the topics. */
-export interface TopicPlan {
+interface TopicPlan {
   missing: ITopicConfig[]
   /** Settings that existing topics lack, by topic. */
   changes: ReadonlyMap<string, TopicSettings>
@@ -44,10 +44,6 @@ export async function setUpTopics(kafka: KafkaConnection): Promise<{ created: nu
     return { created: missing.length, changed: [...changes.keys()] }
   })
 }
-
-/** What set-up would do; throws {@link UnfitCluster} where it would refuse. */
-export const planTopics = (kafka: KafkaConnection): Promise<TopicPlan> =>
-  withAdmin(kafka, admin => planWith(kafka, admin))
 
 async function withAdmin<T>(kafka: KafkaConnection, work: (admin: Admin) => Promise<T>): Promise<T> {
   const admin = kafka.newClient('admin').admin()

@@ -5,8 +5,6 @@
  * a mistake is corrected by the next one. Invariant: all new migrations land in one transaction or none,
  * and two processes that start together migrate one after the other, by an advisory lock of the session: no pooler may be between.
  */
-import { readdirSync } from 'node:fs'
-import { basename } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
@@ -21,7 +19,6 @@ const CREATE_PAUSE_MS = 100
 
 /** SQLSTATE codes: https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const NO_SUCH_DATABASE = '3D000'
-const NO_SUCH_TABLE = '42P01'
 const EXISTS_ALREADY = new Set(['42P04', '23505'])
 /** A connection to the template is open while another CREATE DATABASE copies it. */
 const TEMPLATE_IN_USE = '55006'
@@ -48,24 +45,6 @@ export async function migrate(databaseUrl: string, most = Number.POSITIVE_INFINI
     ran.push(...migrations.map(({ name }) => name))
   })
   return ran
-}
-
-/** The names of the migrations that a start would run. */
-export async function pendingMigrations(databaseUrl: string): Promise<string[]> {
-  const names = readdirSync(MIGRATIONS)
-    .map(file => basename(file, '.sql'))
-    .sort()
-  const ran = new Set<string>()
-  try {
-    await connected(databaseUrl, async client => {
-      const { rows } = await client.query<{ name: string }>('SELECT name FROM migrations')
-      for (const { name } of rows) ran.add(name)
-    })
-  } catch (error) {
-    const code = error instanceof DatabaseError ? error.code : undefined
-    if (code !== NO_SUCH_DATABASE && code !== NO_SUCH_TABLE) throw error
-  }
-  return names.filter(name => !ran.has(name))
 }
 
 async function createWhenMissing(databaseUrl: string): Promise<void> {

@@ -5,6 +5,7 @@
  * A role opens its own clients and closes them in `stop`, in reverse order. Invariant: a role that
  * loses a dependency for good, or meets a bug, calls `fail`; it never goes on half alive.
  */
+import type { TopicKey } from '#schemas/topics.ts'
 import type { CatalogItem, CatalogLookup } from '#schemas/values/catalog-item.ts'
 import type { PlatformConfig } from './config.ts'
 import type { HttpHost } from './http-host.ts'
@@ -27,6 +28,15 @@ export interface CatalogReader {
   close(): Promise<void>
 }
 
+/** The ids of topics, by which one that was deleted and created again differs from the one before; infra/kafka/topic-ids.ts opens it. */
+export interface TopicIds {
+  /** The id that brokers give a topic now; undefined where there is no such topic. Rejects while brokers are away. */
+  idOf(topic: TopicKey): Promise<string | undefined>
+  /** Calls back when one of the topics has another id, or none any more, than when it was last asked for. Returns how to end it. */
+  onChange(topics: readonly TopicKey[], listener: () => void): () => void
+  close(): Promise<void>
+}
+
 /** What the process lends to its roles. */
 export interface RoleContext {
   config: PlatformConfig
@@ -37,6 +47,10 @@ export interface RoleContext {
   signal: AbortSignal
   /** Ends the process after logging: a bug or a lost dependency. Its supervisor restarts it. */
   fail(error: Error): void
+  /** A part of the role waits for the operator's decision, which its readiness says: where it runs alone, the process ends. */
+  stopped(reason: Error): void
+  /** The ids of topics, watched once for all roles. */
+  topicIds(): Promise<TopicIds>
   /** The catalog of this process, read once and shared by its roles. */
   catalog(): Promise<CatalogReader>
 }

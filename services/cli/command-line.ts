@@ -198,18 +198,6 @@ program
     await showAcls(config, log, { roles, ...options }, process.stdout)
   })
 
-program
-  .command('upgrade')
-  .description('what a start of this version does to running servers')
-  .command('plan')
-  .description('what a start would change or refuse; exit code 0: nothing, 1: something, 65: it would be refused')
-  .option('--json', 'JSON lines on a terminal too')
-  .action(async (options: { json?: boolean }) => {
-    const { config, log } = connect()
-    const { showUpgradePlan } = await import('./upgrade.ts')
-    await showUpgradePlan(config, log, process.stdout, options)
-  })
-
 addLogTools(program, connect)
 addCompletion(program)
 

@@ -1,7 +1,8 @@
 /**
  * `marketlog lag`: how far each consumer group is behind the log; with --wait, until none is.
  *
- * Writes a table on a terminal and JSON lines in a pipe. Exit code 1 says that the wait's limit was reached.
+ * Writes a table on a terminal and JSON lines in a pipe. Exit code 1 says that the wait's limit was
+ * reached, or that a group does not go on reading.
  */
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
@@ -21,13 +22,20 @@ export async function showLag(
   output: Output,
   options: { json?: boolean },
 ): Promise<void> {
-  const groups = sumByGroup(await readLags(config, log))
-  if (!wantsTable(output, options)) {
-    for (const group of groups) await writeJson(output, group)
-    return
+  const { lags, stopped } = await readLags(config, log)
+  const groups = sumByGroup(lags)
+  if (!wantsTable(output, options)) for (const group of groups) await writeJson(output, group)
+  else {
+    const rows = groups.map(each => [
+      each.group,
+      each.topic,
+      each.partitions,
+      each.behind,
+      each.lag.toLocaleString('en'),
+    ])
+    await write(output, tableText(output, COLUMNS, rows))
   }
-  const rows = groups.map(each => [each.group, each.topic, each.partitions, each.behind, each.lag.toLocaleString('en')])
-  await write(output, tableText(output, COLUMNS, rows))
+  if (stopped.length > 0) throw new CommandFailure(stopped.join('\n'))
 }
 
 /** Waits until every view reflects what the log holds now; fails when that takes longer than the limit. */
@@ -41,7 +49,7 @@ export async function waitForLag(config: PlatformConfig, log: Log, limitSeconds:
     })
   } catch (error) {
     if (!limit.aborted) throw error
-    const behind = (await readLags(config, log)).filter(each => each.lag > 0)
+    const behind = (await readLags(config, log)).lags.filter(each => each.lag > 0)
     throw new CommandFailure(
       `the views do not reflect the log's end after ${limitSeconds} s: ${describeLag(behind) || 'they do only now'}`,
       exitCodes.failed,

@@ -9,14 +9,16 @@ import { flushCompileCache } from 'node:module'
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { refusalOf } from '#infra/kafka/refusal.ts'
+import { openTopicIds } from '#infra/kafka/topic-ids.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import { collectGarbage, countBuffersWithHeap, keepHeapSmall } from '#infra/runtime/heap.ts'
 import { clientsOf, type HostPorts, type HttpHost, openHttpHost } from '#infra/runtime/http-host.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
-import type { CatalogReader, RoleContext, RunningRole } from '#infra/runtime/role.ts'
+import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
 import { exitCodes } from './command-failure.ts'
 import { HOLDING_ROLES, loadRole, type RoleName } from './roles.ts'
+import { openShared } from './shared.ts'
 
 /** What a process runs and with what. */
 export interface RunOptions {
@@ -58,7 +60,9 @@ export async function runRoles(options: RunOptions): Promise<void> {
     ...{ host: config.host, port: config.port, metrics, clients: clientsOf(config) },
     operator: { host: config.operatorHost, port: config.operatorPort },
   })
-  const catalog = sharedCatalog(options, error => fail('catalog', error))
+  const connect = (role: string) => connectKafka({ config, role, log })
+  const catalog = openShared(() => openCatalogReader(connect('catalog'), error => fail('catalog', error)))
+  const ids = openShared(async () => openTopicIds(connect('topic-ids')))
   const started: RunningRole[] = []
   const contextOf = (role: string): RoleContext => ({
     config,
@@ -67,7 +71,11 @@ export async function runRoles(options: RunOptions): Promise<void> {
     http,
     signal: options.signal,
     fail: error => fail(role, error),
-    catalog: catalog.open,
+    stopped: reason => {
+      if (roles.length === 1) fail(role, reason)
+    },
+    topicIds: ids.get,
+    catalog: catalog.get,
   })
   await Promise.all(
     rooms.map(async ({ name, start }, order) => {
@@ -90,6 +98,7 @@ export async function runRoles(options: RunOptions): Promise<void> {
   const limit = setTimeout(() => fail('stop', new Error(`not stopped within ${STOP_LIMIT_MS} ms`)), STOP_LIMIT_MS)
   await stopAll(http, started, log)
   await catalog.close()
+  await ids.close()
   clearTimeout(limit)
   log.info({ roles, leftOpen: process.getActiveResourcesInfo().filter(name => name.endsWith('Wrap')) }, 'stopped')
 }
@@ -104,24 +113,6 @@ async function stopAll(http: HttpHost, started: readonly RunningRole[], log: Log
     log.info({ role: role.name, ms: Math.round(performance.now() - startedAt) }, 'role stopped')
   }
   await closing
-}
-
-/** The catalog is read when the first role asks for it, and then shared by all of this process. */
-function sharedCatalog(
-  options: RunOptions,
-  onLost: (error: Error) => void,
-): { open: () => Promise<CatalogReader>; close: () => Promise<void> } {
-  let opened: Promise<CatalogReader> | undefined
-  return {
-    open: () => {
-      opened ??= openCatalogReader(connectKafka({ config: options.config, role: 'catalog', log: options.log }), onLost)
-      return opened
-    },
-    close: async () => {
-      const reader = await opened?.catch(() => undefined)
-      await reader?.close()
-    },
-  }
 }
 
 /** Resolves when the signal aborts. */

@@ -11,9 +11,14 @@ import { groupOffsets } from '#infra/kafka/committed-offsets.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { nextRecordAt } from '#infra/kafka/lag.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { openTopicIds } from '#infra/kafka/topic-ids.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
+import { PROCESSORS } from '#streams/processors.ts'
+import { resetCommand, stoppedInputs } from '#streams/runner/changelog-positions.ts'
+import { Stopped } from '#streams/runner/positions.ts'
+import { CommandFailure } from './command-failure.ts'
 import { describeLag, type PartitionLag } from './group-lag.ts'
 import { readingGroups, type TopicGroup } from './reading-groups.ts'
 
@@ -30,6 +35,8 @@ export interface LagReader {
   /** Distance of every group on every partition to the ends given, else to the ends of now. */
   read(groups: readonly TopicGroup[], ends?: Ends): Promise<PartitionLag[]>
   ends(keys: readonly TopicKey[]): Promise<Ends>
+  /** Why groups do not go on reading, one line each. */
+  stopped(groups: readonly string[]): Promise<string[]>
   close(): Promise<void>
 }
 
@@ -44,7 +51,10 @@ export async function openLagReader(config: PlatformConfig, log: Log): Promise<L
   const all = readingGroups()
   const admin = kafka.newClient('lag').admin()
   await admin.connect()
-  const reader = await openRangeReader(kafka, [...new Set(all.map(each => kafka.topicName(each.topic)))])
+  const changelogs = PROCESSORS.map(({ changelog }) => changelog)
+  const read = new Set([...all.map(each => each.topic), ...changelogs, ...PROCESSORS.map(({ output }) => output)])
+  const reader = await openRangeReader(kafka, [...read].map(kafka.topicName))
+  const ids = openTopicIds(kafka)
 
   const ends: LagReader['ends'] = async keys => {
     const found: Ends = new Map()
@@ -71,33 +81,54 @@ export async function openLagReader(config: PlatformConfig, log: Log): Promise<L
       }
       return lags
     },
+    async stopped(groups) {
+      const processors = PROCESSORS.filter(({ group }) => groups.includes(group))
+      const found = await Promise.all(
+        processors.map(async processor => ({
+          processor,
+          inputs: await stoppedInputs({ kafka, reader, ids }, processor),
+        })),
+      )
+      return found.flatMap(({ processor: { group }, inputs }) =>
+        inputs.map(input => new Stopped(group, input, input.fault, resetCommand(group)).message),
+      )
+    },
     async close() {
+      await ids.close()
       await reader.close()
       await admin.disconnect()
     },
   }
 }
 
-/** The distance of every group to the ends of now. */
-export async function readLags(config: PlatformConfig, log: Log): Promise<PartitionLag[]> {
+/** The distance of every group to the ends of now, and why some do not go on. */
+export async function readLags(config: PlatformConfig, log: Log): Promise<{ lags: PartitionLag[]; stopped: string[] }> {
   const lagReader = await openLagReader(config, log)
   try {
-    return await lagReader.read(readingGroups())
+    const groups = readingGroups()
+    return { lags: await lagReader.read(groups), stopped: await lagReader.stopped(groups.map(({ group }) => group)) }
   } finally {
     await lagReader.close()
   }
 }
 
-/** Resolves once every group reflects what the log held at the call; rejects when the signal aborts. */
+/** Resolves once every group reflects what the log held at the call; rejects when one has stopped, or the signal aborts. */
 export async function waitForViews(config: PlatformConfig, log: Log, options: WaitOptions): Promise<void> {
   const lagReader = await openLagReader(config, log)
   try {
     const awaited = readingGroups().filter(({ group }) => !options.without?.includes(group))
+    const names = awaited.map(({ group }) => group)
+    const refuseStopped = async (): Promise<void> => {
+      const [first] = await lagReader.stopped(names)
+      if (first) throw new CommandFailure(first)
+    }
+    await refuseStopped()
     const stages = Map.groupBy(awaited, each => each.stage)
     for (const groups of stages.values()) {
       const ends = await lagReader.ends(groups.map(each => each.topic))
       await untilReached(lagReader, groups, ends, options)
     }
+    await refuseStopped()
   } finally {
     await lagReader.close()
   }

@@ -7,10 +7,18 @@
 import { connectKafka } from '#infra/kafka/connection.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { runProcessor } from '#streams/runner/exactly-once-runner.ts'
+import type { ProcessorTopics } from '#streams/runner/processor-topics.ts'
 import { changelogPartition } from './changelog.ts'
 import { openBook, openVerdictMeter } from './processor.ts'
 
-export { changelogRefusal } from './reader.ts'
+/** What the book reads and writes. */
+export const bookTopics: ProcessorTopics = {
+  group: 'book',
+  inputs: ['quotes', 'bids'],
+  changelog: 'book',
+  changelogPartition,
+  output: 'bookChanges',
+}
 
 /** Starts the book. */
 export const start: StartRole = async context => {
@@ -18,10 +26,7 @@ export const start: StartRole = async context => {
   const catalog = await context.catalog()
   const note = openVerdictMeter(context.metrics, context.log)
   return runProcessor(context, kafka, {
-    group: 'book',
-    inputs: ['quotes', 'bids'],
-    changelog: 'book',
-    changelogPartition,
+    ...bookTopics,
     open: (topic, partition) =>
       openBook(kafka.codec, topic, changelogPartition(topic, partition), catalog.lookup, note),
   })

@@ -3,14 +3,14 @@
  *
  * One pass over all of its partitions, each up to its present end, open transactions included. Rows that are not asked for
  * are not decoded. The changelog holds the rows of now: where they must be those of a position, the caller applies or
- * undoes the changes in between. Rejects where the changelog is in a form that this version may not read.
+ * undoes the changes in between.
  */
 import { type Codec, type Decoded, DecodeError } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { decodeKnown, decodeLearning } from '#infra/kafka/learning.ts'
 import type { LogRecord, RangeReader } from '#infra/kafka/range-reader.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
-import { appliedAtOf, type BookRowStored, changelogFault } from '#schemas/events/book-state.ts'
+import { appliedAtOf, type BookRowStored } from '#schemas/events/book-state.ts'
 import { topics } from '#schemas/topics.ts'
 import type { Instant } from '#schemas/values/instant.ts'
 import { changelogSide, parseChangelogKey } from './changelog.ts'
@@ -30,10 +30,6 @@ interface BookFold<T> {
 }
 
 const PAGE_RECORDS = 10_000
-/** The key of the runner's own position, the last record of each transaction. */
-const POSITION_KEY = 'position'
-/** A transaction ends with its position and a marker, and an aborted one may follow. */
-const LAST_RECORDS = 1_000
 
 /** Passes the whole changelog to a fold. */
 export async function foldBook<T>(
@@ -50,49 +46,19 @@ export async function foldBook<T>(
       to: await reader.end(topic, partition),
     }
     let taken = 0
-    let position: Buffer | undefined
     const page = async (): Promise<void> => {
       taken = 0
       await fold.page?.()
     }
     const onRecord = (record: LogRecord): void | Promise<void> => {
       const key = record.key?.toString() ?? ''
-      if (key === POSITION_KEY) position = record.value ?? undefined
       const late = take(kafka.codec, side, key, record, fold)
       taken += 1
       if (taken < PAGE_RECORDS) return late
       return late === undefined ? page() : late.then(page)
     }
     await reader.read(range, onRecord, page)
-    await refuseNewer(kafka.codec, position)
   }
-}
-
-/** Why this version must not read the changelog as it is now; undefined when it may, or when there is none. */
-export async function changelogRefusal({
-  kafka,
-  reader,
-}: {
-  kafka: KafkaConnection
-  reader: RangeReader
-}): Promise<string | undefined> {
-  const topic = kafka.topicName('book')
-  for (let partition = 0; partition < topics.book.partitions; partition++) {
-    const to = await reader.stableEnd(topic, partition)
-    let position: Buffer | undefined
-    await reader.read({ topic, partition, from: Math.max(0, to - LAST_RECORDS), to }, ({ key, value }) => {
-      if (key?.toString() === POSITION_KEY) position = value ?? undefined
-    })
-    const fault = position && changelogFault((await decodeLearning(kafka.codec, position)).value)
-    if (fault !== undefined) return fault
-  }
-  return undefined
-}
-
-/** Throws where the last position of a partition says that this version may not read it. */
-async function refuseNewer(codec: Codec, position: Buffer | undefined): Promise<void> {
-  const fault = position && changelogFault((await decodeLearning(codec, position)).value)
-  if (fault !== undefined) throw new Error(fault)
 }
 
 /** Takes a record at once where its writer's schema is known. */

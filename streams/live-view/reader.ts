@@ -9,8 +9,6 @@ import { corked, type Redis } from '#infra/redis/redis.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
-import { formatOf } from '#schemas/values/stored-format.ts'
-import type { StoredForm } from '#streams/runner/view.ts'
 import {
   ATTEMPTS,
   type ListingPage,
@@ -22,22 +20,7 @@ import {
 import { bindLiveScripts, type Head, headOf, missing } from './reader-scripts.ts'
 import { type ItemRows, type LiveEntry, lastUpdatedAt, liveEntryOf, openRowStore, type RowStore } from './row-store.ts'
 import { openSnapshotReader, type SnapshotReader } from './snapshot-reader.ts'
-import { headKey, itemKey, LIVE_FORMAT, type LiveHead, manifestKey, SNAPSHOT_FORMAT } from './table.ts'
-
-/** The form of what Redis holds of the live view; `format` is undefined where there is nothing. */
-export async function liveFormats(redis: Redis, prefix: string): Promise<StoredForm[]> {
-  const formats = async (name: string, keyOf: typeof headKey, own: number) => {
-    const texts = await Promise.all(PARTITIONS.map(partition => redis.get(keyOf(partition, prefix))))
-    return texts.map((text, partition) => ({
-      ...{ name: `${name}, partition ${partition}`, own },
-      format: text === null ? undefined : formatOf(JSON.parse(text)),
-    }))
-  }
-  return [
-    ...(await formats('live table', headKey, LIVE_FORMAT)),
-    ...(await formats('snapshot', manifestKey, SNAPSHOT_FORMAT)),
-  ]
-}
+import { headKey, itemKey, type LiveHead } from './table.ts'
 
 export type { ListingPage } from './reader-listing.ts'
 export type { LiveEntry } from './row-store.ts'

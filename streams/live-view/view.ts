@@ -9,7 +9,6 @@ export const view = defineView({
   process: 'live',
   tables: [],
   start: async context => (await import('./main.ts')).start(context),
-  forms: async (redis, prefix) => (await import('./reader.ts')).liveFormats(redis, prefix),
   async rebuild({ config, log, onProgress }) {
     const { rebuildLiveView } = await import('./rebuild-view.ts')
     return { partitions: await rebuildLiveView(config, log, onProgress) }

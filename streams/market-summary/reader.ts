@@ -10,8 +10,6 @@ import { promisify } from 'node:util'
 import { constants, inflateRaw } from 'node:zlib'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Log } from '#infra/runtime/log.ts'
-import { formatOf } from '#schemas/values/stored-format.ts'
-import type { StoredForm } from '#streams/runner/view.ts'
 import {
   type ArbitrageColumns,
   type ArbitrageHead,
@@ -19,7 +17,6 @@ import {
   arbitrageChunkKey,
   arbitrageColumns,
   arbitrageHeadKey,
-  MARKET_FORMAT,
   parseArbitrageHead,
   parseSummaryHead,
   type SummaryHead,
@@ -133,16 +130,6 @@ export async function openMarketViews(
     summary: () => summary,
     stop: () => clearInterval(timer),
   }
-}
-
-/** The form of what Redis holds of the analytics; `format` is undefined where there is nothing. */
-export async function marketFormats(redis: Redis, prefix: string): Promise<StoredForm[]> {
-  const texts = await redis.mget(arbitrageHeadKey(prefix), summaryHeadKey(prefix))
-  return texts.map((text, which) => ({
-    name: which === 0 ? 'arbitrage snapshot' : 'market summary',
-    format: text ? formatOf(JSON.parse(text)) : undefined,
-    own: MARKET_FORMAT,
-  }))
 }
 
 /** Copies chunk by chunk into the columns' own memory: at once, 70 MB would keep requests waiting for 50 ms. */

@@ -8,5 +8,4 @@ export const view = defineView({
   process: 'history',
   tables: [],
   start: async context => (await import('./main.ts')).start(context),
-  forms: async (redis, prefix) => (await import('./reader.ts')).marketFormats(redis, prefix),
 })

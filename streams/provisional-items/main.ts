@@ -9,18 +9,25 @@ import type { CatalogReader, StartRole } from '#infra/runtime/role.ts'
 import { catalogItemPublished } from '#schemas/events/catalog-item-published.ts'
 import { nameSighted } from '#schemas/events/name-sighted.ts'
 import { type PartitionProcessor, runProcessor } from '#streams/runner/exactly-once-runner.ts'
+import type { ProcessorTopics } from '#streams/runner/processor-topics.ts'
 import { openDrafting } from './draft.ts'
 import { noNames, restore, step } from './step.ts'
+
+/** What the role reads and writes. */
+export const provisionalTopics: ProcessorTopics = {
+  group: 'provisional-items',
+  inputs: ['unresolved'],
+  changelog: 'sightings',
+  changelogPartition: () => 0,
+  output: 'provisionalItems',
+}
 
 /** Starts the role. */
 export const start: StartRole = async context => {
   const kafka = connectKafka({ config: context.config, role: 'provisional-items', log: context.log })
   const catalog = await context.catalog()
   return runProcessor(context, kafka, {
-    group: 'provisional-items',
-    inputs: ['unresolved'],
-    changelog: 'sightings',
-    changelogPartition: () => 0,
+    ...provisionalTopics,
     open: () => openNames(kafka.codec, catalog),
   })
 }

@@ -9,9 +9,12 @@ import type { BatchAnswer, Commit, GroupHandler, MessageBatch, Tick } from '#inf
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import { groupErrorIn, rethrowUnlessGroupError } from './group-errors.ts'
+import { Stopped } from './positions.ts'
 import type { ProgressWatch } from './progress-watch.ts'
 import { openBackoff, type Slots, whileTicking } from './slots.ts'
 import type { UnknownEvents } from './unknown-events.ts'
+
+const STOPPED_PAUSE_MS = 2_000
 
 /** The runner's own work on a batch. */
 export type ProcessBatch<S> = (slot: S, batch: MessageBatch, tick: Tick, commit: Commit) => Promise<BatchAnswer>
@@ -51,6 +54,13 @@ export function batchLoop<S extends { close(): Promise<void> }>(options: {
         taken.inc({ group }, batch.messages.length)
         return answer
       } catch (error) {
+        if (error instanceof Stopped) {
+          watch?.waited(batch.topic, batch.partition)
+          // It is opened again for the next try, since a command may have decided meanwhile.
+          await slots.drop(batch.topic, batch.partition)
+          await whileTicking(delay(STOPPED_PAUSE_MS), tick)
+          return 'again'
+        }
         log.warn({ error, partition: batch.partition }, 'a batch did not go through; it is tried again')
         const dropped = slots.drop(batch.topic, batch.partition)
         const groupError = groupErrorIn(error)

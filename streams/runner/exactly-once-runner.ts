@@ -4,7 +4,8 @@
  * One slot per input partition, with a producer whose transactional id is the partition's. Opening a
  * slot: lock (fences a former owner and ends its transaction), then restore state and position from
  * the compacted changelog, then read the input again from `from` to `next` to rebuild what was under
- * way, writing nothing. A changelog that this version may not read leaves the slot closed, to be tried again. Per batch: fold, one transaction, resolve. Any failure drops the slot with
+ * way, writing nothing. Where the position is not of the log that is there (positions.ts), the slot stays closed and is tried again, so
+ * that it opens after `reset`. Per batch: fold, one transaction, resolve. Any failure drops the slot with
  * its producer and resolves nothing, so the same batch comes again to the next slot. The group's
  * offsets serve lag alone. The only caller of commit for processors.
  */
@@ -15,20 +16,18 @@ import { type BatchAnswer, joinGroup, type MessageBatch, type Tick } from '#infr
 import type { Outgoing } from '#infra/kafka/publisher.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import { openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
-import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
-import {
-  BOOK_CHANGELOG,
-  type BookPositionStored,
-  bookPositionStored,
-  changelogFault,
-} from '#schemas/events/book-state.ts'
+import type { RoleContext, RunningRole, TopicIds } from '#infra/runtime/role.ts'
+import { POSITION_KEY, type PositionStored, positionStored } from '#schemas/events/position-stored.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { batchLoop } from './batch-loop.ts'
+import { lossOf, resetCommand, transactionalIdOf } from './changelog-positions.ts'
 import { type DeadLetters, openDeadLetters } from './dead-letters.ts'
 import { decodeNow, decodeSlowly, expectedIn, isDecoded } from './decoding.ts'
 import type { Outcome, StreamRecord } from './outcome.ts'
+import { decide, type Position, readPartitionLog, Stopped } from './positions.ts'
+import type { ProcessorTopics } from './processor-topics.ts'
 import { watchProgress } from './progress-watch.ts'
-import { openSlots, whileTicking } from './slots.ts'
+import { openSlots, reportStopped, whileTicking } from './slots.ts'
 import { openUnknownEvents, type UnknownEvents } from './unknown-events.ts'
 
 /** One input partition of a processor. */
@@ -44,24 +43,14 @@ export interface PartitionProcessor {
 }
 
 /** What makes a processor. */
-interface ProcessorSpec {
-  group: string
-  inputs: readonly TopicKey[]
-  changelog: TopicKey
-  /** The changelog partition that belongs to an input partition, and to no other. */
-  changelogPartition(topic: TopicKey, partition: number): number
-  maxBytesPerPartition?: number
+interface ProcessorSpec extends ProcessorTopics {
   open(topic: TopicKey, partition: number): PartitionProcessor
 }
-
-/** The changelog key under which the runner keeps its own position. */
-const POSITION_KEY = 'position'
-/** What a position says of the changelog that it ends. */
-const CHANGELOG_MARK = { format: BOOK_CHANGELOG.format, oldest_reader: BOOK_CHANGELOG.oldestReader }
 
 interface Slot {
   processor: PartitionProcessor
   producer: TransactionalProducer
+  topicId: string
   next: number
   sought: number | undefined
   close(): Promise<void>
@@ -71,6 +60,7 @@ interface Runner {
   kafka: KafkaConnection
   spec: ProcessorSpec
   reader: RangeReader
+  ids: TopicIds
   deadLetters: DeadLetters
   unknown: UnknownEvents
 }
@@ -83,24 +73,28 @@ export async function runProcessor(
 ): Promise<RunningRole> {
   const log = context.log.child({ group: spec.group })
   const written = Object.values(topics).filter(topic => topic.writer === spec.group || topic.writer === 'runner')
-  const read = [...spec.inputs, spec.changelog].map(topic => topics[topic])
+  const ownTopics = [...spec.inputs, spec.changelog]
+  const read = ownTopics.map(topic => topics[topic])
   await kafka.codec.prepare([...new Set([...written, ...read].flatMap(topic => [...topic.events]))])
   const runner: Runner = {
     kafka,
     spec,
-    reader: await openRangeReader(kafka, [...spec.inputs, spec.changelog].map(kafka.topicName)),
+    reader: await openRangeReader(kafka, [...ownTopics, spec.output].map(kafka.topicName)),
+    ids: await context.topicIds(),
     deadLetters: openDeadLetters({ group: spec.group, codec: kafka.codec, metrics: context.metrics, log }),
     unknown: openUnknownEvents({
       ...{ group: spec.group, metrics: context.metrics, log },
       ...{ givenUp: context.config.givenUpEvents, now: () => performance.now() },
     }),
   }
-  const slots = openSlots<Slot>(async (topic, partition) => {
+  const open = async (topic: TopicKey, partition: number): Promise<Slot> => {
     const startedAt = performance.now()
     const slot = await openSlot(runner, topic, partition)
     log.info({ topic, partition, next: slot.next, ms: Math.round(performance.now() - startedAt) }, 'partition restored')
     return slot
-  }, log)
+  }
+  const slots = openSlots<Slot>(open, log, reportStopped(context, spec.group))
+  const endWatch = runner.ids.onChange(ownTopics, () => slots.reopen())
   const watch = await watchProgress({
     kafka,
     group: spec.group,
@@ -112,7 +106,7 @@ export async function runProcessor(
   })
   const member = await joinGroup(
     kafka,
-    { group: spec.group, topics: spec.inputs, maxBytesPerPartition: spec.maxBytesPerPartition, fail: context.fail },
+    { group: spec.group, topics: spec.inputs, fail: context.fail },
     batchLoop({
       group: spec.group,
       log,
@@ -127,6 +121,7 @@ export async function runProcessor(
     name: spec.group,
     ready: async () => member.trouble() ?? slots.state() ?? runner.unknown.overdue(),
     async stop() {
+      endWatch()
       await watch.close()
       await member.leave()
       await slots.close()
@@ -138,7 +133,7 @@ export async function runProcessor(
 async function openSlot(runner: Runner, topic: TopicKey, partition: number): Promise<Slot> {
   const { kafka, spec } = runner
   const producer = await openTransactionalProducer(kafka, {
-    transactionalId: `${spec.group}-${topics[topic].name}-${partition}`,
+    transactionalId: transactionalIdOf(spec.group, topic, partition),
     writers: [spec.group, 'runner'],
   })
   const noTick = (): Promise<void> => Promise.resolve()
@@ -147,13 +142,30 @@ async function openSlot(runner: Runner, topic: TopicKey, partition: number): Pro
     const processor = spec.open(topic, partition)
     const changelog = spec.changelogPartition(topic, partition)
     const to = await producer.fixEnd(spec.changelog, changelog)
-    const { next, from } = await restore(runner, processor, changelog, to)
-    await rebuild(runner, processor, { topic, partition, from, to: next })
-    return { processor, producer, next, sought: undefined, close: () => producer.close() }
+    const stored = await restore(runner, processor, changelog, to)
+    const { topicId, next } = await resumeAt(runner, { topic, partition }, stored)
+    await rebuild(runner, processor, { topic, partition, from: stored?.from ?? next, to: next })
+    return { processor, producer, topicId, next, sought: undefined, close: () => producer.close() }
   } catch (error) {
     await producer.close()
     throw error
   }
+}
+
+/** Where an input partition is read on; throws {@link Stopped} where it must not be. */
+async function resumeAt(
+  runner: Runner,
+  source: { topic: TopicKey; partition: number },
+  stored: PositionStored | undefined,
+): Promise<Position> {
+  const { spec } = runner
+  const position = stored && { topicId: stored.topic_id, next: stored.next }
+  const log = await readPartitionLog(runner, source, position)
+  const decision = decide(position, log)
+  if (decision.kind === 'resume') return { topicId: log.topicId, next: decision.next }
+  const fault = decision.kind === 'stop' ? decision.fault : await lossOf(runner, spec)
+  if (fault !== undefined) throw new Stopped(spec.group, source, fault, resetCommand(spec.group))
+  return { topicId: log.topicId, next: log.start }
 }
 
 /** Reads the changelog up to the end that its only writer has fixed. */
@@ -162,16 +174,18 @@ async function restore(
   processor: PartitionProcessor,
   partition: number,
   to: number,
-): Promise<BookPositionStored> {
+): Promise<PositionStored | undefined> {
   const { kafka, spec, reader } = runner
   const topic = kafka.topicName(spec.changelog)
-  let position: BookPositionStored = { next: 0, from: 0, format: null, oldest_reader: null }
-  const passedOver = new Map<string, number>()
+  let position: PositionStored | undefined
   const keep = (key: string, decoded: Decoded | Outcome): void => {
     if (isDecoded(decoded)) {
       if (key === POSITION_KEY) position = decoded.value
       else processor.restore(key, decoded.event, decoded.value)
-    } else if (decoded.kind === 'unknown') passedOver.set(decoded.event, (passedOver.get(decoded.event) ?? 0) + 1)
+    } else if (decoded.kind === 'unknown')
+      throw new Error(
+        `${topics[spec.changelog].name} holds ${decoded.event}, of a newer version: start that version again`,
+      )
     else throw new Error(`changelog record ${key} cannot be read`)
   }
   await reader.read({ topic, partition, from: 0, to }, record => {
@@ -182,13 +196,6 @@ async function restore(
     if (decoded === undefined) return decodeSlowly(kafka.codec, value).then(late => keep(key, late))
     keep(key, decoded)
   })
-  const fault = changelogFault(position)
-  if (fault !== undefined) throw new Error(fault)
-  if (passedOver.size > 0)
-    kafka.log.warn(
-      { partition, events: Object.fromEntries(passedOver) },
-      'passed over what a newer version keeps in the changelog',
-    )
   return position
 }
 
@@ -225,6 +232,8 @@ async function process(runner: Runner, slot: Slot, batch: MessageBatch, tick: Ti
     slot.sought = slot.next
     return slot.next
   }
+  // A repeat, or what is missing was aborted; else it is another log, or records have expired.
+  if (batch.first !== slot.next) await whileTicking(checkPosition(runner, slot, batch), tick)
   if (batch.next <= slot.next) return 'done'
   const { records, next, retryAfterMs } = await fold(runner, slot, batch)
   const from = slot.processor.openFrom() ?? next
@@ -232,13 +241,17 @@ async function process(runner: Runner, slot: Slot, batch: MessageBatch, tick: Ti
     topic: spec.changelog,
     partition: spec.changelogPartition(topic, partition),
     key: POSITION_KEY,
-    value: kafka.codec.encode(bookPositionStored, { next, from, ...CHANGELOG_MARK }),
+    value: kafka.codec.encode(positionStored, { topic_id: slot.topicId, next, from }),
   })
   await whileTicking(slot.producer.commit(records, { group: spec.group, topic, partition, next }), tick)
   slot.next = next
   if (retryAfterMs === undefined) return 'done'
   await whileTicking(delay(retryAfterMs), tick)
   return 'again'
+}
+
+async function checkPosition(runner: Runner, slot: Slot, { topic, partition }: MessageBatch): Promise<void> {
+  await resumeAt(runner, { topic, partition }, { topic_id: slot.topicId, next: slot.next, from: slot.next })
 }
 
 async function fold(

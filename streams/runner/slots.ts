@@ -9,7 +9,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { ResumeAt } from '#infra/kafka/group-consumer.ts'
 import { openRefusalLimit } from '#infra/kafka/refusal.ts'
 import type { Log } from '#infra/runtime/log.ts'
+import type { RoleContext } from '#infra/runtime/role.ts'
 import type { TopicKey } from '#schemas/topics.ts'
+import { Stopped } from './positions.ts'
 
 /** Opens and closes the slots of a group member. */
 export interface Slots<S> {
@@ -19,8 +21,8 @@ export interface Slots<S> {
   get(topic: TopicKey, partition: number, tick: () => Promise<void>): Promise<S>
   /** Drops a slot after a failure; the next `get` opens another. */
   drop(topic: TopicKey, partition: number): Promise<void>
-  /** Drops a slot and opens another at once, unless another one is current by now. */
-  reopen(slot: S): void
+  /** Drops a slot and opens another at once, unless another one is current by now; without a slot all that are open. */
+  reopen(slot?: S): void
   /** The slots that are open now. */
   opened(): { topic: TopicKey; partition: number; slot: S }[]
   /** The slot if it is open now. */
@@ -42,8 +44,10 @@ interface Entry<S> {
 export function openSlots<S extends { close(): Promise<void> }>(
   open: (topic: TopicKey, partition: number, resumeAt: ResumeAt) => Promise<S>,
   log: Log,
+  onStopped: (stopped: readonly Stopped[]) => void = () => undefined,
 ): Slots<S> {
   let entries = new Map<string, Entry<S>>()
+  const stops = openStops(log, onStopped)
   let resume: ResumeAt | undefined
   const start = (topic: TopicKey, partition: number): Entry<S> => {
     const opening = resume ? open(topic, partition, resume) : Promise.reject(new Error('nothing is assigned yet'))
@@ -53,9 +57,10 @@ export function openSlots<S extends { close(): Promise<void> }>(
     entry.opening.then(
       slot => {
         entry.slot = slot
+        stops.note(name, undefined)
       },
       async error => {
-        log.warn({ error, topic, partition }, 'a partition could not be opened; it is tried again')
+        stops.note(name, error)
         await delay(REOPEN_MS)
         // A partition without records is opened by nothing else.
         if (entries.get(name) === entry) start(topic, partition)
@@ -63,20 +68,17 @@ export function openSlots<S extends { close(): Promise<void> }>(
     )
     return entry
   }
-  const closing = openUnderWay()
-  const closeEntry = (entry: Entry<S>): Promise<void> =>
-    closing.add(
-      entry.opening.then(
-        slot => slot.close(),
-        () => undefined,
-      ),
-    )
+  const closing = openClosing()
+  const closeEntry = ({ opening }: Entry<S>): Promise<void> => closing.close(opening)
+  const closeSoon = (entry: Entry<S>): void =>
+    void closeEntry(entry).catch(error => log.debug({ error }, 'closing a partition'))
   return {
     replace(partitions, resumeAt) {
       const former = entries
       entries = new Map()
+      stops.clear()
       resume = resumeAt
-      for (const entry of former.values()) closeEntry(entry).catch(error => log.debug({ error }, 'closing a partition'))
+      for (const entry of former.values()) closeSoon(entry)
       for (const { topic, partition } of partitions) start(topic, partition)
     },
     get: (topic, partition, tick) =>
@@ -87,19 +89,16 @@ export function openSlots<S extends { close(): Promise<void> }>(
       if (entry) await closeEntry(entry)
     },
     reopen(slot) {
-      const entry = [...entries.values()].find(each => each.slot === slot)
-      if (entry === undefined) return
-      closeEntry(entry).catch(error => log.debug({ error }, 'closing a partition'))
-      start(entry.topic, entry.partition)
+      for (const entry of [...entries.values()]) {
+        if (entry.slot === undefined || (slot !== undefined && entry.slot !== slot)) continue
+        closeSoon(entry)
+        start(entry.topic, entry.partition)
+      }
     },
     opened: () =>
       [...entries.values()].flatMap(({ topic, partition, slot }) => (slot ? [{ topic, partition, slot }] : [])),
     peek: (topic, partition) => entries.get(nameOf(topic, partition))?.slot,
-    state() {
-      if (!resume) return 'joining its group'
-      const waiting = [...entries.values()].filter(entry => entry.slot === undefined).length
-      return waiting === 0 ? undefined : `opening ${waiting} of ${entries.size} partitions`
-    },
+    state: () => (resume ? (stops.first() ?? waitingOf([...entries.values()])) : 'joining its group'),
     async close() {
       await Promise.all([...entries.values()].map(closeEntry))
       // A slot of an earlier generation that is still opening may write: its store may close only afterwards.
@@ -109,11 +108,57 @@ export function openSlots<S extends { close(): Promise<void> }>(
   }
 }
 
-/** Promises whose end can be awaited together. */
-function openUnderWay() {
-  const all = new Set<Promise<unknown>>()
+function waitingOf(entries: readonly Entry<unknown>[]): string | undefined {
+  const waiting = entries.filter(entry => entry.slot === undefined).length
+  return waiting === 0 ? undefined : `opening ${waiting} of ${entries.length} partitions`
+}
+
+/** The partitions that stay closed since their position is not of the log that is there. */
+function openStops(log: Log, onChange: (stopped: readonly Stopped[]) => void) {
+  const stopped = new Map<string, Stopped>()
   return {
-    add<T>(work: Promise<T>): Promise<T> {
+    /** What came of opening a partition. */
+    note(name: string, error: unknown): void {
+      const isStopped = error instanceof Stopped
+      if (error !== undefined && !isStopped)
+        log.warn({ error, partition: name }, 'a partition could not be opened; it is tried again')
+      if (isStopped && stopped.get(name)?.message !== error.message) log.error(error.message)
+      if (isStopped) stopped.set(name, error)
+      else if (!stopped.delete(name)) return
+      onChange([...stopped.values()])
+    },
+    first: (): string | undefined => stopped.values().next().value?.message,
+    clear: (): void => stopped.clear(),
+  }
+}
+
+/** Reports partitions that stay closed: as a metric, and to the process, which ends where the role runs alone. */
+export function reportStopped(
+  { metrics, stopped: report }: Pick<RoleContext, 'metrics' | 'stopped'>,
+  group: string,
+): (stopped: readonly Stopped[]) => void {
+  const gauge = metrics.gauge(
+    'marketlog_stopped_partitions',
+    'Partitions whose stored position is not of the log that is there.',
+    ['group'],
+  )
+  gauge.set({ group }, 0)
+  return stopped => {
+    gauge.set({ group }, stopped.length)
+    const [first] = stopped
+    if (first) report(first)
+  }
+}
+
+/** Closes what is open, or opening, and knows when none is closing any more. */
+function openClosing() {
+  const all = new Set<Promise<void>>()
+  return {
+    close(opening: Promise<{ close(): Promise<void> }>): Promise<void> {
+      const work = opening.then(
+        slot => slot.close(),
+        () => undefined,
+      )
       all.add(work)
       const forget = () => void all.delete(work)
       work.then(forget, forget)

@@ -7,7 +7,6 @@
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import type { Table } from '#infra/clickhouse/table.ts'
 import type { LogAccess } from '#infra/kafka/log-access.ts'
-import type { Redis } from '#infra/redis/redis.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { CatalogReader, StartRole } from '#infra/runtime/role.ts'
@@ -55,13 +54,6 @@ export interface Verification {
   compare(task: VerifyTask): Promise<Findings>
 }
 
-/** A stored value of a view whose form has a version; `format` is undefined where nothing is stored, `own` what its role writes. */
-export interface StoredForm {
-  name: string
-  format: number | undefined
-  own: number
-}
-
 /** A view. */
 export interface View<Name extends string = string> {
   /** Role, consumer group and name of the view. */
@@ -80,8 +72,6 @@ export interface View<Name extends string = string> {
   /** Builds the view from the log while the old one is read, then switches; resolves with what it did. */
   readonly rebuild?: (task: RebuildTask) => Promise<object>
   readonly verify?: Verification
-  /** The forms of what it has in Redis, where they have versions. */
-  readonly forms?: (redis: Redis, prefix: string) => Promise<StoredForm[]>
 }
 
 /** A view in ClickHouse, all of whose tables merge by log offset. */

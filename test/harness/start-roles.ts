@@ -7,12 +7,14 @@
  */
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
+import { openTopicIds } from '#infra/kafka/topic-ids.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import { clientsOf, openHttpHost } from '#infra/runtime/http-host.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
-import type { CatalogReader, RoleContext, RunningRole, StartRole } from '#infra/runtime/role.ts'
+import type { RoleContext, RunningRole, StartRole } from '#infra/runtime/role.ts'
 import { loadRole, type RoleName } from '#services/cli/roles.ts'
+import { openShared } from '#services/cli/shared.ts'
 import { eventually } from './eventually.ts'
 
 /** Roles that run in the test's process. */
@@ -38,6 +40,7 @@ export async function startRoles(
   options: { config: PlatformConfig; log: Log },
 ): Promise<StartedRoles> {
   const { config, log } = options
+  const connect = (role: string) => connectKafka({ config, role, log })
   const metrics = openMetrics()
   const http = openHttpHost({ host: '127.0.0.1', port: 0, metrics, clients: clientsOf(config) })
   const { port, operatorPort } = await http.listen()
@@ -46,7 +49,8 @@ export async function startRoles(
   const failures: Error[] = []
   const announced: RegExp[] = []
   const running: RunningRole[] = []
-  let catalog: Promise<CatalogReader> | undefined
+  const catalog = openShared(() => openCatalogReader(connect('catalog')))
+  const ids = openShared(async () => openTopicIds(connect('topic-ids')))
   let stopped: Promise<void> | undefined
 
   const context: RoleContext = {
@@ -56,16 +60,15 @@ export async function startRoles(
     http,
     signal: ending.signal,
     fail: error => void failures.push(error),
-    catalog: () => {
-      catalog ??= openCatalogReader(connectKafka({ config, role: 'catalog', log }))
-      return catalog
-    },
+    stopped: () => undefined,
+    topicIds: ids.get,
+    catalog: catalog.get,
   }
   const stopAll = async () => {
     ending.abort()
     for (const role of running.reverse()) await role.stop()
-    const reader = await catalog?.catch(() => undefined)
-    await reader?.close()
+    await catalog.close()
+    await ids.close()
     await http.close()
     judgeFailures(failures, announced)
   }

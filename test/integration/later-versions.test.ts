@@ -6,15 +6,12 @@ import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Publisher } from '#infra/kafka/publisher.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
-import { bookPositionStored } from '#schemas/events/book-state.ts'
-import { topics } from '#schemas/topics.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
 import { laterEvent } from '#test/fixtures/later-events.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { ratesRecord, refreshOf, refreshRecords } from '#test/harness/published-records.ts'
-import { type ReadRecord, readTopic } from '#test/harness/read-topic.ts'
-import { smallCatalog } from '#test/harness/small-catalog.ts'
+import { ratesRecord } from '#test/harness/published-records.ts'
+import { readTopic } from '#test/harness/read-topic.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -83,43 +80,5 @@ describe('an event of a version to come', () => {
     await platform.drained(['live-view', 'candles', 'history', 'sales', 'provider-health', 'alert-triggers', 'book'])
     expect(await letters()).to.deep.equal(['undecodable 1', 'undecodable 2', 'unknown_event 3'])
     await roles.stop()
-  })
-})
-
-describe('a changelog of a version to come', () => {
-  const platform = useServers()
-
-  it('used to end the book: what it may pass over it passes over, and else it waits and says what it needs', async () => {
-    const kafka = platform.connect()
-    const book = await platform.openPublisher(kafka, 'book')
-    const later = await laterEvent(platform, 'LevelStored')
-    const changelog = Array.from({ length: topics.book.partitions }, (_, partition) => partition)
-    const position = (oldest_reader: number) =>
-      kafka.codec.encode(bookPositionStored, { next: 0, from: 0, format: 9, oldest_reader })
-    const write = (oldestReader: number) =>
-      book.send(
-        changelog.flatMap(partition => [
-          { topic: 'book' as const, partition, key: 'level|provider_01|1', value: later },
-          { topic: 'book' as const, partition, key: 'position', value: position(oldestReader) },
-        ]),
-      )
-    const ingest = await platform.openPublisher(kafka, 'ingest')
-    const { market_hash_name: name = '', item_id: itemId, phase } = smallCatalog()[0] ?? {}
-    const entries = [{ name, phase: phase ?? null, itemId, price: 100, quantity: 1 }]
-    const refresh = refreshOf({ provider: 'provider_01', observedAt: 1_000, entries })
-    await ingest.send(refreshRecords(kafka.codec, refresh))
-
-    await write(9)
-    const refused = await platform.spawnRole('book')
-    await refused.line(/whose readers must know version 9; this process knows \d+\. Start the newer version again/)
-    expect(await readTopic(kafka, 'bookChanges')).to.deep.equal([])
-    await refused.stop()
-
-    await write(1)
-    const passing = await platform.spawnRole('book')
-    await passing.line(/"LevelStored":2.*passed over what a newer version keeps/)
-    const isChange = ({ event }: ReadRecord) => event === 'BookChanged'
-    await eventually(async () => expect((await readTopic(kafka, 'bookChanges')).filter(isChange)).to.have.length(1))
-    await passing.stop()
   })
 })

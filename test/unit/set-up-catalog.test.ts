@@ -3,7 +3,6 @@
  */
 import { expect } from 'chai'
 import { decideCatalog } from '#services/cli/set-up.ts'
-import { catalogSteps, formatSteps } from '#services/cli/upgrade.ts'
 
 const log = (newest: string | undefined, isLast = true) => ({ newest, isLast })
 
@@ -29,18 +28,4 @@ describe('a start with a catalog', () => {
     { name: 'leaves another content of its revision in place', own: '2-aa', published: log('2-bb'), decision: 'left' },
   ] as const)
     it(name, () => expect(decideCatalog(own, published)).to.equal(decision))
-
-  it('is planned as it is decided', () => {
-    expect(catalogSteps('2-aa', log('2-aa'))).to.deep.equal([])
-    expect(catalogSteps('2-aa', log('3-bb')).map(({ does }) => does)).to.deep.equal(['leave'])
-    expect(catalogSteps('2-aa', log(undefined)).map(({ does }) => does)).to.deep.equal(['change'])
-  })
-})
-
-describe('a start with stored forms', () => {
-  it('builds those of other versions again, older and newer ones alike', () => {
-    const does = (format: number | undefined) =>
-      formatSteps({ name: 'live table', format, own: 2 }).map(step => step.does)
-    expect([1, 2, 3, undefined].map(does)).to.deep.equal([['rebuild'], [], ['rebuild'], []])
-  })
 })

@@ -12,6 +12,10 @@ export interface WireEncoder {
   writeString(value: string): WireEncoder
   writeBoolean(value: boolean): WireEncoder
   writeArray(values: readonly WireEncoder[]): WireEncoder
+  writeBuffer(value: Buffer): WireEncoder
+  writeUVarInt(value: number): WireEncoder
+  writeUVarIntString(value: string): WireEncoder
+  writeUVarIntArray(values: readonly WireEncoder[]): WireEncoder
 }
 
 /** Reads an answer. */
@@ -23,6 +27,10 @@ export interface WireDecoder {
   readString(): string
   readBoolean(): boolean
   readArray<T>(read: (decoder: WireDecoder) => T): T[]
+  readBytes(length: number): Buffer
+  readUVarIntString(): string | null
+  readUVarIntArray<T>(read: (decoder: WireDecoder) => T): T[] | null
+  readTaggedFields(): unknown
 }
 
 /** What of a broker's connection is used. */

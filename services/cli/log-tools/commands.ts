@@ -163,4 +163,17 @@ function addViews(program: Command, connect: Connect): void {
       endWithReader(process.stdout)
       await verify(config, log, name, process.stdout)
     })
+
+  program
+    .command('reset')
+    .argument('<processor>', 'book, or provisional-items')
+    .description(
+      'have a processor whose position is not of the log that is there go on at the start of what it reads now',
+    )
+    .option('--json', 'JSON lines on a terminal too')
+    .action(async (name: string, options: { json?: boolean }) => {
+      const { config, log } = connect()
+      const { reset } = await import('./reset.ts')
+      await reset(config, log, name, process.stdout, options)
+    })
 }

@@ -1,0 +1,128 @@
+/**
+ * The ids of topics, by which a topic that was deleted and created again differs from the one before it.
+ *
+ * One request a process every ten seconds, for all topics of the platform. The pinned client stops at version 6 of Metadata, which
+ * has no ids; this is version 12. Its form is the flexible one: lengths are variable and one more than they say, and every
+ * structure, the headers too, ends with tagged fields.
+ */
+import type { TopicIds } from '#infra/runtime/role.ts'
+import { allTopics } from '#schemas/topics.ts'
+import { openCluster } from './client/cluster.ts'
+import { Decoder, Encoder, type WireConnection, type WireDecoder, type WireEncoder } from './client/wire.ts'
+import type { KafkaConnection } from './connection.ts'
+
+const EVERY_MS = 10_000
+
+/** Begins to watch the ids of all topics. */
+export function openTopicIds(kafka: KafkaConnection, everyMs: number = EVERY_MS): TopicIds {
+  const cluster = openCluster({ ...kafka, clientId: `${kafka.namespace}${kafka.role}-topic-ids` })
+  const names = allTopics.map(({ name }) => `${kafka.namespace}${name}`)
+  const listeners = new Set<{ names: readonly string[]; listener: () => void }>()
+  let known: ReadonlyMap<string, string> | undefined
+  let running: Promise<ReadonlyMap<string, string>> | undefined
+  let following: Promise<ReadonlyMap<string, string>> | undefined
+
+  async function request(): Promise<ReadonlyMap<string, string>> {
+    await cluster.connect()
+    const { connectionPool } = await cluster.findControllerBroker()
+    const [before, ids] = [known, await readTopicIds(connectionPool, names)]
+    known = ids
+    const changed = new Set(names.filter(name => before !== undefined && before.get(name) !== ids.get(name)))
+    for (const { names: own, listener } of listeners) if (own.some(name => changed.has(name))) listener()
+    return ids
+  }
+  /** An answer under way may be older than what its caller has seen, so who asks meanwhile shares the next one. */
+  function ask(): Promise<ReadonlyMap<string, string>> {
+    if (running !== undefined) {
+      following ??= running.then(ask, ask).finally(() => {
+        following = undefined
+      })
+      return following
+    }
+    running = request().finally(() => {
+      running = undefined
+    })
+    return running
+  }
+  const poll = (): void => {
+    if (running === undefined) ask().catch(error => kafka.log.debug({ error }, 'the ids of topics could not be read'))
+  }
+  const timer = setInterval(poll, everyMs)
+  return {
+    idOf: async topic => (await ask()).get(kafka.topicName(topic)),
+    onChange(topics, listener) {
+      const entry = { names: topics.map(kafka.topicName), listener }
+      listeners.add(entry)
+      return () => void listeners.delete(entry)
+    },
+    async close() {
+      clearInterval(timer)
+      await following?.catch(() => undefined)
+      await running?.catch(() => undefined)
+      await cluster.disconnect()
+    },
+  }
+}
+
+const METADATA = 3
+const VERSION = 12
+const ID_BYTES = 16
+const NO_ID = Buffer.alloc(ID_BYTES)
+
+async function readTopicIds(connection: WireConnection, topics: readonly string[]): Promise<Map<string, string>> {
+  return connection.send<Map<string, string>>({
+    request: {
+      apiKey: METADATA,
+      apiVersion: VERSION,
+      apiName: 'Metadata',
+      encode: async () => encodeMetadata(topics),
+    },
+    response: { decode: async (bytes: Buffer) => decodeMetadata(new Decoder(bytes)), parse: decoded => decoded },
+  })
+}
+
+function encodeMetadata(topics: readonly string[]): WireEncoder {
+  const requested = topics.map(topic => new Encoder().writeBuffer(NO_ID).writeUVarIntString(topic).writeUVarInt(0))
+  const mayCreate = false
+  const withRights = false
+  return new Encoder()
+    .writeUVarInt(0) // tagged fields of the header
+    .writeUVarIntArray(requested)
+    .writeBoolean(mayCreate)
+    .writeBoolean(withRights)
+    .writeUVarInt(0)
+}
+
+function decodeMetadata(decoder: WireDecoder): Map<string, string> {
+  decoder.readTaggedFields() // of the header
+  decoder.readInt32() // throttle time
+  decoder.readUVarIntArray(broker => {
+    broker.readInt32() // node
+    broker.readUVarIntString() // host
+    broker.readInt32() // port
+    broker.readUVarIntString() // rack
+    broker.readTaggedFields()
+  })
+  decoder.readUVarIntString() // cluster
+  decoder.readInt32() // controller
+  const topics = decoder.readUVarIntArray(readTopic) ?? []
+  return new Map(topics.flatMap(({ name, id, errorCode }) => (errorCode === 0 ? [[name, id]] : [])))
+}
+
+function readTopic(decoder: WireDecoder): { errorCode: number; name: string; id: string } {
+  const errorCode = decoder.readInt16()
+  const name = decoder.readUVarIntString() ?? ''
+  const id = Buffer.from(decoder.readBytes(ID_BYTES))
+  decoder.readBoolean() // internal
+  decoder.readUVarIntArray(partition => {
+    partition.readInt16() // error
+    partition.readInt32() // partition
+    partition.readInt32() // leader
+    partition.readInt32() // its epoch
+    for (let lists = 0; lists < 3; lists++) partition.readUVarIntArray(node => node.readInt32()) // replicas, in sync, offline
+    partition.readTaggedFields()
+  })
+  decoder.readInt32() // rights
+  decoder.readTaggedFields()
+  return { errorCode, name, id: id.toString('base64url') }
+}

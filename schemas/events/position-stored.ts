@@ -1,0 +1,23 @@
+/** How far a processor has read an input partition: the key `position` of its changelog, last in each transaction. */
+import { defineEvent } from './event.ts'
+
+/** The key of a changelog's position. */
+export const POSITION_KEY = 'position'
+
+/** How far a processor has read an input partition. */
+export interface PositionStored {
+  /** Of the input. */
+  topic_id: string
+  /** The next offset. */
+  next: number
+  /** The first offset of what is under way, such as a refresh that is not complete. */
+  from: number
+}
+
+/** How far a processor has read an input partition. */
+export const positionStored = defineEvent<PositionStored>(
+  'PositionStored',
+  1,
+  'How far a processor has read an input partition.',
+  { topic_id: 'string', next: 'long', from: 'long' },
+)

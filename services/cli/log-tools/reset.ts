@@ -1,0 +1,57 @@
+/**
+ * `marketlog reset`: has a processor that has stopped go on at the start of what its inputs hold now.
+ *
+ * Its rows stay, and what was under way is dropped: the next refresh of each provider puts right what differs. Changes nothing where
+ * the processor has not stopped. A role that runs goes on by itself.
+ */
+import { connectKafka } from '#infra/kafka/connection.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { openTopicIds } from '#infra/kafka/topic-ids.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import { topics } from '#schemas/topics.ts'
+import { PROCESSORS } from '#streams/processors.ts'
+import { resetPositions } from '#streams/runner/changelog-positions.ts'
+import { CommandFailure, exitCodes } from '../command-failure.ts'
+import { tableText, wantsTable } from '../table.ts'
+import { type Output, write, writeJson } from './output.ts'
+
+const COLUMNS = [{ head: 'partition' }, { head: 'was' }, { head: 'goes on at' }, { head: 'why it had stopped' }]
+
+/** Resets a processor and prints what has changed. */
+export async function reset(
+  config: PlatformConfig,
+  log: Log,
+  name: string,
+  output: Output,
+  options: { json?: boolean },
+): Promise<void> {
+  const processor = PROCESSORS.find(({ group }) => group === name)
+  if (processor === undefined) {
+    const names = PROCESSORS.map(({ group }) => group).join(', ')
+    throw new CommandFailure(`reset takes ${names}; a view is built again by \`marketlog rebuild\``, exitCodes.usage)
+  }
+  const kafka = connectKafka({ config, role: 'reset', log })
+  const ids = openTopicIds(kafka)
+  const reader = await openRangeReader(
+    kafka,
+    Object.values(topics).map(topic => `${kafka.namespace}${topic.name}`),
+  )
+  try {
+    const changed = (await resetPositions({ kafka, reader, ids }, processor)).map(one => ({
+      partition: `${topics[one.topic].name}-${one.partition}`,
+      was: one.stored?.next ?? null,
+      goes_on_at: one.log.start,
+      fault: one.fault,
+    }))
+    if (!wantsTable(output, options)) for (const one of changed) await writeJson(output, one)
+    else if (changed.length === 0) await write(output, `${name} has not stopped; nothing was changed\n`)
+    else {
+      const rows = changed.map(one => [one.partition, one.was ?? '-', one.goes_on_at, one.fault])
+      await write(output, tableText(output, COLUMNS, rows))
+    }
+  } finally {
+    await reader.close()
+    await ids.close()
+  }
+}

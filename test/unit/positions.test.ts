@@ -1,0 +1,34 @@
+/**
+ * What is done with a stored position, given the log that is there.
+ */
+import { expect } from 'chai'
+import { decide } from '#streams/runner/positions.ts'
+
+describe('a stored position', () => {
+  const log = { topicId: 'A', start: 100, end: 200 }
+  const decided = (next: number, topicId = 'A') => {
+    const decision = decide({ topicId, next }, log)
+    return decision.kind === 'stop' ? decision.fault : decision
+  }
+
+  it('is gone on from anywhere within the log of its topic', () => {
+    for (const next of [100, 150, 200]) expect(decided(next)).to.deep.equal({ kind: 'resume', next })
+  })
+
+  it('is not gone on from in another topic of the name, whatever offsets that has', () => {
+    for (const next of [0, 100, 150, 200, 300])
+      expect(decided(next, 'B')).to.equal('the position is of the topic with id B, which was deleted; its id is A now')
+  })
+
+  it('is not gone on from beyond the end of the log', () => {
+    expect(decided(201)).to.equal('the position is 201, and the log ends at 200')
+  })
+
+  it('is not gone on from where records have expired unread, which are named and counted', () => {
+    expect(decided(60)).to.equal('40 records from 60 to 100 have expired unread')
+  })
+
+  it('that is none means to build', () => {
+    expect(decide(undefined, log)).to.deep.equal({ kind: 'build' })
+  })
+})
