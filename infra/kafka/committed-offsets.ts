@@ -13,7 +13,14 @@ import type { KafkaConnection } from './connection.ts'
 /** Some 20 seconds of retries. */
 const ASKED_AGAIN = { retries: 12, minTimeout: 100, factor: 1.6, maxTimeout: 3_000 }
 
-/** The committed offset of each partition that has one; for members whose state has to begin at exactly that offset. */
+/** What a group has committed of a partition. */
+export interface CommittedOffset {
+  next: number
+  /** Why the group does not read the partition; empty while it does. */
+  note: string
+}
+
+/** The committed offset of each partition that has one. */
 export async function committedOffsets(
   kafka: KafkaConnection,
   group: string,
@@ -22,7 +29,8 @@ export async function committedOffsets(
   const admin = kafka.newClient(`offsets-${group}`).admin()
   await admin.connect()
   try {
-    return await groupOffsets(admin, kafka.groupName(group), kafka.topicName(topic))
+    const offsets = await groupOffsets(admin, kafka.groupName(group), kafka.topicName(topic))
+    return new Map([...offsets].map(([partition, { next }]) => [partition, next]))
   } finally {
     await admin.disconnect()
   }
@@ -33,13 +41,15 @@ export async function groupOffsets(
   admin: Pick<Admin, 'fetchOffsets'>,
   groupId: string,
   topic: string,
-): Promise<Map<number, number>> {
+): Promise<Map<number, CommittedOffset>> {
   const fetched = await pRetry(() => admin.fetchOffsets({ groupId, topics: [topic] }), {
     ...ASKED_AGAIN,
     shouldRetry: ({ error }) => 'retriable' in error && error.retriable === true,
   })
   const partitions = fetched.find(each => each.topic === topic)?.partitions ?? []
   return new Map(
-    partitions.flatMap(({ partition, offset }) => (Number(offset) < 0 ? [] : [[partition, Number(offset)]])),
+    partitions.flatMap(({ partition, offset, metadata }) =>
+      Number(offset) < 0 ? [] : [[partition, { next: Number(offset), note: metadata ?? '' }]],
+    ),
   )
 }

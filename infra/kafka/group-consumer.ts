@@ -40,14 +40,14 @@ export type BatchAnswer = 'done' | 'again' | number
 /** Sends a heartbeat when one is due; throws when the group is rebalancing. */
 export type Tick = () => Promise<void>
 
-/** Commits a partition's offset, for lag and as the next owner's first position. */
-export type Commit = (topic: TopicKey, partition: number, next: number) => Promise<void>
+/** Commits a partition's offset, which serves lag; a note says why the partition is not read. */
+export type Commit = (topic: TopicKey, partition: number, next: number, note?: string) => Promise<void>
 
 /**
  * Reads a partition from an offset on and commits it for the group, whether or not a record follows. Rejects when the
  * generation that it belongs to is over.
  */
-export type ResumeAt = (topic: TopicKey, partition: number, next: number) => Promise<void>
+export type ResumeAt = Commit
 
 /** Handles what a member gets. */
 export interface GroupHandler {
@@ -77,6 +77,8 @@ interface GroupOptions {
 
 const SESSION_MS = 10_000
 const CONCURRENT_PARTITIONS = 16
+/** Of the 4,096 bytes that a broker takes. */
+const LONGEST_NOTE = 1_000
 
 /** Joins a group and gives batches to the handler until it leaves. */
 export async function joinGroup(
@@ -105,12 +107,12 @@ export async function joinGroup(
   let generation = 0
   const resumeAtOf =
     (own: number): ResumeAt =>
-    async (topic, partition, next) => {
+    async (topic, partition, next, note) => {
       // The client resolves a commit without sending it until the event loop's turn of the join has ended.
       await nextTurn()
       if (own !== generation) throw new Error(`the generation that had ${topics[topic].name}-${partition} is over`)
       consumer.seek({ topic: kafka.topicName(topic), partition, offset: String(next) })
-      await commit(topic, partition, next)
+      await commit(topic, partition, next, note)
     }
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
     generation += 1
@@ -158,7 +160,8 @@ async function begin(
 
 function jointly(kafka: KafkaConnection, consumer: Consumer): Commit {
   const commit = openJointCommits(offsets => consumer.commitOffsets(offsets))
-  return (topic, partition, next) => commit({ topic: kafka.topicName(topic), partition, offset: String(next) })
+  return (topic, partition, next, note = '') =>
+    commit({ topic: kafka.topicName(topic), partition, offset: String(next), metadata: note.slice(0, LONGEST_NOTE) })
 }
 
 async function handle(

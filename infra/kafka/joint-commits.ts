@@ -12,6 +12,8 @@ export interface OffsetToCommit {
   topic: string
   partition: number
   offset: string
+  /** Kept beside the offset for those who read it. */
+  metadata?: string
 }
 
 /** Opens the commits of a group; `send` carries out one request. */

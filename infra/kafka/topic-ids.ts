@@ -24,6 +24,7 @@ export function openTopicIds(kafka: KafkaConnection, everyMs: number = EVERY_MS)
 
   async function request(): Promise<ReadonlyMap<string, string>> {
     await cluster.connect()
+    await cluster.refreshMetadataIfNecessary()
     const { connectionPool } = await cluster.findControllerBroker()
     const [before, ids] = [known, await readTopicIds(connectionPool, names)]
     known = ids

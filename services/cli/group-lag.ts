@@ -13,6 +13,8 @@ export interface PartitionLag {
   position: number
   end: number
   lag: number
+  /** Why the group does not go on; empty while it does. */
+  note: string
 }
 
 /** A group's distance to the end of a topic, all partitions together. */
@@ -36,6 +38,11 @@ export function sumByGroup(lags: readonly PartitionLag[]): GroupLag[] {
     lag: each.reduce((sum, { lag }) => sum + lag, 0),
   }))
 }
+
+/** Why groups do not go on reading, one line for each reason. */
+export const stoppedNotes = (lags: readonly PartitionLag[]): string[] => [
+  ...new Set(lags.flatMap(({ note }) => (note === '' ? [] : [note]))),
+]
 
 /** `book 12,345, history 88` */
 export function describeLag(lags: readonly PartitionLag[]): string {

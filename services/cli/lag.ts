@@ -7,7 +7,7 @@
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
-import { describeLag, sumByGroup } from './group-lag.ts'
+import { describeLag, stoppedNotes, sumByGroup } from './group-lag.ts'
 import { type Output, write, writeJson } from './log-tools/output.ts'
 import { openProgress } from './progress.ts'
 import { tableText, wantsTable } from './table.ts'
@@ -22,7 +22,7 @@ export async function showLag(
   output: Output,
   options: { json?: boolean },
 ): Promise<void> {
-  const { lags, stopped } = await readLags(config, log)
+  const lags = await readLags(config, log)
   const groups = sumByGroup(lags)
   if (!wantsTable(output, options)) for (const group of groups) await writeJson(output, group)
   else {
@@ -35,6 +35,7 @@ export async function showLag(
     ])
     await write(output, tableText(output, COLUMNS, rows))
   }
+  const stopped = stoppedNotes(lags)
   if (stopped.length > 0) throw new CommandFailure(stopped.join('\n'))
 }
 
@@ -49,7 +50,7 @@ export async function waitForLag(config: PlatformConfig, log: Log, limitSeconds:
     })
   } catch (error) {
     if (!limit.aborted) throw error
-    const behind = (await readLags(config, log)).lags.filter(each => each.lag > 0)
+    const behind = (await readLags(config, log)).filter(each => each.lag > 0)
     throw new CommandFailure(
       `the views do not reflect the log's end after ${limitSeconds} s: ${describeLag(behind) || 'they do only now'}`,
       exitCodes.failed,

@@ -34,18 +34,18 @@ export const start: StartRole = async context => {
   const publisher = await openPublisher(kafka, GROUP)
   const rates = await openRateFeed(kafka, fail)
   const rules = await openRuleFeed({ kafka, log, metrics, fail, fetchBytes: RESTORE_BYTES })
-  const restorer = openRestorer({ kafka, reader, group: GROUP })
+  const restorer = openRestorer({ kafka, reader, group: GROUP, ids: await context.topicIds(), log })
   const changes = changesEndOf(reader, kafka.topicName('bookChanges'))
   const parts = { codec: kafka.codec, publisher, restorer, changes, rules, rates, metrics, fail }
   const running = await runSink(context, kafka, {
     group: GROUP,
     topics: ['bookChanges'],
     maxBytesPerPartition: FETCH_BYTES,
-    async open(_topic, partition) {
+    async open({ partition }) {
       const startedAt = performance.now()
       const sink = await openTriggerSink(parts, partition)
       const ms = Math.round(performance.now() - startedAt)
-      log.info({ partition, next: sink.position, ms }, 'the rules of a partition are open')
+      log.info({ partition, next: sink.position?.next, ms }, 'the rules of a partition are open')
       return sink
     },
   })

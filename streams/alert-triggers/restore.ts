@@ -15,16 +15,18 @@ import type { Decoded } from '#infra/kafka/codec.ts'
 import { committedOffsets } from '#infra/kafka/committed-offsets.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { LogRecord, RangeReader } from '#infra/kafka/range-reader.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import type { TopicIds } from '#infra/runtime/role.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
+import { topics } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { foldBook } from '#streams/book/reader.ts'
 import { decodeNow, decodeSlowly, isDecoded } from '#streams/runner/decoding.ts'
+import type { Position } from '#streams/runner/positions.ts'
 import type { ItemBook } from './item-book.ts'
 
 /** The position of a restored partition. */
-interface Restored {
-  /** The first change that the rows do not reflect. */
-  next: number
+interface Restored extends Position {
   /** The end of the changes when the rows were restored. */
   end: number
 }
@@ -46,6 +48,8 @@ interface RestorerOptions {
   kafka: KafkaConnection
   reader: RangeReader
   group: string
+  ids: TopicIds
+  log: Log
 }
 
 /** Opens a restorer for the partitions of a process. */
@@ -78,8 +82,10 @@ export function openRestorer(options: RestorerOptions): Restorer {
 }
 
 async function restoreAll(options: RestorerOptions, wanted: readonly Restoring[]): Promise<Restored[]> {
-  const { kafka, reader, group } = options
+  const { kafka, reader, group, ids, log } = options
   const name = kafka.topicName('bookChanges')
+  const topicId = await ids.idOf('bookChanges')
+  if (topicId === undefined) throw new Error(`there is no topic ${topics.bookChanges.name}`)
   const positions = await committedOffsets(kafka, group, 'bookChanges')
   const ends = await Promise.all(wanted.map(({ partition }) => reader.stableEnd(name, partition)))
   const books = new Map(wanted.map(({ partition, book }) => [partition, book]))
@@ -95,9 +101,16 @@ async function restoreAll(options: RestorerOptions, wanted: readonly Restoring[]
     const start = await reader.start(name, one.partition)
     const end = await reader.end(name, one.partition)
     const isWatched = await one.isWatched()
-    const next = isWatched ? Math.min(end, Math.max(start, positions.get(one.partition) ?? start)) : (ends[at] ?? end)
-    await undo(options, one, { next, end })
-    restored.push({ next, end })
+    const committed = positions.get(one.partition) ?? start
+    if (isWatched && (committed < start || committed > end))
+      log.warn(
+        { partition: one.partition, committed, start, end },
+        'changes are not in the log: no rule is evaluated at them',
+      )
+    const next = isWatched ? Math.min(end, Math.max(start, committed)) : (ends[at] ?? end)
+    const position = { topicId, next, end }
+    await undo(options, one, position)
+    restored.push(position)
   }
   return restored
 }

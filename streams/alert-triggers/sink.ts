@@ -46,12 +46,12 @@ export async function openTriggerSink(parts: TriggerParts, partition: number): P
   const { rates, fail } = parts
   const state = openTriggerState(rates.current().rates)
   const triggers = openTriggerPublisher(parts)
-  let position = 0
+  let next = 0
   const queue = openRuleQueue({
     partition,
     changes: parts.changes,
     fail,
-    position: () => position,
+    position: () => next,
     consider(rule) {
       const trigger = considerRule(state, rule)
       if (trigger) triggers.add([trigger])
@@ -71,21 +71,21 @@ export async function openTriggerSink(parts: TriggerParts, partition: number): P
       return queue.size() > 0
     },
   })
-  position = restored.next
+  next = restored.next
   const sweep = openSweep(state, triggers, rates)
   queue.begin()
   const size = parts.metrics.gauge('marketlog_alert_rules_waiting', 'Enabled rules that wait.', ['partition'])
   return {
-    position,
+    position: { topicId: restored.topicId, next },
     prepare: () => parts.rules.upToDate(partition),
     apply(record) {
       queue.release(record.appendedAt)
       if (record.event === 'BookChanged') triggers.add(changeBook(state, record.value))
-      position = record.offset + 1
+      next = record.offset + 1
       return OK
     },
-    async flush(next) {
-      position = next
+    async flush(position) {
+      next = position.next
       size.set({ partition }, state.rules.size())
       await triggers.send()
     },

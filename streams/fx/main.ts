@@ -10,7 +10,6 @@ import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
-import { readWhole } from '#streams/runner/whole-view.ts'
 import { openFxSink } from './sink.ts'
 
 /** Starts the role. */
@@ -25,8 +24,7 @@ export const start: StartRole = async context => {
   const running = await runSink(context, kafka, {
     group: 'fx',
     topics: ['fx'],
-    open: (topic, partition) =>
-      openFxSink(redis, batcher, config.namespace, sink => readWhole(kafka, { topic, partition }, sink)),
+    open: () => openFxSink(redis, batcher, config.namespace),
   })
   return {
     ...running,

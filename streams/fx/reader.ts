@@ -1,16 +1,17 @@
 /**
  * Reads the exchange rates: those in force, kept in memory, and those of past days.
  *
- * The key in Redis is read once a second. Invariant: the table in memory is at most that much older than the key, and an
- * absent key means that there is none: an amount is then refused, never guessed. While Redis is unreachable the last table
- * stays, since rates come about once a day and carry their own time.
+ * The key in Redis is read once a second. Invariant: the table in memory is at most that much older than the key. An
+ * absent key means that there is none, and so does a view that lacks what it once reflected: an amount is then refused, never
+ * guessed. While Redis is unreachable the last table stays, since rates come about once a day and carry their own time.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { formatDay, type Instant } from '#schemas/values/instant.ts'
 import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
-import { type FxCurrent, fxCurrentKey } from './table.ts'
+import { incompleteness, parsePosition } from '#streams/runner/positions.ts'
+import { type FxCurrent, fxCurrentKey, fxPositionKey } from './table.ts'
 
 /** The rates in force. */
 export interface FxTable {
@@ -31,13 +32,15 @@ const EVERY_MS = 1_000
 
 /** Follows the table; resolves after the first read, whether or not it found one. */
 export async function openFxReader(redis: Redis, prefix: string, log: Log): Promise<FxReader> {
-  const key = fxCurrentKey(prefix)
+  const keys = [fxCurrentKey(prefix), fxPositionKey(prefix)]
   let text: string | null = null
   let table: FxTable | undefined
   let isReading = false
 
   async function refresh(): Promise<void> {
-    const found = await redis.get(key)
+    const [current = null, stored = null] = await redis.mget(keys)
+    const position = parsePosition(stored)
+    const found = position === undefined || incompleteness(position) !== undefined ? null : current
     if (found === text) return
     table = found === null ? undefined : parseTable(found)
     text = found

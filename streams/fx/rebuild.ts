@@ -3,26 +3,36 @@
  *
  * Runs outside of the role, which goes on. Days: all rows of the log are written again, which replaces what differs, and rows that
  * no table of the log gives are removed after that, so no day is ever without its rates. In force: a compare-and-set of the
- * position, as each flush of the role is, to one record before. So the role finds another position than its own, opens the view
- * again and reads that record once more, which changes nothing. What the log no longer holds is kept. A kill leaves what the next
- * rebuild finishes.
+ * position, as each flush of the role is. So the role finds another position than its own and opens the view again. What the log no
+ * longer holds is kept. A kill leaves what the next rebuild finishes.
  */
+import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { openBatcher } from '#infra/clickhouse/batcher.ts'
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
+import { openTopicIds } from '#infra/kafka/topic-ids.ts'
 import { Fenced, writeGuarded } from '#infra/redis/guarded-write.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import type { FxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { decodeNow, decodeSlowly, isDecoded } from '#streams/runner/decoding.ts'
+import { readPartitionLog } from '#streams/runner/partition-log.ts'
+import {
+  assertNoLoss,
+  decide,
+  type PartitionLog,
+  parsePosition,
+  rebuiltPosition,
+  type ViewPosition,
+} from '#streams/runner/positions.ts'
 import type { RebuildTask } from '#streams/runner/view.ts'
 import { type DayRow, dayOf, deleteDayRows, readDayRows } from './day-rows.ts'
 import { type FxBatch, foldRates } from './step.ts'
-import { fxCurrentKey, fxDays, fxNextKey, writeRates } from './table.ts'
+import { fxCurrentKey, fxDays, fxPositionKey, writeRates } from './table.ts'
 
 /** The result of a rebuild. */
 interface RebuiltRates {
@@ -33,21 +43,35 @@ interface RebuiltRates {
   removed: number
 }
 
+const NAME = 'fx'
+const SOURCE = { topic: 'fx', partition: 0 } as const
 const TRIES = 200
 const PAUSE_MS = 10
 /** A row that is removed may have hidden another. */
 const ROUNDS = 20
 
 /** Rebuilds; rejects when the role's writes were quicker at every try. */
-export async function rebuildRates({ config, log, onProgress, signal }: RebuildTask): Promise<RebuiltRates> {
+export async function rebuildRates({
+  config,
+  log,
+  onProgress,
+  signal,
+  acceptLoss,
+}: RebuildTask): Promise<RebuiltRates> {
   const kafka = connectKafka({ config, role: 'rebuild', log })
   const reader = await openRangeReader(kafka, [kafka.topicName('fx')])
+  const ids = openTopicIds(kafka)
   const redis = await openRedis(config, { name: `${config.namespace}rebuild`, log })
   const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'rebuild' })
   const batcher = openBatcher(writer, { log, metrics: openMetrics() })
   try {
     onProgress('reading the log')
-    const start = await reader.start(kafka.topicName('fx'), 0)
+    const parts = { kafka, reader, redis, prefix: config.namespace }
+    const partitionLog = await readPartitionLog({ kafka, reader, ids }, SOURCE, undefined)
+    const { start } = partitionLog
+    const before = parsePosition(await redis.get(fxPositionKey(config.namespace)))
+    assertNoLoss(NAME, before, partitionLog, acceptLoss)
+    const isLogWhole = isWhole(before, partitionLog)
     const all = openFold()
     await all.readTo(kafka, reader, start, await reader.stableEnd(kafka.topicName('fx'), 0))
     onProgress('writing the days')
@@ -60,18 +84,19 @@ export async function rebuildRates({ config, log, onProgress, signal }: RebuildT
       signal.throwIfAborted()
       const stored = await readDayRows(writer)
       await all.readTo(kafka, reader, start, await reader.stableEnd(kafka.topicName('fx'), 0))
-      const strays = stored.filter(row => !all.isGiven(row) && (start === 0 || row.day > all.firstDay()))
+      const strays = stored.filter(row => !all.isGiven(row) && (isLogWhole || row.day > all.firstDay()))
       if (strays.length === 0) break
       await deleteDayRows(writer, strays)
       removed += strays.length
     }
     onProgress('switching')
-    await switchInForce({ kafka, reader, redis, prefix: config.namespace }, start, signal)
+    await switchInForce(parts, partitionLog, signal)
     return { tables: all.tables(), days: all.batch.days.size, removed }
   } finally {
     await batcher.close()
     await writer.close()
     await closeRedis(redis)
+    await ids.close()
     await reader.close()
   }
 }
@@ -111,23 +136,27 @@ interface SwitchParts {
   prefix: string
 }
 
-/** Writes the rates in force, and the position one record back. */
-async function switchInForce(parts: SwitchParts, start: number, signal: AbortSignal): Promise<void> {
+/** Whether the log holds all that the view has read. */
+const isWhole = (stored: ViewPosition | undefined, log: PartitionLog): boolean =>
+  log.start === 0 && !rebuiltPosition(stored, log, 0, '').generation
+
+/** Writes the rates in force, and the position that they reflect. */
+async function switchInForce(parts: SwitchParts, log: PartitionLog, signal: AbortSignal): Promise<void> {
   const { kafka, reader, redis, prefix } = parts
   const fold = openFold()
-  let reached = start
+  let reached = log.start
   for (let tries = 0; tries < TRIES; tries++) {
     signal.throwIfAborted()
-    const stored = await redis.get(fxNextKey(prefix))
-    const end = await reader.stableEnd(kafka.topicName('fx'), 0)
-    const to = stored === null ? end : Math.min(end, Number(stored))
+    const text = await redis.get(fxPositionKey(prefix))
+    const stored = parsePosition(text)
+    const isFit = decide(stored, log).kind === 'resume'
+    const to = isFit ? (stored?.next ?? 0) : await reader.stableEnd(kafka.topicName('fx'), 0)
     if (to < reached) throw new Error('its role has begun again meanwhile: rebuild it once more')
-    await fold.readTo(kafka, reader, start, to)
+    await fold.readTo(kafka, reader, log.start, to)
     reached = to
-    // Without a usable table there are no rates; the role then restores the view as a missing one.
-    if (fold.batch.current === undefined && start === 0) await redis.del(fxCurrentKey(prefix))
-    const position = stored === null ? to : Math.max(start, to - 1)
-    if (await write(redis, prefix, stored, fold.batch, position)) return
+    // Without a usable table there are no rates; the role then builds the view as a missing one.
+    if (fold.batch.current === undefined && isWhole(stored, log)) await redis.del(fxCurrentKey(prefix))
+    if (await write(redis, prefix, text, fold.batch, rebuiltPosition(stored, log, to, randomUUID()))) return
     await pause(PAUSE_MS)
   }
   throw new Error('its role wrote it at every try to replace it')
@@ -139,12 +168,12 @@ async function write(
   prefix: string,
   expected: string | null,
   { current }: FxBatch,
-  position: number,
+  position: ViewPosition,
 ): Promise<boolean> {
   const args = current ? [JSON.stringify(current)] : []
   const writes = [{ command: 'SET' as const, key: fxCurrentKey(prefix), args }]
   try {
-    await writeGuarded(redis, { guard: fxNextKey(prefix), expected, value: String(position), writes })
+    await writeGuarded(redis, { guard: fxPositionKey(prefix), expected, value: JSON.stringify(position), writes })
     return true
   } catch (error) {
     if (error instanceof Fenced) return false

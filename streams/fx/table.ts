@@ -1,5 +1,5 @@
 /**
- * The exchange rates in force, one JSON text in Redis beside the offset that it reflects, and the table fx_days in ClickHouse.
+ * The exchange rates in force, one JSON text in Redis beside the position that it reflects, and the table fx_days in ClickHouse.
  * Writer: sink.ts, in the role `fx`.
  *
  * Rates keep all digits of their source as decimal text; read them with parseRate.
@@ -19,8 +19,8 @@ export interface FxCurrent {
 /** Key of the JSON text of {@link FxCurrent}; absent until the first table came. */
 export const fxCurrentKey = (prefix = ''): string => `${prefix}{fx}:current`
 
-/** Key of the offset that {@link fxCurrentKey} reflects. */
-export const fxNextKey = (prefix = ''): string => `${prefix}{fx}:next`
+/** Key of the position that {@link fxCurrentKey} reflects, the JSON text of a ViewPosition. */
+export const fxPositionKey = (prefix = ''): string => `${prefix}{fx}:position`
 
 /**
  * The exchange rates of each UTC day, for amounts of that day.

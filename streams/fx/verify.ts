@@ -12,11 +12,12 @@ import type { FxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { CLOCK_SLACK_MS } from '#schemas/values/event-time.ts'
 import { parseRate } from '#schemas/values/money.ts'
 import { unstorable } from '#schemas/values/storable.ts'
+import { parsePosition } from '#streams/runner/positions.ts'
 import { CAME_MEANWHILE, compare, type Findings, leaveOut, noFindings } from '#streams/runner/verify/findings.ts'
 import { withTables } from '#streams/runner/verify/with-tables.ts'
 import type { VerifyTask } from '#streams/runner/view.ts'
 import { type DayRow, dayOf, readDayRows } from './day-rows.ts'
-import { type FxCurrent, fxCurrentKey, fxNextKey } from './table.ts'
+import { type FxCurrent, fxCurrentKey, fxPositionKey } from './table.ts'
 
 /** A usable table of the log. */
 interface LogTable {
@@ -30,10 +31,11 @@ export async function verifyRates(task: VerifyTask): Promise<Findings> {
   const { config, log, access, report } = task
   const findings = noFindings()
   const redis = await openRedis(config, { name: `${config.namespace}verify`, log })
-  const [current, next] = await redis
-    .mget(fxCurrentKey(config.namespace), fxNextKey(config.namespace))
+  const [current, stored = null] = await redis
+    .mget(fxCurrentKey(config.namespace), fxPositionKey(config.namespace))
     .finally(() => closeRedis(redis))
-  if (typeof next !== 'string') {
+  const position = parsePosition(stored)
+  if (position === undefined) {
     compare(findings, 'position', 'a position', undefined)
     return findings
   }
@@ -41,7 +43,7 @@ export async function verifyRates(task: VerifyTask): Promise<Findings> {
   const rows = await withTables(task, readDayRows)
   report('reading the log')
   const { start, tables } = await readTables(access)
-  const reflected = tables.filter(({ offset }) => offset < Number(next))
+  const reflected = tables.filter(({ offset }) => offset < position.next)
   const inForce = latestOf(reflected)
   if (inForce || start === 0) {
     compare(

@@ -6,7 +6,7 @@
  */
 import { loadProviders } from '#infra/config/providers.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
-import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
@@ -24,10 +24,9 @@ export const start: StartRole = async context => {
   const prefix = config.namespace
   const log = context.log.child({ role: 'live-view' })
   const kafka = connectKafka({ config, role: 'live-view', log })
-  const changes = kafka.topicName('bookChanges')
-  const reader = await openRangeReader(kafka, [changes, kafka.topicName('book')])
+  const reader = await openRangeReader(kafka, [kafka.topicName('bookChanges'), kafka.topicName('book')])
   const redis = await openRedis(config, { name: `${prefix}live-view`, log })
-  const rebuilder = openRebuilder({ kafka, reader, redis, prefix })
+  const rebuilder = openRebuilder({ kafka, reader, ids: await context.topicIds(), redis, prefix })
   const snapshots = openSnapshotBuilder({
     redis,
     log,
@@ -40,13 +39,12 @@ export const start: StartRole = async context => {
     group: 'live-view',
     topics: ['bookChanges'],
     maxBytesPerPartition: FETCH_BYTES,
-    async open(_topic, partition) {
+    async open({ partition }, faultOf) {
       const table = { partition, prefix }
-      const { isUsable, deleted, ...owned } = await openTable(
-        { redis, rebuilder, isInLog: next => isInLog(reader, changes, partition, next) },
-        table,
-      )
-      log.info({ partition, next: owned.head.next, isUsable, deleted }, 'a partition of the live view is open')
+      const { rebuiltFor, deleted, ...owned } = await openTable({ redis, rebuilder, faultOf }, table)
+      const opened = { partition, next: owned.head.next, deleted }
+      if (rebuiltFor === undefined) log.info(opened, 'a partition of the live view is open')
+      else log.warn({ ...opened, rebuiltFor }, 'a partition of the live view was built again and is open')
       return openLiveSink(redis, table, owned, snapshots.open(table, owned))
     },
   })
@@ -58,10 +56,4 @@ export const start: StartRole = async context => {
       await reader.close()
     },
   }
-}
-
-/** Whether the log still holds all that a view lacks, and has not been replaced by a shorter one. */
-async function isInLog(reader: RangeReader, topic: string, partition: number, next: number): Promise<boolean> {
-  const [first, end] = [await reader.start(topic, partition), await reader.end(topic, partition)]
-  return next >= first && next <= end
 }

@@ -1,6 +1,5 @@
 /**
- * Opens a partition's live table: as it is where it is in this version's form and the log still holds all that it lacks, else
- * rebuilt.
+ * Opens a partition's live table: as it is where it is in this version's form and the log goes on from its position, else rebuilt.
  *
  * Writes the head of a table that was built; deletes the rows of generations that are no longer read, a rebuild's
  * predecessor or one cut short, in bounded steps, so that Redis serves its readers in between. Never touches the generation
@@ -11,6 +10,7 @@
 import { Fenced } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { scanKeys } from '#infra/redis/servers.ts'
+import type { Position } from '#streams/runner/positions.ts'
 import type { Rebuilder } from './rebuild.ts'
 import { readHead, writeHead } from './sink.ts'
 import {
@@ -28,27 +28,36 @@ import type { TableId } from './writes.ts'
 interface TableSources {
   redis: Redis
   rebuilder: Pick<Rebuilder, 'rebuild'>
-  /** Whether the log still holds all that a table lacks from `next` on. */
-  isInLog(next: number): Promise<boolean>
+  /** Why the log does not go on from a table's position; undefined where it does. */
+  faultOf(stored: Position): Promise<string | undefined>
 }
 
 /** An open table. */
 interface OpenedTable extends OwnedHead {
-  /** False when it was rebuilt. */
-  isUsable: boolean
+  /** Why it was rebuilt; undefined when it was not. */
+  rebuiltFor: string | undefined
   /** Keys that had no reader any more. */
   deleted: number
 }
 
 /** Opens a table; throws {@link Fenced} when another owner has written its head meanwhile. */
 export async function openTable(
-  { redis, rebuilder, isInLog }: TableSources,
+  { redis, rebuilder, faultOf }: TableSources,
   table: { partition: number; prefix: string },
 ): Promise<OpenedTable> {
   const found = await readHead(redis, table)
-  const isUsable = found !== undefined && isOwnFormat(found.head) && (await isInLog(found.head.next))
+  const rebuiltFor = await reasonToRebuild(found, faultOf)
+  const isUsable = found !== undefined && rebuiltFor === undefined
   const owned = isUsable ? found : await build(redis, rebuilder, table, found?.text ?? null)
-  return { ...owned, isUsable, deleted: await deleteLeftovers(redis, table) }
+  return { ...owned, rebuiltFor, deleted: await deleteLeftovers(redis, table) }
+}
+
+async function reasonToRebuild(
+  found: OwnedHead | undefined,
+  faultOf: TableSources['faultOf'],
+): Promise<string | undefined> {
+  if (found === undefined) return 'there is none'
+  return isOwnFormat(found.head) ? faultOf(found.head) : 'it is in the form of another version'
 }
 
 async function build(

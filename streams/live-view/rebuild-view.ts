@@ -10,6 +10,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { openTopicIds } from '#infra/kafka/topic-ids.ts'
 import { publishGuarded } from '#infra/redis/guarded-publish.ts'
 import { holdWithin, type Lease, openLease } from '#infra/redis/lease.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
@@ -41,6 +42,7 @@ export async function rebuildLiveView(
   const prefix = config.namespace
   const kafka = connectKafka({ config, role: 'rebuild', log })
   const reader = await openRangeReader(kafka, [kafka.topicName('bookChanges'), kafka.topicName('book')])
+  const ids = openTopicIds(kafka)
   const redis = await openRedis(config, { name: `${prefix}rebuild`, log })
   const partitions = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
   const leases = partitions.map(partition => openLease(redis, rebuildKey(partition, prefix), LEASE_MS))
@@ -53,7 +55,7 @@ export async function rebuildLiveView(
       // A rebuild that was killed keeps its leases until they expire.
       if (!(await holdWithin(lease, LEASE_MS + RENEW_EVERY_MS))) throw new Error('another rebuild of it goes on')
     }
-    const rebuilder = openRebuilder({ kafka, reader, redis, prefix })
+    const rebuilder = openRebuilder({ kafka, reader, ids, redis, prefix })
     onProgress('filling the new tables')
     const heads = await Promise.all(partitions.map(partition => rebuilder.rebuild(partition)))
     onProgress('switching')
@@ -68,6 +70,7 @@ export async function rebuildLiveView(
     clearInterval(renew)
     for (const lease of leases) await lease.release().catch(() => undefined)
     await closeRedis(redis)
+    await ids.close()
     await reader.close()
   }
 }

@@ -17,6 +17,8 @@ import { decodeKnown, decodeLearning } from '#infra/kafka/learning.ts'
 import type { LogRecord, RangeReader } from '#infra/kafka/range-reader.ts'
 import { writeGuarded } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
+import type { TopicIds } from '#infra/runtime/role.ts'
+import { topics } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { foldBook } from '#streams/book/reader.ts'
 import { emptyBatch, foldChange, foldMarker, foldRefreshed, foldRow, headAfter, type LiveBatch } from './step.ts'
@@ -35,6 +37,7 @@ export interface Rebuilder {
 interface RebuilderOptions {
   kafka: KafkaConnection
   reader: RangeReader
+  ids: TopicIds
   redis: Redis
   prefix: string
 }
@@ -76,7 +79,9 @@ export function openRebuilder(options: RebuilderOptions): Rebuilder {
 }
 
 async function fillAll(options: RebuilderOptions, partitions: readonly number[]): Promise<Filling[]> {
-  const { kafka, reader, redis, prefix } = options
+  const { kafka, reader, ids, redis, prefix } = options
+  const topicId = await ids.idOf('bookChanges')
+  if (topicId === undefined) throw new Error(`there is no topic ${topics.bookChanges.name}`)
   const changes = kafka.topicName('bookChanges')
   const fillings = new Map<number, Filling>()
   for (const partition of partitions) {
@@ -84,7 +89,7 @@ async function fillAll(options: RebuilderOptions, partitions: readonly number[])
     const next = await reader.stableEnd(changes, partition)
     fillings.set(partition, {
       partition,
-      head: { format: LIVE_FORMAT, generation, next, ask: {}, bid: {} },
+      head: { format: LIVE_FORMAT, generation, topicId, next, ask: {}, bid: {} },
       batch: emptyBatch(),
     })
   }
@@ -164,7 +169,7 @@ function openPageWriter(write: () => Promise<unknown>): { page(): Promise<void>;
  */
 async function write({ redis, prefix }: RebuilderOptions, filling: Filling): Promise<void> {
   const { partition, head, batch } = filling
-  filling.head = headAfter(head, batch, head.next)
+  filling.head = headAfter(head, batch, head)
   filling.batch = emptyBatch()
   const writes = writesOf({ partition, generation: head.generation, prefix }, batch)
   if (writes.length === 0) return

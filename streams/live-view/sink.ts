@@ -2,8 +2,8 @@
  * Writes the live ask and bid table of one partition to Redis.
  *
  * Sole writer of `{live:<partition>}:*`. Each flush is one atomic write of the changed rows and the head,
- * which holds the offset that they reflect, on the condition that the head is still as this owner left
- * it: table and position can never disagree, and an owner that was paused while another took over
+ * which holds the position that they reflect, on the condition that the head is still as this owner left
+ * it: table and position never disagree, and an owner that was paused while another took over
  * writes nothing. Writing the same batch twice leaves the same table.
  * States: no head → rebuilt by the opener before this sink exists; open → fenced (thrown, the runner opens it again) or closed.
  */
@@ -51,8 +51,9 @@ export function openLiveSink(
   const key = headKey(table.partition, table.prefix)
   let owned = found
   let batch = emptyBatch()
+  const { topicId, next, until } = found.head
   return {
-    position: found.head.next,
+    position: { topicId, next, ...(until !== undefined && { until }) },
     apply({ event, value }) {
       if (event === 'RefreshMarked') {
         foldMarker(batch, value)
@@ -64,14 +65,14 @@ export function openLiveSink(
       foldChange(batch, value)
       return OK
     },
-    async flush(next) {
-      if (next < owned.head.next) throw new Fenced(key)
+    async flush(position) {
+      if (position.next < owned.head.next) throw new Fenced(key)
       const touched = touchedBy(batch)
       const write = async (): Promise<OwnedHead> => {
-        const head = headAfter(owned.head, batch, next)
+        const head = headAfter(owned.head, batch, position)
         const text = JSON.stringify(head)
         const rows = writesOf({ ...table, generation: head.generation }, batch)
-        const writes = [...rows, ...touchedWrites(table, touched, next)]
+        const writes = [...rows, ...touchedWrites(table, touched, position.next)]
         await writeGuarded(redis, { guard: key, expected: owned.text, value: text, writes })
         owned = { head, text }
         batch = emptyBatch()

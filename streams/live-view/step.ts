@@ -7,6 +7,7 @@
 import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
 import type { BookRowStored } from '#schemas/events/book-state.ts'
 import type { Instant } from '#schemas/values/instant.ts'
+import type { ViewPosition } from '#streams/runner/positions.ts'
 import { encodeRow, type LiveHead } from './table.ts'
 
 /** What one side of a partition must write. */
@@ -84,14 +85,18 @@ export function foldRefreshed(batch: LiveBatch, side: Side, provider: string, at
   refreshed.set(provider, Math.max(refreshed.get(provider) ?? 0, at))
 }
 
-/** The head after a batch; `next` is the offset that the view lacks from then on. */
-export function headAfter(head: LiveHead, batch: LiveBatch, next: number): LiveHead {
+/** The head after a batch that leads to a position. */
+export function headAfter(head: LiveHead, batch: LiveBatch, { topicId, next, until }: ViewPosition): LiveHead {
   const merged = (before: Record<string, number>, { refreshed }: SideBatch): Record<string, number> => {
     const after = { ...before }
     for (const [provider, at] of refreshed) after[provider] = Math.max(after[provider] ?? 0, at)
     return after
   }
-  return { ...head, next, ask: merged(head.ask, batch.ask), bid: merged(head.bid, batch.bid) }
+  const { format, generation, succeeds } = head
+  return {
+    ...{ format, generation, succeeds, topicId, next, until },
+    ...{ ask: merged(head.ask, batch.ask), bid: merged(head.bid, batch.bid) },
+  }
 }
 
 function setRow({ items }: SideBatch, itemId: number, provider: string, text: string | null): void {

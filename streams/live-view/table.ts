@@ -10,6 +10,7 @@
  */
 import type { Side } from '#schemas/events/book-changed.ts'
 import { formatOf, parseStored } from '#schemas/values/stored-format.ts'
+import { incompleteness } from '#streams/runner/positions.ts'
 
 /** One provider's live row for an item. */
 export interface LiveRow {
@@ -34,8 +35,12 @@ export interface LiveHead {
    * until there is a new one.
    */
   succeeds?: number
-  /** The next offset of market.book-changes that the rows do not reflect yet. */
+  /** The id of the topic market.book-changes that the rows reflect. */
+  topicId: string
+  /** The next offset that the rows do not reflect yet. */
   next: number
+  /** The rows may not be read before `next` has reached it. Stands right behind `next` (reader-scripts.ts). */
+  until?: number
   /** Provider → when it was last refreshed. */
   ask: Record<string, number>
   bid: Record<string, number>
@@ -47,9 +52,13 @@ export interface LiveHead {
  */
 export const LIVE_FORMAT = 1
 
-/** Reads a head; throws where its generation is in a form that this version does not know. */
-export const parseHead = (text: string): LiveHead =>
-  parseStored('the live table', text, { [LIVE_FORMAT]: head => head })
+/** Reads a head; throws where its generation may not be read, or is in a form that this version does not know. */
+export function parseHead(text: string): LiveHead {
+  const head: LiveHead = parseStored('the live table', text, { [LIVE_FORMAT]: stored => stored })
+  const lack = incompleteness(head)
+  if (lack !== undefined) throw new Error(`the live table may not be read: ${lack}`)
+  return head
+}
 
 /** Whether a generation may be gone on with: rows of two forms never share one. */
 export const isOwnFormat = (head: LiveHead): boolean => formatOf(head) === LIVE_FORMAT

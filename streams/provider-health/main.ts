@@ -7,7 +7,6 @@ import { connectKafka } from '#infra/kafka/connection.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
-import { readWhole } from '#streams/runner/whole-view.ts'
 import { openHealthSink } from './sink.ts'
 
 /** Starts the role. */
@@ -19,8 +18,7 @@ export const start: StartRole = async context => {
   const running = await runSink(context, kafka, {
     group: 'provider-health',
     topics: ['refreshes'],
-    open: (topic, partition) =>
-      openHealthSink(redis, config.namespace, context.metrics, sink => readWhole(kafka, { topic, partition }, sink)),
+    open: () => openHealthSink(redis, config.namespace, context.metrics),
   })
   return {
     ...running,

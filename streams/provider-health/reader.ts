@@ -1,6 +1,7 @@
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Instant } from '#schemas/values/instant.ts'
-import { decodeHealth, healthKey, healthNextKey, type ProviderHealth } from './table.ts'
+import { incompleteness, parsePosition } from '#streams/runner/positions.ts'
+import { decodeHealth, healthKey, healthPositionKey, type ProviderHealth } from './table.ts'
 
 export type { ProviderHealth } from './table.ts'
 
@@ -14,7 +15,7 @@ export interface ProviderHealthReader {
 
 /** Opens the reader of a namespace. */
 export function openHealthReader(redis: Redis, prefix: string): ProviderHealthReader {
-  const [hash, nextKey] = [healthKey(prefix), healthNextKey(prefix)]
+  const [hash, positionKey] = [healthKey(prefix), healthPositionKey(prefix)]
   return {
     async read(providers) {
       // The client would delay the request until it is connected again.
@@ -22,7 +23,7 @@ export function openHealthReader(redis: Redis, prefix: string): ProviderHealthRe
       const texts = await stored<(string | null)[]>(
         redis
           .multi()
-          .get(nextKey)
+          .get(positionKey)
           .hmget(hash, ...providers),
       )
       return new Map(
@@ -33,7 +34,7 @@ export function openHealthReader(redis: Redis, prefix: string): ProviderHealthRe
       )
     },
     async readAll() {
-      const texts = await stored<Record<string, string>>(redis.multi().get(nextKey).hgetall(hash))
+      const texts = await stored<Record<string, string>>(redis.multi().get(positionKey).hgetall(hash))
       return new Map(Object.entries(texts).map(([key, text]) => [key, decodeHealth(text)]))
     },
   }
@@ -43,8 +44,10 @@ export function openHealthReader(redis: Redis, prefix: string): ProviderHealthRe
 async function stored<T>(transaction: ReturnType<Redis['multi']>): Promise<T> {
   const answers = (await transaction.exec()) ?? []
   for (const [error] of answers) if (error) throw error
-  const [next, found] = answers.map(([, answer]) => answer) as [string | null, T]
-  if (next === null) throw new Error('there is no view of provider health')
+  const [text, found] = answers.map(([, answer]) => answer) as [string | null, T]
+  const position = parsePosition(text)
+  const lack = position === undefined ? 'it is not there' : incompleteness(position)
+  if (lack !== undefined) throw new Error(`provider health may not be read: ${lack}`)
   return found
 }
 

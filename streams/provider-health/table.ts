@@ -1,5 +1,5 @@
 /**
- * Provider health in Redis: one hash from provider to {@link StoredHealth}, and the offset that it reflects.
+ * Provider health in Redis: one hash from provider to {@link StoredHealth}, and the position that it reflects.
  *
  * Both keys share a hash tag, so that one atomic write may hold them. Sole writer: sink.ts.
  */
@@ -42,8 +42,8 @@ export interface StoredHealth extends ProviderHealth {
 /** Key of the hash: provider → JSON of {@link StoredHealth}. */
 export const healthKey = (prefix = ''): string => `${prefix}{health}:providers`
 
-/** Key of the next offset of market.refreshes that {@link healthKey} lacks. */
-export const healthNextKey = (prefix = ''): string => `${prefix}{health}:next`
+/** Key of the position in market.refreshes that {@link healthKey} reflects, the JSON text of a ViewPosition. */
+export const healthPositionKey = (prefix = ''): string => `${prefix}{health}:position`
 
 /** The text of a stored record. */
 export const encodeHealth = (health: StoredHealth): string => JSON.stringify(health)

@@ -10,9 +10,10 @@ import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { RefreshJudged } from '#schemas/events/refresh-judged.ts'
+import { parsePosition } from '#streams/runner/positions.ts'
 import { compare, type Findings, leaveOut, noFindings } from '#streams/runner/verify/findings.ts'
 import type { VerifyTask } from '#streams/runner/view.ts'
-import { decodeHealth, healthKey, healthNextKey, type StoredHealth } from './table.ts'
+import { decodeHealth, healthKey, healthPositionKey, type StoredHealth } from './table.ts'
 
 /** What the log says of one side. */
 interface SideVerdicts {
@@ -55,11 +56,11 @@ async function readHealth(
   const { namespace } = config
   const redis = await openRedis(config, { name: `${namespace}verify`, log })
   try {
-    const answers = (await redis.multi().get(healthNextKey(namespace)).hgetall(healthKey(namespace)).exec()) ?? []
+    const answers = (await redis.multi().get(healthPositionKey(namespace)).hgetall(healthKey(namespace)).exec()) ?? []
     for (const [error] of answers) if (error) throw error
-    const [next, texts] = answers.map(([, answer]) => answer) as [string | null, Record<string, string>]
-    const stored = Object.entries(texts).map(([provider, text]) => [provider, decodeHealth(text)] as const)
-    return { next: next === null ? undefined : Number(next), stored: new Map(stored) }
+    const [text, texts] = answers.map(([, answer]) => answer) as [string | null, Record<string, string>]
+    const stored = Object.entries(texts).map(([provider, row]) => [provider, decodeHealth(row)] as const)
+    return { next: parsePosition(text)?.next, stored: new Map(stored) }
   } finally {
     await closeRedis(redis)
   }

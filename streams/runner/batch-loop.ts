@@ -26,6 +26,8 @@ export function batchLoop<S extends { close(): Promise<void> }>(options: {
   metrics: Metrics
   slots: Slots<S>
   process: ProcessBatch<S>
+  /** A partition's log holds only control records before `next`. */
+  passed?: (slot: S, next: number) => Promise<void>
   watch?: ProgressWatch | undefined
   unknown?: UnknownEvents | undefined
 }): GroupHandler {
@@ -54,14 +56,9 @@ export function batchLoop<S extends { close(): Promise<void> }>(options: {
         taken.inc({ group }, batch.messages.length)
         return answer
       } catch (error) {
-        if (error instanceof Stopped) {
-          watch?.waited(batch.topic, batch.partition)
-          // It is opened again for the next try, since a command may have decided meanwhile.
-          await slots.drop(batch.topic, batch.partition)
-          await whileTicking(delay(STOPPED_PAUSE_MS), tick)
-          return 'again'
-        }
-        log.warn({ error, partition: batch.partition }, 'a batch did not go through; it is tried again')
+        const isStopped = error instanceof Stopped
+        if (isStopped) watch?.waited(batch.topic, batch.partition)
+        else log.warn({ error, partition: batch.partition }, 'a batch did not go through; it is tried again')
         const dropped = slots.drop(batch.topic, batch.partition)
         const groupError = groupErrorIn(error)
         if (groupError !== undefined) {
@@ -70,15 +67,25 @@ export function batchLoop<S extends { close(): Promise<void> }>(options: {
           throw groupError
         }
         await dropped
-        await whileTicking(delay(backoff.failed(error)), tick)
+        // A stopped partition is opened again for the next try, since a command may have decided meanwhile.
+        await whileTicking(delay(isStopped ? STOPPED_PAUSE_MS : backoff.failed(error)), tick)
         return 'again'
       } finally {
         end()
       }
     },
-    passed(topic, partition, next, commit) {
+    async passed(topic, partition, next, commit) {
       watch?.moved(topic, partition, next)
-      return commit(topic, partition, next).catch(rethrowUnlessGroupError)
+      const slot = slots.peek(topic, partition)
+      if (slot === undefined) return
+      try {
+        await options.passed?.(slot, next)
+      } catch (error) {
+        log.warn({ error, partition }, 'a position could not be written; the partition is opened again')
+        slots.reopen(slot)
+        return
+      }
+      await commit(topic, partition, next).catch(rethrowUnlessGroupError)
     },
   }
 }

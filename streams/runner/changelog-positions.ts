@@ -1,9 +1,11 @@
 /** The positions of a processor as its changelog holds them, read and, by an operator's decision, set. */
+import { committedOffsets } from '#infra/kafka/committed-offsets.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
-import { openTransactionalProducer } from '#infra/kafka/transactional-producer.ts'
+import { isFenced, openTransactionalProducer } from '#infra/kafka/transactional-producer.ts'
 import { POSITION_KEY, type PositionStored, positionStored } from '#schemas/events/position-stored.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
-import { decide, type LogParts, type PartitionLog, readPartitionLog } from './positions.ts'
+import { type LogParts, readPartitionLog } from './partition-log.ts'
+import { decide, type PartitionLog } from './positions.ts'
 import type { ProcessorTopics } from './processor-topics.ts'
 
 /** An input partition that its processor does not go on reading. */
@@ -22,6 +24,7 @@ export const transactionalIdOf = (group: string, topic: TopicKey, partition: num
 /** What has a processor go on with the log that is there. */
 export const resetCommand = (group: string): string => `marketlog reset ${group}`
 
+const RESET_TRIES = 20
 /** A transaction ends with its position and a marker, and aborted ones may follow. */
 const LAST_RECORDS = 500
 const WIDER = 20
@@ -46,20 +49,29 @@ async function readPosition(
   }
 }
 
-/** Why a changelog without a position is one that was lost; undefined: nothing was derived, so it is new. */
+/**
+ * Why an input partition without a position is one whose position was lost; undefined: it was never read. A position is stored before
+ * the group commits anything, so a committed offset tells.
+ */
 export async function lossOf(
   { kafka, reader }: LogParts,
-  { changelog, output }: ProcessorTopics,
+  { group, changelog, output }: ProcessorTopics,
+  { topic, partition }: { topic: TopicKey; partition: number },
 ): Promise<string | undefined> {
-  for (let partition = 0; partition < topics[output].partitions; partition++) {
-    if ((await reader.end(kafka.topicName(output), partition)) > 0)
-      return `${topics[changelog].name} holds no position, though ${topics[output].name} holds what was derived`
+  const lost = `${topics[changelog].name} holds no position`
+  const committed = (await committedOffsets(kafka, group, topic)).get(partition)
+  if (committed !== undefined) return `${lost}, though ${group} has committed ${committed}`
+  const isEmpty = async (key: TopicKey): Promise<boolean> => {
+    const partitions = Array.from({ length: topics[key].partitions }, (_, each) => each)
+    const ends = await Promise.all(partitions.map(each => reader.end(kafka.topicName(key), each)))
+    return ends.every(end => end === 0)
   }
-  return undefined
+  const isLost = (await isEmpty(changelog)) && !(await isEmpty(output))
+  return isLost ? `${lost}, though ${topics[output].name} holds what was derived` : undefined
 }
 
 /** The input partitions that a processor does not go on reading. */
-export async function stoppedInputs(parts: LogParts, processor: ProcessorTopics): Promise<StoppedInput[]> {
+async function stoppedInputs(parts: LogParts, processor: ProcessorTopics): Promise<StoppedInput[]> {
   const sources = processor.inputs.flatMap(topic =>
     Array.from({ length: topics[topic].partitions }, (_, partition) => ({ topic, partition })),
   )
@@ -79,7 +91,7 @@ async function stoppedInput(
   const log = await readPartitionLog(parts, source, position, settledWithinMs)
   const decision = decide(position, log)
   if (decision.kind === 'resume') return undefined
-  const fault = decision.kind === 'stop' ? decision.fault : await lossOf(parts, processor)
+  const fault = decision.kind === 'stop' ? decision.fault : await lossOf(parts, processor, source)
   return fault === undefined ? undefined : { ...source, stored, log, fault }
 }
 
@@ -88,11 +100,24 @@ async function stoppedInput(
  * first, and opens the partition again.
  */
 export async function resetPositions(parts: LogParts, processor: ProcessorTopics): Promise<StoppedInput[]> {
+  await parts.kafka.codec.prepare([positionStored])
+  const reset: StoppedInput[] = []
+  for (const stopped of await stoppedInputs(parts, processor)) {
+    const one = await resetInput(parts, processor, stopped)
+    if (one !== undefined) reset.push(one)
+  }
+  return reset
+}
+
+/** Resolves with what was found under the lock; undefined where there was nothing to reset any more. */
+async function resetInput(
+  parts: LogParts,
+  processor: ProcessorTopics,
+  { topic, partition }: { topic: TopicKey; partition: number },
+): Promise<StoppedInput | undefined> {
   const { kafka } = parts
   const { group, changelog } = processor
-  await kafka.codec.prepare([positionStored])
-  const reset: StoppedInput[] = []
-  for (const { topic, partition } of await stoppedInputs(parts, processor)) {
+  for (let tries = 1; ; tries++) {
     const producer = await openTransactionalProducer(kafka, {
       transactionalId: transactionalIdOf(group, topic, partition),
       writers: [group],
@@ -100,15 +125,17 @@ export async function resetPositions(parts: LogParts, processor: ProcessorTopics
     try {
       await producer.lock(() => Promise.resolve())
       const one = await stoppedInput(parts, processor, { topic, partition }, 0)
-      if (one === undefined) continue
+      if (one === undefined) return undefined
       const { topicId, start } = one.log
       const value = kafka.codec.encode(positionStored, { topic_id: topicId, next: start, from: start })
       const record = { topic: changelog, partition: processor.changelogPartition(topic, partition), key: POSITION_KEY }
-      await producer.commit([{ ...record, value }])
-      reset.push(one)
+      await producer.commit([{ ...record, value }], { group, topic, partition, next: start })
+      return one
+    } catch (error) {
+      // An owner that tries to open the partition meanwhile, as it does every two seconds, takes the lock.
+      if (!isFenced(error) || tries === RESET_TRIES) throw error
     } finally {
       await producer.close()
     }
   }
-  return reset
 }

@@ -12,7 +12,13 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Decoded } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { type BatchAnswer, joinGroup, type MessageBatch, type Tick } from '#infra/kafka/group-consumer.ts'
+import {
+  type BatchAnswer,
+  joinGroup,
+  type MessageBatch,
+  type ResumeAt,
+  type Tick,
+} from '#infra/kafka/group-consumer.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import { openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
@@ -24,7 +30,8 @@ import { lossOf, resetCommand, transactionalIdOf } from './changelog-positions.t
 import { type DeadLetters, openDeadLetters } from './dead-letters.ts'
 import { decodeNow, decodeSlowly, expectedIn, isDecoded } from './decoding.ts'
 import type { Outcome, StreamRecord } from './outcome.ts'
-import { decide, type Position, readPartitionLog, Stopped } from './positions.ts'
+import { readPartitionLog } from './partition-log.ts'
+import { decide, type Position, Stopped } from './positions.ts'
 import type { ProcessorTopics } from './processor-topics.ts'
 import { watchProgress } from './progress-watch.ts'
 import { openSlots, reportStopped, whileTicking } from './slots.ts'
@@ -87,21 +94,17 @@ export async function runProcessor(
       ...{ givenUp: context.config.givenUpEvents, now: () => performance.now() },
     }),
   }
-  const open = async (topic: TopicKey, partition: number): Promise<Slot> => {
+  const open = async (topic: TopicKey, partition: number, resumeAt: ResumeAt): Promise<Slot> => {
     const startedAt = performance.now()
-    const slot = await openSlot(runner, topic, partition)
+    const slot = await openSlot(runner, topic, partition, resumeAt)
     log.info({ topic, partition, next: slot.next, ms: Math.round(performance.now() - startedAt) }, 'partition restored')
     return slot
   }
   const slots = openSlots<Slot>(open, log, reportStopped(context, spec.group))
   const endWatch = runner.ids.onChange(ownTopics, () => slots.reopen())
-  const watch = await watchProgress({
-    kafka,
-    group: spec.group,
-    topics: spec.inputs,
-    metrics: context.metrics,
-    log,
-    fail: context.fail,
+  const watch = watchProgress({
+    ...{ kafka, group: spec.group, topics: spec.inputs, reader: runner.reader, log },
+    ...{ metrics: context.metrics, fail: context.fail },
     isOpen: (topic, partition) => slots.peek(topic, partition) !== undefined,
   })
   const member = await joinGroup(
@@ -130,7 +133,7 @@ export async function runProcessor(
   }
 }
 
-async function openSlot(runner: Runner, topic: TopicKey, partition: number): Promise<Slot> {
+async function openSlot(runner: Runner, topic: TopicKey, partition: number, resumeAt: ResumeAt): Promise<Slot> {
   const { kafka, spec } = runner
   const producer = await openTransactionalProducer(kafka, {
     transactionalId: transactionalIdOf(spec.group, topic, partition),
@@ -143,8 +146,10 @@ async function openSlot(runner: Runner, topic: TopicKey, partition: number): Pro
     const changelog = spec.changelogPartition(topic, partition)
     const to = await producer.fixEnd(spec.changelog, changelog)
     const stored = await restore(runner, processor, changelog, to)
-    const { topicId, next } = await resumeAt(runner, { topic, partition }, stored)
+    const { topicId, next } = await positionOf(runner, { topic, partition }, stored, resumeAt)
     await rebuild(runner, processor, { topic, partition, from: stored?.from ?? next, to: next })
+    if (stored === undefined) await producer.commit([positionRecord(runner, { topic, partition }, { topicId, next })])
+    await resumeAt(topic, partition, next)
     return { processor, producer, topicId, next, sought: undefined, close: () => producer.close() }
   } catch (error) {
     await producer.close()
@@ -152,20 +157,34 @@ async function openSlot(runner: Runner, topic: TopicKey, partition: number): Pro
   }
 }
 
+/** What stores a position; the work under way begins at `from`. */
+function positionRecord(
+  { kafka, spec }: Runner,
+  { topic, partition }: { topic: TopicKey; partition: number },
+  { topicId, next }: Position,
+  from: number = next,
+): Outgoing & { partition: number } {
+  const value = kafka.codec.encode(positionStored, { topic_id: topicId, next, from })
+  return { topic: spec.changelog, partition: spec.changelogPartition(topic, partition), key: POSITION_KEY, value }
+}
+
 /** Where an input partition is read on; throws {@link Stopped} where it must not be. */
-async function resumeAt(
+async function positionOf(
   runner: Runner,
   source: { topic: TopicKey; partition: number },
   stored: PositionStored | undefined,
+  resumeAt?: ResumeAt,
 ): Promise<Position> {
   const { spec } = runner
   const position = stored && { topicId: stored.topic_id, next: stored.next }
   const log = await readPartitionLog(runner, source, position)
   const decision = decide(position, log)
   if (decision.kind === 'resume') return { topicId: log.topicId, next: decision.next }
-  const fault = decision.kind === 'stop' ? decision.fault : await lossOf(runner, spec)
-  if (fault !== undefined) throw new Stopped(spec.group, source, fault, resetCommand(spec.group))
-  return { topicId: log.topicId, next: log.start }
+  const fault = decision.kind === 'stop' ? decision.fault : await lossOf(runner, spec, source)
+  if (fault === undefined) return { topicId: log.topicId, next: log.start }
+  const stopped = new Stopped(spec.group, source, fault, resetCommand(spec.group))
+  await resumeAt?.(source.topic, source.partition, log.start, stopped.message)
+  throw stopped
 }
 
 /** Reads the changelog up to the end that its only writer has fixed. */
@@ -227,7 +246,7 @@ async function rebuild(
 
 async function process(runner: Runner, slot: Slot, batch: MessageBatch, tick: Tick): Promise<BatchAnswer> {
   const { topic, partition } = batch
-  const { kafka, spec } = runner
+  const { spec } = runner
   if (batch.first > slot.next && slot.sought !== slot.next) {
     slot.sought = slot.next
     return slot.next
@@ -237,12 +256,7 @@ async function process(runner: Runner, slot: Slot, batch: MessageBatch, tick: Ti
   if (batch.next <= slot.next) return 'done'
   const { records, next, retryAfterMs } = await fold(runner, slot, batch)
   const from = slot.processor.openFrom() ?? next
-  records.push({
-    topic: spec.changelog,
-    partition: spec.changelogPartition(topic, partition),
-    key: POSITION_KEY,
-    value: kafka.codec.encode(positionStored, { topic_id: slot.topicId, next, from }),
-  })
+  records.push(positionRecord(runner, batch, { topicId: slot.topicId, next }, from))
   await whileTicking(slot.producer.commit(records, { group: spec.group, topic, partition, next }), tick)
   slot.next = next
   if (retryAfterMs === undefined) return 'done'
@@ -251,7 +265,7 @@ async function process(runner: Runner, slot: Slot, batch: MessageBatch, tick: Ti
 }
 
 async function checkPosition(runner: Runner, slot: Slot, { topic, partition }: MessageBatch): Promise<void> {
-  await resumeAt(runner, { topic, partition }, { topic_id: slot.topicId, next: slot.next, from: slot.next })
+  await positionOf(runner, { topic, partition }, { topic_id: slot.topicId, next: slot.next, from: slot.next })
 }
 
 async function fold(

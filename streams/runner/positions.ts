@@ -4,17 +4,60 @@
  * A position knows the id of its topic. Invariant: nothing is read on from a position of another topic, beyond the log's end, or
  * before its start: what is there is not what follows the position.
  */
-import { setTimeout as delay } from 'node:timers/promises'
-import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import type { RangeReader } from '#infra/kafka/range-reader.ts'
 import { Refused } from '#infra/runtime/refused.ts'
-import type { TopicIds } from '#infra/runtime/role.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 
 /** The next offset that a view lacks of a partition, stored with what it describes. */
 export interface Position {
   topicId: string
   next: number
+}
+
+/** What a view reflects of a partition; it is stored with the view, and says whether the view may be read. */
+export interface ViewPosition extends Position {
+  /** How many topics of the name the view has read before this one: what rests on them is in the log no more. None when left out. */
+  generation?: number
+  /** Its readers are refused until this offset is reached: the view was lost, or set back to an earlier time. */
+  until?: number
+  /** Its readers are refused: the view has stopped, and why. */
+  fault?: string
+  /** Of the rebuild that wrote it; its role, which finds another position than it left, opens the partition again. */
+  rebuild?: string
+}
+
+/** Reads the JSON text of a stored position. */
+export function parsePosition(text: string | null): ViewPosition | undefined {
+  return text === null ? undefined : (JSON.parse(text) as ViewPosition)
+}
+
+/** The position of a view that was at one and has reached `next`. */
+export function advanced({ topicId, generation, until }: ViewPosition, next: number): ViewPosition {
+  return { topicId, ...(generation && { generation }), next, ...(until !== undefined && next < until && { until }) }
+}
+
+/** The position of a view that begins, or begins again, at one; its readers wait until `end` is reached. */
+export const positionFrom = (from: ViewPosition, end: number): ViewPosition =>
+  advanced({ ...from, until: end }, from.next)
+
+/** The position of a view that a rebuild with this id makes from the log that is there, up to `next`. */
+export function rebuiltPosition(
+  stored: ViewPosition | undefined,
+  { topicId }: PartitionLog,
+  next: number,
+  rebuild: string,
+): ViewPosition {
+  const isSameTopic = stored === undefined || stored.topicId === topicId
+  const generation = (stored?.generation ?? 0) + (isSameTopic ? 0 : 1)
+  return { ...advanced({ topicId, generation, next }, next), rebuild }
+}
+
+/** Whether two positions say the same. */
+export const isSamePosition = (one: ViewPosition, other: ViewPosition | undefined): boolean =>
+  one.topicId === other?.topicId && one.next === other.next && one.until === other.until && one.fault === other.fault
+
+/** Why a view at a position may not be read; undefined: it may. */
+export function incompleteness({ next, until, fault }: ViewPosition): string | undefined {
+  return fault ?? (until === undefined ? undefined : `it is at ${next}, and lacks what is before ${until}`)
 }
 
 /** A partition of the log as it is now. */
@@ -26,21 +69,45 @@ export interface PartitionLog {
   end: number
 }
 
-/** Go on, build from the beginning, or stop and say why. */
-export type Decision = { kind: 'resume'; next: number } | { kind: 'build' } | { kind: 'stop'; fault: string }
+/** Go on, build from the beginning, or stop and say why; `expired`: records that the log no longer holds. */
+export type Decision =
+  | { kind: 'resume'; next: number }
+  | { kind: 'build' }
+  | { kind: 'stop'; fault: string; expired: number }
 
 /** What to do with a stored position, given the log as it is now. */
 export function decide(stored: Position | undefined, log: PartitionLog): Decision {
   if (stored === undefined) return { kind: 'build' }
-  const stop = (fault: string): Decision => ({ kind: 'stop', fault })
+  const stop = (fault: string, expired = 0): Decision => ({ kind: 'stop', fault, expired })
   if (stored.topicId !== log.topicId)
     return stop(
       `the position is of the topic with id ${stored.topicId}, which was deleted; its id is ${log.topicId} now`,
     )
   if (stored.next > log.end) return stop(`the position is ${stored.next}, and the log ends at ${log.end}`)
   if (stored.next < log.start)
-    return stop(`${log.start - stored.next} records from ${stored.next} to ${log.start} have expired unread`)
+    return stop(
+      `${log.start - stored.next} records from ${stored.next} to ${log.start} have expired unread`,
+      log.start - stored.next,
+    )
   return { kind: 'resume', next: stored.next }
+}
+
+/** What has a view go on with the log that is there. */
+export const rebuildCommand = (view: string, { expired }: { expired: number }): string =>
+  `marketlog rebuild ${view}${expired > 0 ? ' --accept-loss' : ''}`
+
+/** Throws where a rebuild would go on without records that its view never saw, unless that is accepted. */
+export function assertNoLoss(
+  view: string,
+  stored: ViewPosition | undefined,
+  log: PartitionLog,
+  isAccepted: boolean,
+): void {
+  const decision = decide(stored, log)
+  if (decision.kind === 'stop' && decision.expired > 0 && !isAccepted)
+    throw new Refused(
+      `${decision.fault}: what they said is lost. To go on without: \`${rebuildCommand(view, decision)}\``,
+    )
 }
 
 /** A partition that cannot be read on from its position; waiting does not help, a command does. */
@@ -48,36 +115,5 @@ export class Stopped extends Refused {
   constructor(group: string, source: { topic: TopicKey; partition: number }, fault: string, command: string) {
     const partition = `${topics[source.topic].name}-${source.partition}`
     super(`${group} does not go on reading ${partition}: ${fault}. To go on with what is there now: \`${command}\``)
-  }
-}
-
-const SETTLED_WITHIN_MS = 10_000
-const PAUSE_MS = 500
-
-/** What a partition's log is read with. */
-export interface LogParts {
-  kafka: KafkaConnection
-  reader: RangeReader
-  ids: TopicIds
-}
-
-/**
- * Reads what a partition's log is now. A broker that has just become its leader, or learns of a topic late, may show an earlier state: a
- * position that fits no more is compared again until it is settled. Rejects while there is no such topic.
- */
-export async function readPartitionLog(
-  { kafka, reader, ids }: LogParts,
-  { topic, partition }: { topic: TopicKey; partition: number },
-  stored: Position | undefined,
-  settledWithinMs = SETTLED_WITHIN_MS,
-): Promise<PartitionLog> {
-  const name = kafka.topicName(topic)
-  const limit = performance.now() + settledWithinMs
-  for (;;) {
-    const topicId = await ids.idOf(topic)
-    if (topicId === undefined) throw new Error(`there is no topic ${topics[topic].name}`)
-    const log = { topicId, start: await reader.start(name, partition), end: await reader.end(name, partition) }
-    if (decide(stored, log).kind !== 'stop' || performance.now() > limit) return log
-    await delay(PAUSE_MS)
   }
 }

@@ -9,7 +9,7 @@
 import { committedOffsets } from '#infra/kafka/committed-offsets.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { nextRecordAt } from '#infra/kafka/lag.ts'
-import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
+import type { RangeReader } from '#infra/kafka/range-reader.ts'
 import { openRefusalLimit } from '#infra/kafka/refusal.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
@@ -30,6 +30,8 @@ interface WatchOptions {
   kafka: KafkaConnection
   group: string
   topics: readonly TopicKey[]
+  /** Of the topics. */
+  reader: RangeReader
   metrics: Metrics
   log: Log
   isOpen(topic: TopicKey, partition: number): boolean
@@ -54,11 +56,10 @@ interface Watched {
 }
 
 /** Opens the watch of a member. */
-export async function watchProgress(options: WatchOptions): Promise<ProgressWatch> {
-  const { kafka, group, log, fail } = options
+export function watchProgress(options: WatchOptions): ProgressWatch {
+  const { kafka, group, log, fail, reader } = options
   const limitMs = options.stalledAfterMs ?? STALLED_AFTER_MS
   const everyMs = limitMs / CHECKS_PER_LIMIT
-  const reader = await openRangeReader(kafka, options.topics.map(kafka.topicName))
   const gauge = options.metrics.gauge('marketlog_group_lag', 'Records that wait for this member.', ['group', 'topic'])
   let watched = new Map<string, Watched>()
   let checkedAt = performance.now()
@@ -114,7 +115,6 @@ export async function watchProgress(options: WatchOptions): Promise<ProgressWatc
       isClosed = true
       clearInterval(timer)
       await checking
-      await reader.close()
     },
   }
 }

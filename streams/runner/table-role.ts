@@ -7,6 +7,7 @@
  */
 import { openBatcher } from '#infra/clickhouse/batcher.ts'
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { committedOffsets } from '#infra/kafka/committed-offsets.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
@@ -26,11 +27,17 @@ export async function runTableView(context: RoleContext, view: TableView): Promi
     name: `marketlog-${view.name}`,
   })
   const batcher = openBatcher(writer, { log, metrics })
+  const ids = await context.topicIds()
   const running = await runSink(context, kafka, {
     group: view.name,
     topics: view.topics,
     ...(view.maxBytesPerPartition && { maxBytesPerPartition: view.maxBytesPerPartition }),
-    open: topic => view.open(topic, batcher, context.catalog),
+    async open({ topic, partition }) {
+      const committed = await committedOffsets(kafka, view.name, topic)
+      const [next, topicId] = [committed.get(partition), await ids.idOf(topic)]
+      const sink = await view.open(topic, batcher, context.catalog)
+      return { ...sink, position: next === undefined || topicId === undefined ? undefined : { topicId, next } }
+    },
   })
   let checking = Promise.resolve()
   const check = async (): Promise<void> => {

@@ -80,5 +80,5 @@ async function takePage(
     const outcome = sinks[partition]?.apply({ ...source, ...decoded })
     if (outcome?.kind === 'retry') throw new Error(`${topic}-${partition}@${offset} cannot be taken yet`)
   }
-  await Promise.all([...next].map(([partition, to]) => sinks[partition]?.flush(to)))
+  await Promise.all([...next].map(([partition, to]) => sinks[partition]?.flush({ topicId: '', next: to })))
 }

@@ -36,6 +36,8 @@ export interface RebuildTask {
   log: Log
   onProgress(step: string): void
   signal: AbortSignal
+  /** Goes on without records that expired before the view saw them. */
+  acceptLoss: boolean
 }
 
 /** One comparison of a view with the log. */

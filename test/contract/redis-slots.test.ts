@@ -139,7 +139,7 @@ describe('Redis on a Cluster', () => {
 
   it("keeps providers' health and the market's views", async () => {
     const { namespace: prefix, log } = platform
-    const sink = await openHealthSink(redis, prefix, openMetrics(), async () => undefined)
+    const sink = await openHealthSink(redis, prefix, openMetrics())
     await write(sink, judgedRecords(seededRandom('health'), 50))
     const reader = openHealthReader(redis, prefix)
     expect((await reader.readAll()).size).to.be.above(0)

@@ -5,6 +5,7 @@
  * A role that calls `fail` fails the test that waits for it to be ready, and every `stop`, unless the failure
  * was announced; so does an announced failure that did not happen.
  */
+import { assert } from 'chai'
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openTopicIds } from '#infra/kafka/topic-ids.ts'
@@ -93,7 +94,11 @@ export async function startRoles(
     failures,
     ready: async (limitMs?: number) => {
       for (const role of running) {
-        await eventually(async () => (await role.ready()) === undefined, `${role.name} to be ready`, limitMs)
+        const isReady = async () => {
+          assert.equal(await role.ready(), undefined)
+          return true
+        }
+        await eventually(isReady, `${role.name} to be ready`, limitMs)
         if (failures[0]) throw failures[0]
       }
     },

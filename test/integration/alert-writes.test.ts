@@ -15,7 +15,8 @@ import { deleteOldAlertEvents } from '#services/alerts/rules/main.ts'
 import { type Relay, startRelay } from '#services/alerts/rules/outbox-relay.ts'
 import type { StoredAlert } from '#services/alerts/rules/reader.ts'
 import { openTriggerApplier, readPosition } from '#services/alerts/rules/trigger-applier.ts'
-import { recordOf, write } from '#test/fixtures/sink-records.ts'
+import type { Position } from '#streams/runner/positions.ts'
+import { positionAt, recordOf, write } from '#test/fixtures/sink-records.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
@@ -73,8 +74,8 @@ describe('writes of alerts', () => {
   })
   const recordsOf = (triggers: readonly AlertTriggered[], from = 0) =>
     triggers.map((trigger, at) => recordOf('AlertTriggered', trigger, from + at, 'alertsTriggered'))
-  const applier = (partition: number, stored?: number) =>
-    openTriggerApplier({ database, newId, now: Date.now }, partition, { stored, position: stored ?? 0 })
+  const applier = (partition: number, stored?: Position) =>
+    openTriggerApplier({ database, newId, now: Date.now }, partition, { stored, position: stored })
   const newApplier = () => applier(100 + nextPartition++)
 
   describe('a cap', () => {
@@ -179,7 +180,7 @@ describe('writes of alerts', () => {
       const partition = 100 + nextPartition++
       const lost = openTriggerApplier({ database: failing, newId, now: Date.now }, partition, {
         stored: undefined,
-        position: 0,
+        position: undefined,
       })
       await write(lost, recordsOf([triggerOf(alert.id, 1)])).then(
         () => expect.fail('it should have failed'),
@@ -189,7 +190,7 @@ describe('writes of alerts', () => {
       expect(await readPosition(database, partition)).to.equal(undefined)
       await write(applier(partition), recordsOf([triggerOf(alert.id, 1)]))
       expect(await eventsOf(alert.id)).to.have.length(1)
-      expect(await readPosition(database, partition)).to.equal(1)
+      expect(await readPosition(database, partition)).to.deep.equal(positionAt(1))
     })
 
     it('races with changes of its owner: one event per version that was enabled, and none else', async () => {
@@ -333,7 +334,7 @@ describe('writes of alerts', () => {
     for (const [at, { id }] of alerts.entries()) {
       const sink = openTriggerApplier({ database, newId, now: () => now - (ages[at] ?? 0) }, 300 + at, {
         stored: undefined,
-        position: 0,
+        position: undefined,
       })
       await write(sink, recordsOf([triggerOf(id, 1)]))
     }

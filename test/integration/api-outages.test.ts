@@ -4,7 +4,7 @@
 import { expect } from 'chai'
 import { start as startApi } from '#services/api/main.ts'
 import { fxCurrentKey } from '#streams/fx/table.ts'
-import { healthNextKey } from '#streams/provider-health/table.ts'
+import { healthPositionKey } from '#streams/provider-health/table.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { layWire, type Wire } from '#test/fixtures/cut-wire.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -112,12 +112,18 @@ describe('outages', () => {
 
   it('of provider health: unavailable, and not all of them down', async () => {
     // What used to happen: after a wipe of Redis every provider was reported as down, with nothing listed.
-    const key = healthNextKey(platform.namespace)
+    const key = healthPositionKey(platform.namespace)
     await becomes('/providers', 200)
     await scenario.redis.del(key)
     await becomes('/providers', 503, 'SERVICE_UNAVAILABLE')
-    await scenario.redis.set(key, '0')
-    await becomes('/providers', 200)
+    const position = { topicId: 'topic', next: 7 }
+    const lacking = [{ until: 8 }, { fault: 'its topic was deleted' }].map(each => ({ ...position, ...each }))
+    for (const each of lacking) {
+      await scenario.redis.set(key, JSON.stringify(each))
+      await becomes('/providers', 503, 'SERVICE_UNAVAILABLE')
+      await scenario.redis.set(key, JSON.stringify(position))
+      await becomes('/providers', 200)
+    }
   })
 
   it('none of them ends the process', () => expect(roles.failures).to.deep.equal([]))

@@ -7,6 +7,7 @@ import type { Publisher } from '#infra/kafka/publisher.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { OK } from '#streams/runner/outcome.ts'
+import type { ViewPosition } from '#streams/runner/positions.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
 import { laterEvent } from '#test/fixtures/later-events.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -20,6 +21,7 @@ describe('an event of a version to come', () => {
   let kafka: KafkaConnection
   let publisher: Publisher
   let seen: number[] = []
+  let stored: ViewPosition | undefined
 
   before(async () => {
     kafka = platform.connect()
@@ -30,12 +32,14 @@ describe('an event of a version to come', () => {
   const noting: StartRole = context => {
     const own = connectKafka({ config: context.config, role: 'test', log: context.log })
     const open = async () => ({
-      position: undefined,
+      position: stored,
       apply: ({ value }: { value: { as_of: number } }) => {
         seen.push(value.as_of)
         return OK
       },
-      flush: async () => undefined,
+      flush: async (position: ViewPosition) => {
+        stored = position
+      },
       close: async () => undefined,
     })
     return runSink(context, own, { group: 'fx', topics: ['fx'], overdueAfterMs: 1, open })

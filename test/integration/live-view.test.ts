@@ -5,9 +5,11 @@ import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { openTopicIds } from '#infra/kafka/topic-ids.ts'
 import { openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
 import { Fenced } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
+import type { TopicIds } from '#infra/runtime/role.ts'
 import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
 import { type BookRefreshStored, bookRefreshStored } from '#schemas/events/book-state.ts'
 import { ITEM_PARTITIONS, topics } from '#schemas/topics.ts'
@@ -19,7 +21,7 @@ import { openLiveSink, readHead, writeHead } from '#streams/live-view/sink.ts'
 import { generationsKey, headKey, itemKey, rebuildKey } from '#streams/live-view/table.ts'
 import { changeOf, isChange, randomLog } from '#test/fixtures/book-change-sequences.ts'
 import { expectedTables, readLiveHead, readTables } from '#test/fixtures/live-tables.ts'
-import { changeRecord, write } from '#test/fixtures/sink-records.ts'
+import { changeRecord, positionAt, write } from '#test/fixtures/sink-records.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { bookChangeRecord, bookRowRecord, changelogPartition, markerRecords } from '#test/harness/published-records.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
@@ -34,7 +36,7 @@ describe('live view sink', () => {
   const open = async (prefix: string) => {
     const found =
       (await readHead(redis, slot(prefix))) ??
-      (await writeHead(redis, slot(prefix), null, { generation: 1, next: 0, ask: {}, bid: {} }))
+      (await writeHead(redis, slot(prefix), null, { generation: 1, ...positionAt(0), ask: {}, bid: {} }))
     return openLiveSink(redis, slot(prefix), found)
   }
   const ownLog = (seed: ReturnType<typeof seededRandom>, records: number) =>
@@ -58,7 +60,7 @@ describe('live view sink', () => {
       if (!random.chance(0.3)) continue
       await sink.close()
       sink = await open('cuts.')
-      expect(sink.position).to.equal(at)
+      expect(sink.position?.next).to.equal(at)
     }
     await sink.close()
     expect(await readTables(redis, slot('cuts.').prefix)).to.deep.equal(expectedTables(log, [0]))
@@ -100,7 +102,7 @@ describe('live view sink', () => {
   ])
     it(`keeps of the rows of all generations ${name}`, async () => {
       const { partition, prefix } = slot(`left-${isHeld}.`)
-      await writeHead(redis, { partition, prefix }, null, { generation: 3, next: 0, ask: {}, bid: {} })
+      await writeHead(redis, { partition, prefix }, null, { generation: 3, ...positionAt(0), ask: {}, bid: {} })
       await redis.set(generationsKey(partition, prefix), 4)
       if (isHeld) await redis.set(rebuildKey(partition, prefix), 'a rebuild')
       const keyOf = (generation: number) => itemKey(partition, generation, 'ask', 1, prefix)
@@ -122,6 +124,7 @@ describe('live view on a log', () => {
   const platform = useServers()
   let kafka: KafkaConnection
   let book: TransactionalProducer
+  let ids: TopicIds
   let redis: Redis
   const published: (BookChanged | RefreshMarked)[] = []
 
@@ -129,9 +132,11 @@ describe('live view on a log', () => {
     kafka = platform.connect('book')
     await kafka.codec.prepare([...topics.bookChanges.events, ...topics.book.events])
     book = await openTransactionalProducer(kafka, { transactionalId: 'live-view-test', writers: ['book'] })
+    ids = openTopicIds(kafka)
     redis = await platform.openRedis()
   })
   after(async () => {
+    await ids.close()
     await book.close()
   })
 
@@ -189,10 +194,12 @@ describe('live view on a log', () => {
     const roles = await platform.startRoles([startLiveView])
     await roles.ready()
     await roles.stop()
+    const topicId = await ids.idOf('bookChanges')
     for (const partition of partitions) {
       expect(await readLiveHead(redis, partition, platform.namespace)).to.deep.equal({
         format: 1,
         generation: 1,
+        topicId,
         next: 0,
         ask: {},
         bid: {},
@@ -230,7 +237,7 @@ describe('live view on a log', () => {
       kafka,
       names.map(name => kafka.topicName(name)),
     )
-    const rebuilder = openRebuilder({ kafka, reader, redis, prefix: platform.namespace })
+    const rebuilder = openRebuilder({ kafka, reader, ids, redis, prefix: platform.namespace })
     const rebuilding = Promise.all(partitions.map(partition => rebuilder.rebuild(partition)))
     await publish(
       randomLog(seededRandom('meanwhile'), {
@@ -259,18 +266,18 @@ describe('live view on a log', () => {
     await redis.del(headKey(slot.partition, slot.prefix))
     const names = [kafka.topicName('bookChanges'), kafka.topicName('book')]
     const reader = await openRangeReader(kafka, names)
-    const { rebuild } = openRebuilder({ kafka, reader, redis, prefix: slot.prefix })
+    const { rebuild } = openRebuilder({ kafka, reader, ids, redis, prefix: slot.prefix })
     const overtaken = async (partition: number) => {
       await openTable({ ...sources, rebuilder: { rebuild } }, slot)
       return rebuild(partition)
     }
-    const sources = { redis, isInLog: async () => true }
+    const sources = { redis, faultOf: async () => undefined }
     expect(
       await openTable({ ...sources, rebuilder: { rebuild: overtaken } }, slot).catch(error => error),
     ).to.be.instanceOf(Fenced)
     expect(await readTables(redis, slot.prefix)).to.deep.equal(expectedTables(published))
     const opened = await openTable({ ...sources, rebuilder: { rebuild } }, slot)
-    expect(opened).to.include({ isUsable: true, deleted: 0 })
+    expect(opened).to.include({ rebuiltFor: undefined, deleted: 0 })
     await reader.close()
   })
 
@@ -278,8 +285,8 @@ describe('live view on a log', () => {
     const slot = { partition: 3, prefix: platform.namespace }
     await redis.del(headKey(slot.partition, slot.prefix))
     const reader = await openRangeReader(kafka, [kafka.topicName('bookChanges'), kafka.topicName('book')])
-    const sources = { redis, isInLog: async () => true }
-    const rebuilder = openRebuilder({ kafka, reader, redis, prefix: slot.prefix })
+    const sources = { redis, faultOf: async () => undefined }
+    const rebuilder = openRebuilder({ kafka, reader, ids, redis, prefix: slot.prefix })
     const opened = await Promise.allSettled([1, 2].map(() => openTable({ ...sources, rebuilder }, slot)))
     expect(opened.map(({ status }) => status)).to.have.members(['fulfilled', 'rejected'])
     expect(await readTables(redis, slot.prefix)).to.deep.equal(expectedTables(published))

@@ -14,7 +14,7 @@ import { openLiveSink, writeHead } from '#streams/live-view/sink.ts'
 import { headKey } from '#streams/live-view/table.ts'
 import { Board } from '#streams/market-summary/board.ts'
 import { followMarket } from '#streams/market-summary/follow-market.ts'
-import { changeRecord } from '#test/fixtures/sink-records.ts'
+import { changeRecord, positionAt } from '#test/fixtures/sink-records.ts'
 import { bookChangeRecord, changed } from '#test/harness/published-records.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -22,7 +22,7 @@ const ITEM = 7
 const STAYING = 8
 const PARTITION = partitionOfItem(ITEM)
 const KEYS = { ask: ['p'], bid: ['p'] }
-const EMPTY = { generation: 1, next: 0, ask: {}, bid: {} }
+const EMPTY = { generation: 1, ...positionAt(0), ask: {}, bid: {} }
 const LATEST = ITEM_PARTITIONS - 1
 
 const removed: Partial<BookChanged> = { change: 'removed', price: null, price_micro_usd: null, quantity: 0 }
@@ -61,7 +61,7 @@ describe('the market in memory', () => {
     }
     const sink = openLiveSink(redis, { partition: PARTITION, prefix }, await openPartition(PARTITION, prefix))
     sink.apply(changeRecord(changed({ item_id: ITEM }), 0, PARTITION))
-    await sink.flush(1)
+    await sink.flush(positionAt(1))
     const live = openLiveReader(redis, prefix, KEYS)
     let fillings = 0
     const board = await follow(async (partition, taker) => {
@@ -69,7 +69,7 @@ describe('the market in memory', () => {
       if (partition !== LATEST || head !== undefined) return head
       fillings += 1
       sink.apply(changeRecord(changed({ item_id: ITEM, ...removed }), 1, PARTITION))
-      await sink.flush(2)
+      await sink.flush(positionAt(2))
       await openPartition(LATEST, prefix)
       return undefined
     })
@@ -83,7 +83,7 @@ describe('the market in memory', () => {
     }
     const sink = openLiveSink(redis, { partition: PARTITION, prefix }, await openPartition(PARTITION, prefix))
     sink.apply(changeRecord(changed({ item_id: ITEM }), 0, PARTITION))
-    await sink.flush(2)
+    await sink.flush(positionAt(2))
     const live = openLiveReader(redis, prefix, KEYS)
     const switches: Promise<unknown>[] = []
     const board = await follow((partition, { begin, take }) =>

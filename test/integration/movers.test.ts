@@ -271,7 +271,10 @@ describe('movers on real refreshes', () => {
   })
 
   const rebuilt = (): Promise<void> =>
-    rebuild(platform.config, platform.log, 'movers', collectOutput().stream, new AbortController().signal)
+    rebuild(platform.config, platform.log, 'movers', collectOutput().stream, {
+      acceptLoss: false,
+      signal: new AbortController().signal,
+    })
 
   it('go on after a kill of their role, under a rebuild too, and leave nothing behind', async () => {
     role = await platform.spawnRole('movers', environment)

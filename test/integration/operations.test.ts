@@ -86,8 +86,8 @@ describe('a sink that hangs', () => {
         group,
         topics: [group],
         stalledAfterMs: STALLED_AFTER_MS,
-        open: async () => ({
-          position: undefined,
+        open: async ({ topic }) => ({
+          position: { topicId: (await (await context.topicIds()).idOf(topic)) ?? '', next: 0 },
           apply: () => OK,
           flush: () => store.promise,
           close: async () => undefined,

@@ -10,14 +10,12 @@ import type { FxCurrent } from '#streams/fx/table.ts'
 import { fxCurrentKey } from '#streams/fx/table.ts'
 import { openHealthSink } from '#streams/provider-health/sink.ts'
 import type { StoredHealth } from '#streams/provider-health/table.ts'
-import { healthKey, healthNextKey } from '#streams/provider-health/table.ts'
-import { judgedRecords, recordOf, write } from '#test/fixtures/sink-records.ts'
+import { healthKey } from '#streams/provider-health/table.ts'
+import { judgedRecords, positionAt, recordOf, write } from '#test/fixtures/sink-records.ts'
 import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { modelHealth } from '#test/oracles/provider-health.ts'
-
-const nothing = async () => undefined
 
 describe('provider health and exchange rates in their stores', () => {
   const platform = useServers({ setUp: false })
@@ -37,19 +35,18 @@ describe('provider health and exchange rates in their stores', () => {
     const random = seededRandom('health')
     const prefix = `${platform.namespace}fold.`
     const log = judgedRecords(random, 600)
-    let sink = await openHealthSink(redis, prefix, openMetrics(), nothing)
+    let sink = await openHealthSink(redis, prefix, openMetrics())
     for (let at = 0; at < log.length; ) {
       const next = Math.min(log.length, at + random.integer(1, 40))
       await write(sink, log.slice(at, next))
       at = next
-      if (random.chance(0.5)) sink = await openHealthSink(redis, prefix, openMetrics(), nothing)
+      if (random.chance(0.5)) sink = await openHealthSink(redis, prefix, openMetrics())
       if (random.chance(0.2)) {
         // Died before its write: what was applied is gone and comes again.
         for (const judged of log.slice(at, at + 5)) sink.apply(judged)
-        sink = await openHealthSink(redis, prefix, openMetrics(), nothing)
+        sink = await openHealthSink(redis, prefix, openMetrics())
       }
-      expect(Number(await redis.get(healthNextKey(prefix)))).to.equal(at)
-      expect((await openHealthSink(redis, prefix, openMetrics(), nothing)).position).to.equal(at)
+      expect((await openHealthSink(redis, prefix, openMetrics())).position).to.deep.equal(positionAt(at))
     }
     expect(await healthIn(prefix)).to.deep.equal(modelHealth(log.map(({ value }) => value)))
   })
@@ -65,11 +62,11 @@ describe('provider health and exchange rates in their stores', () => {
       rates: { USD: '1', EUR: `0.9${index}`, BTC: '0.0000123456789012345678' },
     }))
     const records = tables.map((table, offset) => recordOf('FxRatesPublished', table, offset, 'fx'))
-    const sink = await openFxSink(redis, clickhouse.batcher, prefix, nothing)
+    const sink = await openFxSink(redis, clickhouse.batcher, prefix)
     for (let at = 0; at < records.length; at += 6) await write(sink, records.slice(at, at + 6))
     await redis.del(fxCurrentKey(prefix))
-    const again = await openFxSink(redis, clickhouse.batcher, prefix, nothing)
-    expect(again.position, 'an incomplete view begins again').to.equal(0)
+    const again = await openFxSink(redis, clickhouse.batcher, prefix)
+    expect(again.position, 'an incomplete view begins again').to.equal(undefined)
     for (let at = 0; at < records.length; at += 20) await write(again, records.slice(at, at + 20))
     const newest = tables.toSorted((a, b) => a.as_of - b.as_of)
     const current: FxCurrent = JSON.parse((await redis.get(fxCurrentKey(prefix))) ?? '{}')

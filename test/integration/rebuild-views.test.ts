@@ -58,7 +58,10 @@ describe('rebuild and verify', () => {
 
   const rebuilt = async (name: string) => {
     const output = collectOutput()
-    await rebuild(platform.config, platform.log, name, output.stream, new AbortController().signal)
+    await rebuild(platform.config, platform.log, name, output.stream, {
+      acceptLoss: false,
+      signal: new AbortController().signal,
+    })
     return output.lines()[0]
   }
 

@@ -9,6 +9,7 @@ import type { Redis } from '#infra/redis/redis.ts'
 import type { StreamRecord } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import { contractedSinks } from '#test/fixtures/contracted-sinks.ts'
+import { positionAt } from '#test/fixtures/sink-records.ts'
 import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -47,10 +48,10 @@ describe('every sink', () => {
 
   /** Gives a sink those of some records that it lacks, and writes them, as the runner does. */
   async function deliver(sink: PartitionSink, records: readonly StreamRecord[]): Promise<void> {
-    const { position = 0 } = sink
-    const lacking = records.filter(({ offset }) => offset >= position)
+    const from = sink.position?.next ?? 0
+    const lacking = records.filter(({ offset }) => offset >= from)
     await apply(sink, lacking)
-    if (lacking.length > 0) await sink.flush(endOf(records))
+    if (lacking.length > 0) await sink.flush(positionAt(endOf(records)))
   }
 
   for (const sink of contractedSinks({ platform, clickhouse, redis: () => redis }))
@@ -75,7 +76,7 @@ describe('every sink', () => {
         await deliver(await open(1), half)
         await sink.commit?.(1, endOf(half))
         const stored = await sink.stored(1)
-        expect((await open(1)).position).to.equal(sink.resumesAt(endOf(half)))
+        expect((await open(1)).position?.next).to.equal(sink.resumesAt(endOf(half)))
         expect(await sink.stored(1), 'opening changes nothing').to.deep.equal(stored)
         await deliver(await open(1), records)
         expect(await sink.stored(1), 'the rest is stored').not.to.deep.equal(stored)
@@ -89,7 +90,7 @@ describe('every sink', () => {
         await apply(former, late)
         await deliver(latter, half)
         const stored = await sink.stored(2)
-        const refusal = await former.flush(endOf(late)).then(
+        const refusal = await former.flush(positionAt(endOf(late))).then(
           () => undefined,
           (error: Error) => error.message,
         )
@@ -97,15 +98,15 @@ describe('every sink', () => {
         else expect(refusal).to.equal(undefined)
         expect(await sink.stored(2)).to.deep.equal(stored)
         await apply(latter, records.slice(half.length))
-        await latter.flush(endOf(records))
+        await latter.flush(positionAt(endOf(records)))
         expect(await sink.stored(2), 'the owner goes on').not.to.deep.equal(stored)
       })
 
       it('stores the position of a partition without records, and nothing else', async () => {
         const empty = await sink.stored(3)
-        await (await open(3)).flush(EMPTY_NEXT)
+        await (await open(3)).flush(positionAt(EMPTY_NEXT))
         expect(await sink.stored(3)).to.deep.equal(empty)
-        expect((await open(3)).position).to.equal(sink.resumesEmptyAt(EMPTY_NEXT))
+        expect((await open(3)).position?.next).to.equal(sink.resumesEmptyAt(EMPTY_NEXT))
       })
     })
 })

@@ -18,6 +18,9 @@ const POSITION = 5
 describe('sink runner', () => {
   const platform = useServers()
 
+  /** The ends that readers of the view were to wait for. */
+  let waitedFor: number[] = []
+
   /** A view that starts at a position and notes what it is given. */
   const noting = (
     position: number | (() => number),
@@ -29,14 +32,20 @@ describe('sink runner', () => {
       runSink(context, connectKafka({ config: context.config, role: 'test', log: context.log }), {
         group: 'fx',
         topics: ['fx'],
-        open: async () => ({
-          position: typeof position === 'number' ? position : position(),
+        open: async ({ topic }) => ({
+          position: {
+            topicId: (await (await context.topicIds()).idOf(topic)) ?? '',
+            next: typeof position === 'number' ? position : position(),
+          },
           ...(isCurrent && { isCurrent }),
           apply: ({ offset }) => {
             seen.push(offset)
             return OK
           },
-          flush: async next => void flushed.push(next),
+          async flush({ next, until }) {
+            flushed.push(next)
+            if (until !== undefined) waitedFor.push(until)
+          },
           close: async () => undefined,
         }),
       })
@@ -75,11 +84,14 @@ describe('sink runner', () => {
     // What used to happen: a view that had been wiped stayed empty until its next record.
     const seen: number[] = []
     const flushed: number[] = []
+    waitedFor = []
     const behind = await platform.startRoles([noting(POSITION, seen, flushed)])
     await eventually(() => flushed.at(-1) === RECORDS, 'the last record')
     await untilNoLag()
     await behind.stop()
     expect(seen).to.deep.equal(from(POSITION))
+    expect(flushed[0], 'what readers are to know first').to.equal(POSITION)
+    expect(new Set(waitedFor)).to.deep.equal(new Set([RECORDS]))
   })
 
   it('reopens a view that was wiped while it ran, though no record comes', async () => {

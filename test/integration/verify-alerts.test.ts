@@ -7,6 +7,7 @@ import { loadTiers } from '#infra/config/tiers.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
+import { openTopicIds } from '#infra/kafka/topic-ids.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
@@ -131,7 +132,10 @@ describe('alerts, verified', () => {
     const ids = await create([21, 22, 23, 24].map(item => alertOn(item, { thresholdValue: '6' })))
     await eventually(async () => (await check()).differences === 0)
     const output = collectOutput()
-    const rebuilding = rebuild(platform.config, platform.log, 'alerts', output.stream, new AbortController().signal)
+    const rebuilding = rebuild(platform.config, platform.log, 'alerts', output.stream, {
+      acceptLoss: false,
+      signal: new AbortController().signal,
+    })
     await price(21, 5)
     await rebuilding
     expect(output.lines()[0]).to.include({ view: 'alerts', members: 1 })
@@ -139,7 +143,10 @@ describe('alerts, verified', () => {
     await haveFired(ids.slice(0, 2))
     await eventually(async () => expect((await check()).examples).to.deep.equal([]) !== undefined, 'agreement')
     await triggers.stop()
-    const failed = rebuild(platform.config, platform.log, 'alerts', output.stream, new AbortController().signal)
+    const failed = rebuild(platform.config, platform.log, 'alerts', output.stream, {
+      acceptLoss: false,
+      signal: new AbortController().signal,
+    })
     expect(await failed.catch(error => error.message)).to.include('alert-triggers does not run')
   })
 
@@ -156,12 +163,20 @@ describe('alerts, verified', () => {
       },
     }
     const book = openItemBook()
+    const ids = openTopicIds(kafka)
     const restoring = { partition, book, isWatched: async () => false }
-    const { next } = await openRestorer({ kafka, reader: moved, group: 'alert-triggers' }).restore(restoring)
+    const { next } = await openRestorer({
+      kafka,
+      reader: moved,
+      group: 'alert-triggers',
+      ids,
+      log: platform.log,
+    }).restore(restoring)
     await reader.read({ topic, partition, from: next, to: await reader.end(topic, partition) }, ({ value }) => {
       const { value: change } = kafka.codec.decode(value ?? Buffer.alloc(0)) as { value: BookChanged }
       book.set(change.side, change.item_id, change.provider, change.price_micro_usd)
     })
+    await ids.close()
     await reader.close()
     expect(book.best(item).ask).to.equal(3 * USD)
   })

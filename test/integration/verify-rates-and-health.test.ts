@@ -12,9 +12,10 @@ import { refreshJudged } from '#schemas/events/refresh-judged.ts'
 import { findingsOf } from '#services/cli/log-tools/verify.ts'
 import { viewOf } from '#services/cli/log-tools/views.ts'
 import { start as startFx } from '#streams/fx/main.ts'
-import { fxCurrentKey, fxNextKey } from '#streams/fx/table.ts'
+import { fxCurrentKey, fxPositionKey } from '#streams/fx/table.ts'
 import { start as startHealth } from '#streams/provider-health/main.ts'
-import { decodeHealth, encodeHealth, healthKey, healthNextKey } from '#streams/provider-health/table.ts'
+import { decodeHealth, encodeHealth, healthKey, healthPositionKey } from '#streams/provider-health/table.ts'
+import { parsePosition } from '#streams/runner/positions.ts'
 import { judgedRecords } from '#test/fixtures/sink-records.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { ratesRecord } from '#test/harness/published-records.ts'
@@ -60,18 +61,20 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
   })
   after(() => clickhouse.close())
 
+  const nextOf = async (keyOf: (prefix: string) => string) =>
+    parsePosition(await redis.get(keyOf(platform.namespace)))?.next
+
   /** Resolves when both roles have read all. */
   const settled = () =>
     eventually(async () => {
-      const [health, fx] = await redis.mget(healthNextKey(platform.namespace), fxNextKey(platform.namespace))
-      return Number(health) === VERDICTS && Number(fx) === TABLES + 1
+      return (await nextOf(healthPositionKey)) === VERDICTS && (await nextOf(fxPositionKey)) === TABLES + 1
     }, 'both views')
 
   const verify = (name: string) => findingsOf(platform.config, platform.log, name, () => undefined)
   const rebuild = (name: string) =>
     viewOf(name).rebuild({
       ...{ config: platform.config, log: platform.log },
-      ...{ onProgress: () => undefined, signal: new AbortController().signal },
+      ...{ onProgress: () => undefined, signal: new AbortController().signal, acceptLoss: false },
     })
   const kinds = async (name: string) =>
     (await verify(name)).examples.map(({ kind, row }) => `${kind} ${row}`).toSorted()
@@ -95,17 +98,14 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
       'unexpected provider_none',
     ])
     const providers = Object.keys(modelHealth(verdicts)).length
-    expect(await rebuild('provider-health')).to.deep.equal({ records: VERDICTS - 1, providers, carried: 0 })
+    expect(await rebuild('provider-health')).to.deep.equal({ records: VERDICTS, providers, carried: 0 })
     await settled()
     expect(await verify('provider-health')).to.include({ compared: providers, differences: 0 })
     const book = await platform.openPublisher(kafka, 'book')
     const last = { ...verdicts[0], provider: one, refresh_id: 'last', observed_at: 9_000, verdict: 'failed' } as const
     const value = kafka.codec.encode(refreshJudged, { ...verdicts[0], ...last } as never)
     await book.send([{ topic: 'refreshes', key: one, value }])
-    await eventually(
-      async () => Number(await redis.get(healthNextKey(platform.namespace))) === VERDICTS + 1,
-      'one more verdict',
-    )
+    await eventually(async () => (await nextOf(healthPositionKey)) === VERDICTS + 1, 'one more verdict')
     const stored = Object.entries(await redis.hgetall(key)).map(([provider, text]) => [provider, JSON.parse(text)])
     expect(Object.fromEntries(stored)).to.deep.equal(modelHealth([...verdicts, { ...verdicts[0], ...last } as never]))
     expect(await verify('provider-health')).to.include({ differences: 0 })
@@ -131,10 +131,7 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
       ...[`missing day ${first} EUR`, `unexpected day ${first - 3} EUR`],
     ])
     expect(await rebuild('fx')).to.include({ tables: TABLES, removed: 2 })
-    await eventually(
-      async () => Number(await redis.get(fxNextKey(platform.namespace))) === TABLES + 1,
-      'the role to go on',
-    )
+    await eventually(async () => (await nextOf(fxPositionKey)) === TABLES + 1, 'the role to go on')
     expect(await verify('fx')).to.include({ differences: 0 })
     const ingest = await platform.openPublisher(kafka, 'ingest')
     await ingest.send([ratesRecord(kafka.codec, today, { EUR: '0.5' })])

@@ -18,7 +18,8 @@ import { start as startFx } from '#streams/fx/main.ts'
 import { fxCurrentKey } from '#streams/fx/table.ts'
 import { view as historyView } from '#streams/history/view.ts'
 import { start as startHealth } from '#streams/provider-health/main.ts'
-import { healthKey, healthNextKey } from '#streams/provider-health/table.ts'
+import { healthKey, healthPositionKey } from '#streams/provider-health/table.ts'
+import { parsePosition } from '#streams/runner/positions.ts'
 import { isChange, randomLog } from '#test/fixtures/book-change-sequences.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { bookChangeRecord, ratesRecord } from '#test/harness/published-records.ts'
@@ -113,7 +114,7 @@ describe('views on a log', () => {
     const second = await platform.startRoles(roles)
     await eventually(async () => (await changesStored()) === log.length, 'all changes')
     await eventually(
-      async () => Number(await redis.get(healthNextKey(platform.namespace))) === verdicts.length,
+      async () => parsePosition(await redis.get(healthPositionKey(platform.namespace)))?.next === verdicts.length,
       'all verdicts',
     )
     await eventually(

@@ -30,7 +30,7 @@ function askedOf(errors: readonly number[]) {
 describe('positions of a group', () => {
   it('are asked for again while the coordinator is changing', async () => {
     const admin = askedOf([NOT_COORDINATOR, COORDINATOR_LOADING, NOT_COORDINATOR])
-    expect([...(await groupOffsets(admin, 'book', 'quotes'))]).to.deep.equal([[0, 7]])
+    expect([...(await groupOffsets(admin, 'book', 'quotes'))]).to.deep.equal([[0, { next: 7, note: '' }]])
     expect(admin.asked()).to.equal(4)
   })
 

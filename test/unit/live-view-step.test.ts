@@ -14,6 +14,7 @@ import {
   listingKey,
 } from '#streams/live-view/table.ts'
 import { writesOf } from '#streams/live-view/writes.ts'
+import type { ViewPosition } from '#streams/runner/positions.ts'
 import { changeOf } from '#test/fixtures/book-change-sequences.ts'
 
 const PLACE = { partition: 2, generation: 4, prefix: 't.' }
@@ -106,10 +107,16 @@ describe('live view step', () => {
     foldMarker(batch, { ...marker, provider: 'a', last_updated: 50 })
     foldMarker(batch, { ...marker, provider: 'a', last_updated: 40 })
     foldMarker(batch, { ...marker, provider: 'b', last_updated: 10 })
-    const head = { generation: 3, next: 5, ask: { b: 20, c: 1 }, bid: { a: 2 } }
-    expect(headAfter(head, batch, 9)).to.deep.equal({
-      ...{ generation: 3, next: 9, ask: { a: 50, b: 20, c: 1 }, bid: { a: 2 } },
-    })
+    const head = { format: 1, generation: 3, topicId: 't', next: 5, ask: { b: 20, c: 1 }, bid: { a: 2 } }
+    const after = { ask: { b: 20, c: 1, a: 50 }, bid: { a: 2 } }
+    const textAt = (position: ViewPosition): string => JSON.stringify(headAfter(head, batch, position))
+    expect(textAt({ topicId: 't', next: 9 })).to.equal(
+      JSON.stringify({ format: 1, generation: 3, topicId: 't', next: 9, ...after }),
+    )
+    // The scripts of the readers find it there.
+    expect(textAt({ topicId: 'u', next: 9, until: 12 })).to.equal(
+      JSON.stringify({ format: 1, generation: 3, topicId: 'u', next: 9, until: 12, ...after }),
+    )
   })
 })
 

@@ -30,7 +30,7 @@ describe('a stored form', () => {
     const later = `{"format":${LIVE_FORMAT + 1},"generation":1,"next":0,"ask":{},"bid":{}}`
     for (const parse of [parseHead, parseManifest, parseArbitrageHead, parseSummaryHead])
       expect(() => parse(later)).to.throw(UnknownFormat)
-    expect([isOwnFormat(JSON.parse(later)), isOwnFormat({ generation: 1, next: 0, ask: {}, bid: {} })]).to.deep.equal([
+    expect([isOwnFormat(JSON.parse(later)), isOwnFormat({ ...JSON.parse(later), format: LIVE_FORMAT })]).to.deep.equal([
       false,
       true,
     ])

@@ -7,7 +7,6 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { connectKafka } from '#infra/kafka/connection.ts'
-import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
@@ -26,26 +25,23 @@ export const start: StartRole = async context => {
   const { config, metrics } = context
   const log = context.log.child({ role: CONSUMER })
   const kafka = connectKafka({ config, role: CONSUMER, log })
-  const topic = kafka.topicName('alertsTriggered')
   const database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), {
     name: CONSUMER,
     log,
     connections: 12,
     statementLimitMs: STATEMENT_LIMIT_MS,
   })
-  const reader = await openRangeReader(kafka, [topic])
   const parts = { database, newId: openUuidSource(), now: Date.now }
   const running = await runSink(context, kafka, {
     group: CONSUMER,
     topics: ['alertsTriggered'],
     maxBytesPerPartition: FETCH_BYTES,
-    async open(_topic, partition) {
+    async open({ partition }, faultOf) {
       const stored = await readPosition(database, partition)
-      const position = await positionInLog(reader, topic, partition, stored)
-      if (stored !== undefined && position !== stored) {
-        log.warn({ partition, stored, position }, 'the log does not hold the stored position; it is read again')
-      }
-      return openTriggerApplier(parts, partition, { stored, position })
+      const fault = await faultOf(stored)
+      // A repeat of a trigger does nothing.
+      if (fault !== undefined) log.warn({ partition, fault }, 'the triggers are read again from the start of the log')
+      return openTriggerApplier(parts, partition, { stored, position: fault === undefined ? stored : undefined })
     },
   })
   const relay = startRelay({ database, kafka, log, metrics })
@@ -58,22 +54,9 @@ export const start: StartRole = async context => {
       await relay.stop()
       await housekeeping.stop()
       await auditHousekeeping.stop()
-      await reader.close()
       await database.close()
     },
   }
-}
-
-/** The stored position where the log holds it; else the log's start, since a repeat of a trigger does nothing. */
-async function positionInLog(
-  reader: RangeReader,
-  topic: string,
-  partition: number,
-  stored: number | undefined,
-): Promise<number> {
-  const start = await reader.start(topic, partition)
-  const end = await reader.end(topic, partition)
-  return stored !== undefined && stored >= start && stored <= end ? stored : start
 }
 
 const DAY_MS = 86_400_000

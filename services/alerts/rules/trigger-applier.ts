@@ -11,6 +11,7 @@ import type { UuidSource } from '#infra/runtime/uuid-v7.ts'
 import type { AlertTriggered } from '#schemas/events/alert-triggered.ts'
 import { topics } from '#schemas/topics.ts'
 import { OK } from '#streams/runner/outcome.ts'
+import type { Position } from '#streams/runner/positions.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import { queueFanOut } from '../delivery/jobs.ts'
 import { appendToOutbox, outboxEntryOf } from './outbox.ts'
@@ -47,23 +48,24 @@ const RECORD = `INSERT INTO alert_events (id, account_id, alert_id, alert_versio
     $10::numeric[], $11::text[], $12::numeric[], $13::text[], $14::bigint[], $15::bigint[], $16::text[], $17::text[],
     $18::text[]) AS e`
 
-const MOVE = `INSERT INTO consumer_positions AS p (consumer, topic, partition, next) VALUES ($1, $2, $3, $4)
-  ON CONFLICT (consumer, topic, partition) DO UPDATE SET next = EXCLUDED.next WHERE p.next = $5 RETURNING next`
+const MOVE = `INSERT INTO consumer_positions AS p (consumer, topic, partition, topic_id, next) VALUES ($1, $2, $3, $4, $5)
+  ON CONFLICT (consumer, topic, partition) DO UPDATE SET topic_id = EXCLUDED.topic_id, next = EXCLUDED.next
+  WHERE p.topic_id = $6 AND p.next = $7 RETURNING next`
 
 /** The position of the tables in a partition; undefined before its first batch. */
-export async function readPosition(database: Database, partition: number): Promise<number | undefined> {
-  const [row] = await database.rows<{ next: string }>(
-    'SELECT next FROM consumer_positions WHERE consumer = $1 AND topic = $2 AND partition = $3',
+export async function readPosition(database: Database, partition: number): Promise<Position | undefined> {
+  const [row] = await database.rows<{ topic_id: string; next: string }>(
+    'SELECT topic_id, next FROM consumer_positions WHERE consumer = $1 AND topic = $2 AND partition = $3',
     [CONSUMER, TOPIC, partition],
   )
-  return row === undefined ? undefined : Number(row.next)
+  return row && { topicId: row.topic_id, next: Number(row.next) }
 }
 
-/** Opens a partition whose tables reflect `stored`; reading begins at `position`. */
+/** Opens a partition whose tables reflect `stored`; `position` is where it goes on, undefined from the log's start. */
 export function openTriggerApplier(
   parts: ApplierParts,
   partition: number,
-  { stored, position }: { stored: number | undefined; position: number },
+  { stored, position }: { stored: Position | undefined; position: Position | undefined },
 ): PartitionSink {
   const { database } = parts
   let triggers = new Map<string, AlertTriggered>()
@@ -77,7 +79,7 @@ export function openTriggerApplier(
       triggers.set(`${value.alert_id} ${value.version}`, value)
       return OK
     },
-    async flush(next) {
+    async flush(reached) {
       const batch = [...triggers.values()]
       triggers = new Map()
       await database.transaction(async query => {
@@ -88,10 +90,12 @@ export function openTriggerApplier(
           query,
           fired.map(({ eventId }) => eventId),
         )
-        const moved = await query(MOVE, [CONSUMER, TOPIC, partition, next, known ?? null])
+        const to = [reached.topicId, reached.next]
+        const from = [known?.topicId ?? null, known?.next ?? null]
+        const moved = await query(MOVE, [CONSUMER, TOPIC, partition, ...to, ...from])
         if (moved.length === 0) throw new Error(`another process has moved partition ${partition} of ${TOPIC}`)
       })
-      known = next
+      known = reached
     },
     close: async () => undefined,
   }

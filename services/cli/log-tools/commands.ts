@@ -145,11 +145,12 @@ function addViews(program: Command, connect: Connect): void {
     .command('rebuild')
     .argument('<view>', VIEWS)
     .description('rebuild a view from the log while it is read, then switch to it in one step')
-    .action(async (text: string) => {
+    .option('--accept-loss', 'go on without records that expired before the view saw them')
+    .action(async (text: string, { acceptLoss = false }: { acceptLoss?: boolean }) => {
       const { name } = viewOf(text)
       const { config, log } = connect()
       const { rebuild } = await import('./rebuild.ts')
-      await rebuild(config, log, name, process.stdout, listenForStop().signal)
+      await rebuild(config, log, name, process.stdout, { acceptLoss, signal: listenForStop().signal })
     })
 
   program

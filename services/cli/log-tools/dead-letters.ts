@@ -19,14 +19,14 @@ import { type Output, write, writeJson } from './output.ts'
 import { showBytes } from './shown-record.ts'
 
 /** A dead letter or unresolved name, with its number and the time at which the log took it. */
-export interface NumberedRecord<T> {
+interface NumberedRecord<T> {
   number: number
   at: number
   value: T
 }
 
 /** Which letters are meant. */
-export interface Choice {
+interface Choice {
   group?: string
   reason?: string
 }
@@ -133,20 +133,17 @@ export async function listUnresolved(
 }
 
 /** The dead letters of the log, each source offset of a group once. */
-export async function readDeadLetters(access: LogAccess): Promise<NumberedRecord<DeadLettered>[]> {
+async function readDeadLetters(access: LogAccess): Promise<NumberedRecord<DeadLettered>[]> {
   return once(await readAll<DeadLettered>(access, 'deadLetters'))
 }
 
 /** The unresolved names of the log, each source offset of a group once. */
-export async function readUnresolved(access: LogAccess): Promise<NumberedRecord<NameUnresolved>[]> {
+async function readUnresolved(access: LogAccess): Promise<NumberedRecord<NameUnresolved>[]> {
   return once(await readAll<NameUnresolved>(access, 'unresolved'))
 }
 
 /** Those of a group and reason. */
-export const chosen = (
-  letters: NumberedRecord<DeadLettered>[],
-  { group, reason }: Choice,
-): NumberedRecord<DeadLettered>[] =>
+const chosen = (letters: NumberedRecord<DeadLettered>[], { group, reason }: Choice): NumberedRecord<DeadLettered>[] =>
   letters.filter(
     ({ value }) => (group === undefined || value.group === group) && (reason === undefined || value.reason === reason),
   )

@@ -17,13 +17,13 @@ export async function rebuild(
   log: Log,
   name: string,
   output: Output,
-  signal: AbortSignal,
+  { acceptLoss, signal }: { acceptLoss: boolean; signal: AbortSignal },
 ): Promise<void> {
   const progress = openProgress(process.stderr)
   const startedAt = performance.now()
   const onProgress = (step: string): void => progress.step(`rebuilding ${name}: ${step}`)
   try {
-    const result = await viewOf(name).rebuild({ config, log, onProgress, signal })
+    const result = await viewOf(name).rebuild({ config, log, onProgress, signal, acceptLoss })
     const seconds = Number(((performance.now() - startedAt) / 1000).toFixed(1))
     await write(output, `${JSON.stringify({ view: name, seconds, ...result })}\n`)
   } catch (error) {

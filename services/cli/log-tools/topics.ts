@@ -63,9 +63,7 @@ async function readTopics(config: PlatformConfig, log: Log): Promise<TopicFacts[
   const keys = Object.keys(topics) as TopicKey[]
   const access = await openLogAccess(config, log, keys)
   try {
-    const lags = new Map(
-      sumByGroup((await readLags(config, log)).lags).map(each => [`${each.group} ${each.topic}`, each]),
-    )
+    const lags = new Map(sumByGroup(await readLags(config, log)).map(each => [`${each.group} ${each.topic}`, each]))
     const bytes = new Map(
       (await access.reader.diskBytes()).map(each => [`${each.topic}/${each.partition}`, each.bytes]),
     )
