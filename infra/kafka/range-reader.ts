@@ -17,6 +17,8 @@ import { refusalOf } from './refusal.ts'
 export type LogRecord = DecodedRecord
 
 const FETCH_BYTES = 4 * 2 ** 20
+/** A leader that has just become one may show an earlier end. */
+const SHORT_LIMIT_MS = 5_000
 const READ_LIMIT_MS = 120_000
 const CONNECT_AGAIN_MS = 500
 /** While some broker answers: a cluster that is busy may take a minute to miss a broker and to elect others in its place. */
@@ -115,8 +117,9 @@ function readerOf(cluster: Cluster, fetchBytes: number): RangeReader {
     return takeFetched(cluster, next, answers)
   }
   const start: RangeReader['start'] = (topic, partition) => offset(topic, partition, READ_UNCOMMITTED, -2)
+  const end: RangeReader['end'] = (topic, partition) => offset(topic, partition, READ_UNCOMMITTED, -1)
   return {
-    end: (topic, partition) => offset(topic, partition, READ_UNCOMMITTED, -1),
+    end,
     stableEnd: (topic, partition) => offset(topic, partition, READ_COMMITTED, -1),
     start,
     async atTime(topic, partition, timestamp) {
@@ -129,6 +132,7 @@ function readerOf(cluster: Cluster, fetchBytes: number): RangeReader {
       const { topic, partition, to } = range
       const next = new Map([[partition, Math.max(range.from, await start(topic, partition))]])
       const limit = Date.now() + READ_LIMIT_MS
+      let isThereAt = Date.now()
       for (;;) {
         const position = next.get(partition) ?? to
         if (position >= to) return
@@ -140,8 +144,11 @@ function readerOf(cluster: Cluster, fetchBytes: number): RangeReader {
           if (handled) await handled
         }
         if (tick) await tick()
-        // A transaction is still open below the end: it ends by commit, abort or timeout.
-        if (next.get(partition) === position) await delay(20)
+        if (next.get(partition) !== position) continue
+        // A transaction is still open below the end: it ends by commit, abort or timeout. Or the topic was created again.
+        if ((await end(topic, partition)) >= to) isThereAt = Date.now()
+        else if (Date.now() - isThereAt > SHORT_LIMIT_MS) throw new Error(`${topic}-${partition} ends before ${to}`)
+        await delay(20)
       }
     },
     leaveGroup: (groupId, memberId) => leaveGroup(cluster, groupId, memberId),

@@ -6,6 +6,7 @@
  */
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { positionStored } from '#schemas/events/position-stored.ts'
 import { PROVIDER_PARTITIONS, type TopicKey } from '#schemas/topics.ts'
@@ -150,5 +151,16 @@ describe('the book on a log that is not what it was', () => {
     await succeeds('reset', 'book')
     await publish(4_000)
     await eventually(async () => expect(await price()).to.equal(4_000), 'the prices of a new changelog')
+  })
+
+  it('used to wait two minutes for offsets of a changelog that was deleted meanwhile', async () => {
+    const topic = kafka.topicName('book')
+    const reader = await openRangeReader(kafka, [topic])
+    const to = (await reader.end(topic, PARTITION)) + 1
+    const refused = await reader
+      .read({ topic, partition: PARTITION, from: 0, to }, () => undefined)
+      .catch(error => error)
+    await reader.close()
+    expect(refused.message).to.equal(`${topic}-${PARTITION} ends before ${to}`)
   })
 })
