@@ -62,6 +62,7 @@ export interface RunningJobs {
   stop(): Promise<void>
 }
 
+/** How often a lane looks for jobs of which no notice came: those whose time has come. */
 const POLL_MS = 2_000
 /** Before all others: the clock's tasks maintain the backlog and must not wait for it. */
 const CLOCK_PRIORITY = -10
@@ -139,15 +140,13 @@ export async function runJobs(options: {
   clocks?: readonly JobClock[]
   log: Log
   connections?: number
-  /** How often a lane looks for jobs of which no notice came: those whose time has come. */
-  pollMs?: number
 }): Promise<RunningJobs> {
-  const { url, name, lanes, clocks = [], log, connections = 10, pollMs = POLL_MS } = options
+  const { url, name, lanes, clocks = [], log, connections = 10 } = options
   const ending = new AbortController()
   const pool = openPool(url, name, connections, log)
   const owners = await openJobOwners(url, { name, log })
   const running = lanes.map((lane, order) =>
-    keepLane({ lane, clocks: order === 0 ? clocks : [], pool, pollMs, owners, log, signal: ending.signal }),
+    keepLane({ lane, clocks: order === 0 ? clocks : [], pool, owners, log, signal: ending.signal }),
   )
   return {
     unavailable: () => running.map(lane => lane.unavailable()).find(Boolean) ?? owners.unavailable(),
@@ -164,7 +163,6 @@ interface LaneOptions {
   lane: JobLane
   clocks: readonly JobClock[]
   pool: Pool
-  pollMs: number
   owners: JobOwners
   log: Log
   signal: AbortSignal
@@ -219,7 +217,7 @@ async function endOf({ runner, lost }: StartedLane, signal: AbortSignal): Promis
   }
 }
 
-async function startLane({ lane, clocks, pool, pollMs, owners, log, signal }: LaneOptions): Promise<StartedLane> {
+async function startLane({ lane, clocks, pool, owners, log, signal }: LaneOptions): Promise<StartedLane> {
   const events: WorkerEvents = new EventEmitter()
   const lost = Promise.withResolvers<void>()
   let poolId = ''
@@ -240,7 +238,7 @@ async function startLane({ lane, clocks, pool, pollMs, owners, log, signal }: La
     parsedCronItems: parseCronItems(clocks.map(one => ({ ...one, options: { priority: CLOCK_PRIORITY } }))),
     concurrency: lane.concurrency,
     noHandleSignals: true,
-    pollInterval: pollMs,
+    pollInterval: POLL_MS,
     events,
     logger: openLogger(log),
     // Called before each job: none is taken before its pool holds its lock.

@@ -4,7 +4,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { isDeepStrictEqual } from 'node:util'
 import { expect } from 'chai'
 import { addJob, type JobLane, type JobTask, type RunningJobs, runJobs, setUpJobs } from '#infra/postgres/jobs.ts'
 import { migrate } from '#infra/postgres/migrate.ts'
@@ -40,8 +39,8 @@ describe('jobs', () => {
   })
 
   /** Runs lanes until the end of the test. */
-  async function start(lanes: JobLane[], { to = url, pollMs }: { to?: string; pollMs?: number } = {}) {
-    const jobs = await runJobs({ url: to, name: 'test', log: platform.log, lanes, ...(pollMs && { pollMs }) })
+  async function start(lanes: JobLane[], { to = url }: { to?: string } = {}) {
+    const jobs = await runJobs({ url: to, name: 'test', log: platform.log, lanes })
     running.push(jobs)
     return jobs
   }
@@ -78,21 +77,6 @@ describe('jobs', () => {
     await addJob(database.rows, 'note', { n: 3 }, { key: 'same' })
     await eventually(async () => (await waiting()) === 0, 'no job to wait')
     expect(seen).to.deep.equal([{ n: 2 }, { n: 3 }])
-  })
-
-  it('are taken when they are added while the lane waits, without a poll', async () => {
-    const { seen, task } = noting()
-    await start([{ tasks: { note: task }, concurrency: 1 }], { pollMs: 3_600_000 })
-    // Until the lane listens, it does not notice what is added.
-    await eventually(async () => {
-      await addJob(database.rows, 'note', {})
-      return seen.length > 0
-    }, 'the lane to listen')
-    await eventually(async () => (await waiting()) === 0, 'no job to wait')
-    for (const n of [1, 2, 3]) {
-      await addJob(database.rows, 'note', { n })
-      await eventually(() => isDeepStrictEqual(seen.at(-1), { n }), 'the job to be done')
-    }
   })
 
   it('of one lane do not wait for those of another', async () => {
