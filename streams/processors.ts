@@ -1,4 +1,4 @@
-/** The processors that run exactly once: what `lag` and `reset` know of them. */
+/** The processors that run exactly once: what `reset` knows of them. */
 import { bookTopics } from './book/main.ts'
 import { provisionalTopics } from './provisional-items/main.ts'
 import type { ProcessorTopics } from './runner/processor-topics.ts'

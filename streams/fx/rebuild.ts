@@ -24,6 +24,7 @@ import { readPartitionLog } from '#streams/runner/partition-log.ts'
 import {
   assertNoLoss,
   decide,
+  holdsAll,
   type PartitionLog,
   parsePosition,
   rebuiltPosition,
@@ -71,7 +72,7 @@ export async function rebuildRates({
     const { start } = partitionLog
     const before = parsePosition(await redis.get(fxPositionKey(config.namespace)))
     assertNoLoss(NAME, before, partitionLog, acceptLoss)
-    const isLogWhole = isWhole(before, partitionLog)
+    const isLogWhole = holdsAll(before, partitionLog)
     const all = openFold()
     await all.readTo(kafka, reader, start, await reader.stableEnd(kafka.topicName('fx'), 0))
     onProgress('writing the days')
@@ -136,10 +137,6 @@ interface SwitchParts {
   prefix: string
 }
 
-/** Whether the log holds all that the view has read. */
-const isWhole = (stored: ViewPosition | undefined, log: PartitionLog): boolean =>
-  log.start === 0 && !rebuiltPosition(stored, log, 0, '').generation
-
 /** Writes the rates in force, and the position that they reflect. */
 async function switchInForce(parts: SwitchParts, log: PartitionLog, signal: AbortSignal): Promise<void> {
   const { kafka, reader, redis, prefix } = parts
@@ -155,7 +152,7 @@ async function switchInForce(parts: SwitchParts, log: PartitionLog, signal: Abor
     await fold.readTo(kafka, reader, log.start, to)
     reached = to
     // Without a usable table there are no rates; the role then builds the view as a missing one.
-    if (fold.batch.current === undefined && isWhole(stored, log)) await redis.del(fxCurrentKey(prefix))
+    if (fold.batch.current === undefined && holdsAll(stored, log)) await redis.del(fxCurrentKey(prefix))
     if (await write(redis, prefix, text, fold.batch, rebuiltPosition(stored, log, to, randomUUID()))) return
     await pause(PAUSE_MS)
   }

@@ -15,7 +15,14 @@ import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import type { RefreshJudged } from '#schemas/events/refresh-judged.ts'
 import { decodeNow, decodeSlowly, isDecoded } from '#streams/runner/decoding.ts'
 import { readPartitionLog } from '#streams/runner/partition-log.ts'
-import { assertNoLoss, decide, parsePosition, rebuiltPosition, type ViewPosition } from '#streams/runner/positions.ts'
+import {
+  assertNoLoss,
+  decide,
+  holdsAll,
+  parsePosition,
+  rebuiltPosition,
+  type ViewPosition,
+} from '#streams/runner/positions.ts'
 import type { RebuildTask } from '#streams/runner/view.ts'
 import { step } from './step.ts'
 import { decodeHealth, encodeHealth, healthKey, healthPositionKey, type StoredHealth } from './table.ts'
@@ -69,8 +76,9 @@ export async function rebuildHealth({
       })
       next = to
       const position = rebuiltPosition(stored.position, partitionLog, next, randomUUID())
-      const isLogWhole = partitionLog.start === 0 && !position.generation
-      const carried = isLogWhole ? new Map<string, StoredHealth>() : notInLog(stored.health, built)
+      const carried = holdsAll(stored.position, partitionLog)
+        ? new Map<string, StoredHealth>()
+        : notInLog(stored.health, built)
       if (await replace(redis, config.namespace, stored, new Map([...built, ...carried]), position)) {
         return { records, providers: built.size, carried: carried.size }
       }

@@ -1,17 +1,17 @@
 /** The positions of a processor as its changelog holds them, read and, by an operator's decision, set. */
 import { committedOffsets } from '#infra/kafka/committed-offsets.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
+import type { Outgoing } from '#infra/kafka/publisher.ts'
 import { isFenced, openTransactionalProducer } from '#infra/kafka/transactional-producer.ts'
 import { POSITION_KEY, type PositionStored, positionStored } from '#schemas/events/position-stored.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { type LogParts, readPartitionLog } from './partition-log.ts'
-import { decide, type PartitionLog } from './positions.ts'
+import { decide, type PartitionLog, type Position, type Source } from './positions.ts'
 import type { ProcessorTopics } from './processor-topics.ts'
 
 /** An input partition that its processor does not go on reading. */
-export interface StoppedInput {
-  topic: TopicKey
-  partition: number
+export interface StoppedInput extends Source {
   stored: PositionStored | undefined
   log: PartitionLog
   fault: string
@@ -53,10 +53,10 @@ async function readPosition(
  * Why an input partition without a position is one whose position was lost; undefined: it was never read. A position is stored before
  * the group commits anything, so a committed offset tells.
  */
-export async function lossOf(
+async function lossOf(
   { kafka, reader }: LogParts,
   { group, changelog, output }: ProcessorTopics,
-  { topic, partition }: { topic: TopicKey; partition: number },
+  { topic, partition }: Source,
 ): Promise<string | undefined> {
   const lost = `${topics[changelog].name} holds no position`
   const committed = (await committedOffsets(kafka, group, topic)).get(partition)
@@ -68,6 +68,33 @@ export async function lossOf(
   }
   const isLost = (await isEmpty(changelog)) && !(await isEmpty(output))
   return isLost ? `${lost}, though ${topics[output].name} holds what was derived` : undefined
+}
+
+/** Where an input partition is read on, and why it must not be, if so. */
+export async function judgeInput(
+  parts: LogParts,
+  processor: ProcessorTopics,
+  source: Source,
+  stored: PositionStored | undefined,
+  settledWithinMs?: number,
+): Promise<{ log: PartitionLog; next: number; fault: string | undefined }> {
+  const position = stored && { topicId: stored.topic_id, next: stored.next }
+  const log = await readPartitionLog(parts, source, position, settledWithinMs)
+  const decision = decide(position, log)
+  if (decision.kind === 'resume') return { log, next: decision.next, fault: undefined }
+  const fault = decision.kind === 'stop' ? decision.fault : await lossOf(parts, processor, source)
+  return { log, next: log.start, fault }
+}
+
+/** What stores a position; the work under way begins at `from`. */
+export function positionRecord(
+  { codec }: KafkaConnection,
+  { changelog, changelogPartition }: ProcessorTopics,
+  { topic, partition }: Source,
+  { topicId, next, from = next }: Position & { from?: number },
+): Outgoing & { partition: number } {
+  const value = codec.encode(positionStored, { topic_id: topicId, next, from })
+  return { topic: changelog, partition: changelogPartition(topic, partition), key: POSITION_KEY, value }
 }
 
 /** The input partitions that a processor does not go on reading. */
@@ -82,16 +109,12 @@ async function stoppedInputs(parts: LogParts, processor: ProcessorTopics): Promi
 async function stoppedInput(
   parts: LogParts,
   processor: ProcessorTopics,
-  source: { topic: TopicKey; partition: number },
+  source: Source,
   settledWithinMs?: number,
 ): Promise<StoppedInput | undefined> {
   const { topic, partition } = source
   const stored = await readPosition(parts, processor.changelog, processor.changelogPartition(topic, partition))
-  const position = stored && { topicId: stored.topic_id, next: stored.next }
-  const log = await readPartitionLog(parts, source, position, settledWithinMs)
-  const decision = decide(position, log)
-  if (decision.kind === 'resume') return undefined
-  const fault = decision.kind === 'stop' ? decision.fault : await lossOf(parts, processor, source)
+  const { log, fault } = await judgeInput(parts, processor, source, stored, settledWithinMs)
   return fault === undefined ? undefined : { ...source, stored, log, fault }
 }
 
@@ -113,10 +136,10 @@ export async function resetPositions(parts: LogParts, processor: ProcessorTopics
 async function resetInput(
   parts: LogParts,
   processor: ProcessorTopics,
-  { topic, partition }: { topic: TopicKey; partition: number },
+  { topic, partition }: Source,
 ): Promise<StoppedInput | undefined> {
   const { kafka } = parts
-  const { group, changelog } = processor
+  const { group } = processor
   for (let tries = 1; ; tries++) {
     const producer = await openTransactionalProducer(kafka, {
       transactionalId: transactionalIdOf(group, topic, partition),
@@ -126,10 +149,9 @@ async function resetInput(
       await producer.lock(() => Promise.resolve())
       const one = await stoppedInput(parts, processor, { topic, partition }, 0)
       if (one === undefined) return undefined
-      const { topicId, start } = one.log
-      const value = kafka.codec.encode(positionStored, { topic_id: topicId, next: start, from: start })
-      const record = { topic: changelog, partition: processor.changelogPartition(topic, partition), key: POSITION_KEY }
-      await producer.commit([{ ...record, value }], { group, topic, partition, next: start })
+      const { topicId, start: next } = one.log
+      const record = positionRecord(kafka, processor, one, { topicId, next })
+      await producer.commit([record], { group, topic, partition, next })
       return one
     } catch (error) {
       // An owner that tries to open the partition meanwhile, as it does every two seconds, takes the lock.

@@ -23,15 +23,14 @@ import type { Outgoing } from '#infra/kafka/publisher.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import { openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
 import type { RoleContext, RunningRole, TopicIds } from '#infra/runtime/role.ts'
-import { POSITION_KEY, type PositionStored, positionStored } from '#schemas/events/position-stored.ts'
+import { POSITION_KEY, type PositionStored } from '#schemas/events/position-stored.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { batchLoop } from './batch-loop.ts'
-import { lossOf, resetCommand, transactionalIdOf } from './changelog-positions.ts'
+import { judgeInput, positionRecord, resetCommand, transactionalIdOf } from './changelog-positions.ts'
 import { type DeadLetters, openDeadLetters } from './dead-letters.ts'
 import { decodeNow, decodeSlowly, expectedIn, isDecoded } from './decoding.ts'
 import type { Outcome, StreamRecord } from './outcome.ts'
-import { readPartitionLog } from './partition-log.ts'
-import { decide, type Position, Stopped } from './positions.ts'
+import { type Position, type Source, Stopped } from './positions.ts'
 import type { ProcessorTopics } from './processor-topics.ts'
 import { watchProgress } from './progress-watch.ts'
 import { openSlots, reportStopped, whileTicking } from './slots.ts'
@@ -146,9 +145,10 @@ async function openSlot(runner: Runner, topic: TopicKey, partition: number, resu
     const changelog = spec.changelogPartition(topic, partition)
     const to = await producer.fixEnd(spec.changelog, changelog)
     const stored = await restore(runner, processor, changelog, to)
-    const { topicId, next } = await positionOf(runner, { topic, partition }, stored, resumeAt)
-    await rebuild(runner, processor, { topic, partition, from: stored?.from ?? next, to: next })
-    if (stored === undefined) await producer.commit([positionRecord(runner, { topic, partition }, { topicId, next })])
+    const source = { topic, partition }
+    const { topicId, next } = await positionOf(runner, source, stored, resumeAt)
+    await rebuild(runner, processor, { ...source, from: stored?.from ?? next, to: next })
+    if (stored === undefined) await producer.commit([positionRecord(kafka, spec, source, { topicId, next })])
     await resumeAt(topic, partition, next)
     return { processor, producer, topicId, next, sought: undefined, close: () => producer.close() }
   } catch (error) {
@@ -157,31 +157,16 @@ async function openSlot(runner: Runner, topic: TopicKey, partition: number, resu
   }
 }
 
-/** What stores a position; the work under way begins at `from`. */
-function positionRecord(
-  { kafka, spec }: Runner,
-  { topic, partition }: { topic: TopicKey; partition: number },
-  { topicId, next }: Position,
-  from: number = next,
-): Outgoing & { partition: number } {
-  const value = kafka.codec.encode(positionStored, { topic_id: topicId, next, from })
-  return { topic: spec.changelog, partition: spec.changelogPartition(topic, partition), key: POSITION_KEY, value }
-}
-
 /** Where an input partition is read on; throws {@link Stopped} where it must not be. */
 async function positionOf(
   runner: Runner,
-  source: { topic: TopicKey; partition: number },
+  source: Source,
   stored: PositionStored | undefined,
   resumeAt?: ResumeAt,
 ): Promise<Position> {
   const { spec } = runner
-  const position = stored && { topicId: stored.topic_id, next: stored.next }
-  const log = await readPartitionLog(runner, source, position)
-  const decision = decide(position, log)
-  if (decision.kind === 'resume') return { topicId: log.topicId, next: decision.next }
-  const fault = decision.kind === 'stop' ? decision.fault : await lossOf(runner, spec, source)
-  if (fault === undefined) return { topicId: log.topicId, next: log.start }
+  const { log, next, fault } = await judgeInput(runner, spec, source, stored)
+  if (fault === undefined) return { topicId: log.topicId, next }
   const stopped = new Stopped(spec.group, source, fault, resetCommand(spec.group))
   await resumeAt?.(source.topic, source.partition, log.start, stopped.message)
   throw stopped
@@ -222,7 +207,7 @@ async function restore(
 async function rebuild(
   runner: Runner,
   processor: PartitionProcessor,
-  range: { topic: TopicKey; partition: number; from: number; to: number },
+  range: Source & { from: number; to: number },
 ): Promise<void> {
   const { topic, partition } = range
   const { kafka, reader } = runner
@@ -246,7 +231,7 @@ async function rebuild(
 
 async function process(runner: Runner, slot: Slot, batch: MessageBatch, tick: Tick): Promise<BatchAnswer> {
   const { topic, partition } = batch
-  const { spec } = runner
+  const { kafka, spec } = runner
   if (batch.first > slot.next && slot.sought !== slot.next) {
     slot.sought = slot.next
     return slot.next
@@ -256,7 +241,7 @@ async function process(runner: Runner, slot: Slot, batch: MessageBatch, tick: Ti
   if (batch.next <= slot.next) return 'done'
   const { records, next, retryAfterMs } = await fold(runner, slot, batch)
   const from = slot.processor.openFrom() ?? next
-  records.push(positionRecord(runner, batch, { topicId: slot.topicId, next }, from))
+  records.push(positionRecord(kafka, spec, batch, { topicId: slot.topicId, next, from }))
   await whileTicking(slot.producer.commit(records, { group: spec.group, topic, partition, next }), tick)
   slot.next = next
   if (retryAfterMs === undefined) return 'done'

@@ -3,8 +3,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { RangeReader } from '#infra/kafka/range-reader.ts'
 import type { TopicIds } from '#infra/runtime/role.ts'
-import { type TopicKey, topics } from '#schemas/topics.ts'
-import { decide, type PartitionLog, type Position } from './positions.ts'
+import { topics } from '#schemas/topics.ts'
+import { decide, type PartitionLog, type Position, type Source } from './positions.ts'
 
 const SETTLED_WITHIN_MS = 10_000
 const PAUSE_MS = 500
@@ -22,7 +22,7 @@ export interface LogParts {
  */
 export async function readPartitionLog(
   { kafka, reader, ids }: LogParts,
-  { topic, partition }: { topic: TopicKey; partition: number },
+  { topic, partition }: Source,
   stored: Position | undefined,
   settledWithinMs = SETTLED_WITHIN_MS,
 ): Promise<PartitionLog> {

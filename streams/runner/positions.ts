@@ -55,9 +55,19 @@ export function rebuiltPosition(
 export const isSamePosition = (one: ViewPosition, other: ViewPosition | undefined): boolean =>
   one.topicId === other?.topicId && one.next === other.next && one.until === other.until && one.fault === other.fault
 
+/** Whether the log that is there holds all that a view rests on. */
+export const holdsAll = (stored: ViewPosition | undefined, { topicId, start }: PartitionLog): boolean =>
+  start === 0 && (stored === undefined || (stored.topicId === topicId && !stored.generation))
+
 /** Why a view at a position may not be read; undefined: it may. */
 export function incompleteness({ next, until, fault }: ViewPosition): string | undefined {
   return fault ?? (until === undefined ? undefined : `it is at ${next}, and lacks what is before ${until}`)
+}
+
+/** A partition that is read. */
+export interface Source {
+  topic: TopicKey
+  partition: number
 }
 
 /** A partition of the log as it is now. */
@@ -112,7 +122,7 @@ export function assertNoLoss(
 
 /** A partition that cannot be read on from its position; waiting does not help, a command does. */
 export class Stopped extends Refused {
-  constructor(group: string, source: { topic: TopicKey; partition: number }, fault: string, command: string) {
+  constructor(group: string, source: Source, fault: string, command: string) {
     const partition = `${topics[source.topic].name}-${source.partition}`
     super(`${group} does not go on reading ${partition}: ${fault}. To go on with what is there now: \`${command}\``)
   }

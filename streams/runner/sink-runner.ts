@@ -32,6 +32,7 @@ import {
   type Position,
   positionFrom,
   rebuildCommand,
+  type Source,
   Stopped,
   type ViewPosition,
 } from './positions.ts'
@@ -70,12 +71,6 @@ interface SinkSpec {
   overdueAfterMs?: number
   /** Opens the view of a partition; a view that begins again by itself asks why it cannot go on from its position, if so. */
   open(source: Source, faultOf: (stored: Position | undefined) => Promise<string | undefined>): Promise<PartitionSink>
-}
-
-/** A partition that is read. */
-interface Source {
-  topic: TopicKey
-  partition: number
 }
 
 interface Slot extends WatchedSlot {
