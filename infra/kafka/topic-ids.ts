@@ -21,8 +21,10 @@ export function openTopicIds(kafka: KafkaConnection, everyMs: number = EVERY_MS)
   let known: ReadonlyMap<string, string> | undefined
   let running: Promise<ReadonlyMap<string, string>> | undefined
   let following: Promise<ReadonlyMap<string, string>> | undefined
+  let isClosed = false
 
   async function request(): Promise<ReadonlyMap<string, string>> {
+    if (isClosed) throw new Error('the ids of topics are read no more')
     await cluster.connect()
     await cluster.refreshMetadataIfNecessary()
     const { connectionPool } = await cluster.findControllerBroker()
@@ -57,6 +59,7 @@ export function openTopicIds(kafka: KafkaConnection, everyMs: number = EVERY_MS)
       return () => void listeners.delete(entry)
     },
     async close() {
+      isClosed = true
       clearInterval(timer)
       await following?.catch(() => undefined)
       await running?.catch(() => undefined)
