@@ -5,13 +5,9 @@
  * Writes the tables of its contributors. An insert is sent when 50,000 rows of a table wait, when at
  * least 10,000 wait and none was added for 50 ms, or one second after the first row; it holds
  * at most 100,000. Inserts run one after the other. Invariant: `add` resolves only after the server
- * confirmed all of its rows, and rejects when a row may be missing; a lost answer is asked for again
- * with the same token, so it does not double the work of merging. What a crash cuts short is repeated
- * from the log, which the tables are made for.
+ * confirmed all of its rows, and rejects when a row may be missing. What was cut short is repeated from the log, which the tables are
+ * made for; nothing is tried again here, since what a server holds after a failure is not what it held before.
  */
-import { randomUUID } from 'node:crypto'
-import pRetry from 'p-retry'
-import type { Log } from '../runtime/log.ts'
 import type { Metrics } from '../runtime/metrics.ts'
 import type { ClickhouseWriter } from './clickhouse.ts'
 import type { RowBlock, RowBuffer } from './row-buffer.ts'
@@ -26,7 +22,6 @@ export interface Batcher {
 
 /** What a batcher needs beside its writer. */
 interface BatcherOptions {
-  log: Log
   metrics: Metrics
   /** How long the first row waits at most; a second when left out. */
   longestWaitMs?: number
@@ -44,7 +39,6 @@ const LARGEST_ROWS = 100_000
 const WAITING_ROWS_LIMIT = 2_000_000
 const LONGEST_WAIT_MS = 1_000
 const LULL_MS = 50
-const TRIES_AFTER_THE_FIRST = 5
 
 /** Opens a batcher; several partitions of a process share one. */
 export function openBatcher(writer: ClickhouseWriter, options: BatcherOptions): Batcher {
@@ -108,23 +102,16 @@ export function openBatcher(writer: ClickhouseWriter, options: BatcherOptions): 
   }
 }
 
-/** Inserts contributions table by table, each insert within its limit and with a token of its own. */
+/** Inserts contributions table by table, each insert within its limit. */
 function openInserting(
   writer: ClickhouseWriter,
-  { log, metrics }: BatcherOptions,
+  { metrics }: BatcherOptions,
 ): (contributions: readonly Contribution[]) => Promise<void> {
   const inserted = metrics.counter('marketlog_clickhouse_rows_total', 'Rows confirmed by ClickHouse.', ['table'])
   const seconds = metrics.histogram('marketlog_clickhouse_insert_seconds', 'Time of an insert.', ['table'])
   const send = async (table: string, columns: readonly string[], blocks: readonly RowBlock[]): Promise<void> => {
-    const token = randomUUID()
     const end = seconds.startTimer({ table })
-    await pRetry(() => writer.insert({ table, columns, chunks: blocks.map(({ bytes }) => bytes), token }), {
-      retries: TRIES_AFTER_THE_FIRST,
-      minTimeout: 100,
-      maxTimeout: 5_000,
-      onFailedAttempt: ({ error, retriesLeft }) =>
-        log.warn({ table, retriesLeft, reason: error.message }, 'an insert failed'),
-    })
+    await writer.insert({ table, columns, chunks: blocks.map(({ bytes }) => bytes) })
     end()
     inserted.inc(
       { table },

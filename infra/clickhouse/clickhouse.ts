@@ -35,13 +35,12 @@ export interface BinaryInsert {
   table: string
   columns: readonly string[]
   chunks: readonly Buffer[]
-  /** Names the insert: sent again with the same token, it is carried out once. */
-  token: string
 }
 
 /** Writes to a database. */
 export interface ClickhouseWriter extends ClickhouseReader {
-  command(statement: string): Promise<void>
+  /** Carries out a statement; it refers to parameters as `{name:Type}`. */
+  command(statement: string, params?: Record<string, unknown>): Promise<void>
   /** Resolves when the server confirmed the rows. */
   insert(insert: BinaryInsert): Promise<void>
 }
@@ -80,17 +79,21 @@ export function openWriter(url: string, options: ClickhouseOptions): ClickhouseW
     ...NUMBERS,
     // A backfill may touch years in one batch.
     throw_on_max_partitions_per_insert_block: 0,
+    // Answered when the rows are stored, on most of the replicas of a cluster; the tables have them on the disk by then (table.ts).
+    async_insert: 0,
+    ...(parseClickhouseAddress(url).cluster && { insert_quorum: 'auto' }),
+    // Rows that are read from the log again are to be stored again: what took them before may be lost.
+    insert_deduplicate: 0,
   })
   return {
     ...readerOf(client, options.database, url),
-    async command(statement) {
-      await orRefused(client.command({ query: statement }))
+    async command(statement, params = {}) {
+      await orRefused(client.command({ query: statement, query_params: params }))
     },
-    async insert({ table, columns, chunks, token }) {
+    async insert({ table, columns, chunks }) {
       const sent = client.exec({
         query: `INSERT INTO ${options.database}.${table} (${columns.join(', ')}) FORMAT RowBinary`,
         values: Readable.from(chunks, { objectMode: false }),
-        clickhouse_settings: { insert_deduplication_token: token },
       })
       const { stream } = await orRefused(sent)
       for await (const _ of stream);
@@ -153,6 +156,13 @@ function clientOf(
     ...(address.isTls || address.replicas.length > 1 ? { http_agent: openAgent(address, connections) } : {}),
   })
 }
+
+/** ClickHouse's numbers of UNKNOWN_TABLE and UNKNOWN_DATABASE. */
+const MISSING = ['60', '81']
+
+/** Whether a query failed since a table of it, or its database, is not there. */
+export const isMissingTable = (error: unknown): boolean =>
+  error instanceof ClickHouseError && MISSING.includes(error.code)
 
 /** ClickHouse's number of AUTHENTICATION_FAILED. */
 const CREDENTIALS = '516'

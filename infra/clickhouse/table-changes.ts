@@ -33,9 +33,9 @@ export function tableChanges(
   return declared.flatMap((table): TableChange[] => {
     const present = found.get(table.name)
     if (present === undefined) return [{ table: table.name, statement: createTable(database, table, cluster) }]
-    const faults = faultsOf(table, present, cluster !== undefined)
+    const faults = faultsOf(table, present)
     if (faults.length > 0) return faults.map(fault => ({ table: table.name, fault: `${table.name}: ${fault}` }))
-    const additions = [...missingColumns(table, present), ...missingSettings(table, present, cluster !== undefined)]
+    const additions = [...missingColumns(table, present), ...missingSettings(table, present)]
     if (additions.length === 0) return []
     return [
       {
@@ -46,7 +46,7 @@ export function tableChanges(
   })
 }
 
-function faultsOf(table: Table, found: FoundTable, isReplicated: boolean): string[] {
+function faultsOf(table: Table, found: FoundTable): string[] {
   const types = Object.entries(table.columns).flatMap(([name, declared]) => {
     const present = found.columns.get(name)
     return present === undefined || plain(present) === plain(typeOf(declared))
@@ -58,9 +58,7 @@ function faultsOf(table: Table, found: FoundTable, isReplicated: boolean): strin
     ['ORDER BY', found.sortingKey, table.orderBy],
     ['PARTITION BY', found.partitionKey, table.partitionBy],
   ]
-  const granule = [settingsIn(found.engineFull), new Map(settingsOf(table, isReplicated))].map(each =>
-    each.get(UNALTERABLE),
-  )
+  const granule = [settingsIn(found.engineFull), new Map(settingsOf(table))].map(each => each.get(UNALTERABLE))
   if (granule[1] !== undefined) parts.push([UNALTERABLE, granule[0] ?? '', granule[1]])
   const others = parts.flatMap(([what, present, declared]) =>
     keyText(present) === keyText(declared)
@@ -82,9 +80,9 @@ function missingColumns(table: Table, found: FoundTable): string[] {
   })
 }
 
-function missingSettings(table: Table, found: FoundTable, isReplicated: boolean): string[] {
+function missingSettings(table: Table, found: FoundTable): string[] {
   const present = settingsIn(found.engineFull)
-  return settingsOf(table, isReplicated).flatMap(([name, value]) =>
+  return settingsOf(table).flatMap(([name, value]) =>
     present.has(name) || name === UNALTERABLE ? [] : [`MODIFY SETTING ${name} = ${value}`],
   )
 }

@@ -26,12 +26,6 @@ export interface Table {
 /** No part is as large. */
 const WIDE_FROM_BYTES = 2 ** 50
 
-/**
- * Blocks whose token is remembered, so that an insert that is sent again after a lost answer is recognized
- * as a repeat (infra/clickhouse/batcher.ts).
- */
-const TOKENS_REMEMBERED = 1_000
-
 /** What a statement that makes, drops or exchanges tables says so that all replicas of a cluster do it; nothing for one server. */
 export const onCluster = (cluster: string | undefined): string =>
   cluster === undefined ? '' : ` ON CLUSTER \`${cluster}\``
@@ -47,7 +41,7 @@ export function createTable(database: string, table: Table, cluster?: string): s
     `PARTITION BY ${table.partitionBy}`,
     `ORDER BY ${table.orderBy}`,
     ...(table.expires ? [`TTL ${table.expires}`] : []),
-    `SETTINGS ${settingsOf(table, cluster !== undefined)
+    `SETTINGS ${settingsOf(table)
       .map(([name, value]) => `${name} = ${value}`)
       .join(', ')}`,
   ].join('\n')
@@ -64,13 +58,12 @@ function replicated(engine: string): string {
 }
 
 /** The settings of a table, in their order. */
-export const settingsOf = (
-  { granularity, isCompact }: Table,
-  isReplicated: boolean,
-): [name: string, value: string][] => {
+export const settingsOf = ({ granularity, isCompact }: Table): [name: string, value: string][] => {
   const settings: [string, string][] = [
-    [`${isReplicated ? '' : 'non_'}replicated_deduplication_window`, String(TOKENS_REMEMBERED)],
     ['ttl_only_drop_parts', '1'],
+    // An insert is answered when its rows are on the disk: a position that follows them must not outlive them.
+    ['fsync_after_insert', '1'],
+    ['fsync_part_directory', '1'],
   ]
   if (granularity !== undefined) settings.push(['index_granularity', String(granularity)])
   if (isCompact) settings.push(['min_bytes_for_wide_part', String(WIDE_FROM_BYTES)])

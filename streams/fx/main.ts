@@ -19,7 +19,7 @@ export const start: StartRole = async context => {
   const kafka = connectKafka({ config, role: 'fx', log })
   const database = databaseName(config.namespace)
   const writer = openWriter(config.servers.clickhouse, { database, name: 'marketlog-fx' })
-  const batcher = openBatcher(writer, { log, metrics })
+  const batcher = openBatcher(writer, { metrics })
   const redis = await openRedis(config, { name: `${config.namespace}fx`, log })
   const running = await runSink(context, kafka, {
     group: 'fx',

@@ -64,7 +64,7 @@ export async function rebuildRates({
   const ids = openTopicIds(kafka)
   const redis = await openRedis(config, { name: `${config.namespace}rebuild`, log })
   const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'rebuild' })
-  const batcher = openBatcher(writer, { log, metrics: openMetrics() })
+  const batcher = openBatcher(writer, { metrics: openMetrics() })
   try {
     onProgress('reading the log')
     const parts = { kafka, reader, redis, prefix: config.namespace }

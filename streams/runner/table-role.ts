@@ -26,7 +26,7 @@ export async function runTableView(context: RoleContext, view: TableView): Promi
     database: databaseName(config.namespace),
     name: `marketlog-${view.name}`,
   })
-  const batcher = openBatcher(writer, { log, metrics })
+  const batcher = openBatcher(writer, { metrics })
   const ids = await context.topicIds()
   const running = await runSink(context, kafka, {
     group: view.name,

@@ -39,7 +39,7 @@ export async function sweep(
   onProgress: (records: number) => void = () => undefined,
 ): Promise<{ reached: Reached; records: number }> {
   const { view, kafka, reader, writer, log, metrics } = parts
-  const batcher = openBatcher(writer, { log, metrics, longestWaitMs: LULL_MS })
+  const batcher = openBatcher(writer, { metrics, longestWaitMs: LULL_MS })
   const reached: Reached = {}
   let records = 0
   try {

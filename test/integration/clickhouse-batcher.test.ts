@@ -1,6 +1,5 @@
 /**
- * The batcher against a real ClickHouse: few large inserts, nothing confirmed that is not there, a lost
- * answer asked for again without doubling.
+ * The batcher against a real ClickHouse: few large inserts, nothing confirmed that is not there.
  */
 import { expect } from 'chai'
 import { type Batcher, openBatcher } from '#infra/clickhouse/batcher.ts'
@@ -33,7 +32,7 @@ describe('clickhouse batcher', () => {
     },
   })
   const open = (writer: ClickhouseWriter, longestWaitMs?: number): Batcher => {
-    const options = { log: platform.log, metrics: openMetrics() }
+    const options = { metrics: openMetrics() }
     batcher = openBatcher(writer, longestWaitMs === undefined ? options : { ...options, longestWaitMs })
     return batcher
   }
@@ -86,21 +85,6 @@ describe('clickhouse batcher', () => {
     const own = open(noting(), NEVER_MS)
     await own.add([rowsOf(10_000)])
     expect(await stored()).to.equal(10_000)
-  })
-
-  it('asks again under the same token when an answer is lost, and the rows are there once', async () => {
-    let lost = 0
-    const own = open(
-      noting(() => {
-        lost += 1
-        if (lost === 1) throw new Error('the connection was reset')
-      }),
-      10,
-    )
-    await own.add([rowsOf(50)])
-    expect(inserts.map(({ token }) => token)).to.have.length(2)
-    expect(new Set(inserts.map(({ token }) => token)).size).to.equal(1)
-    expect(await stored()).to.equal(50)
   })
 
   it('confirms nothing that the server refuses, and goes on with the next batch', async () => {

@@ -41,7 +41,7 @@ describe('tables of an earlier version', () => {
     rows.i64(1)
     rows.endRow()
     const chunks = rows.take().map(({ bytes }) => bytes)
-    await writer.insert({ table: older.name, columns: Object.keys(older.columns), chunks, token: `day ${day}` })
+    await writer.insert({ table: older.name, columns: Object.keys(older.columns), chunks })
   }
   const stored = () =>
     writer.rows(`SELECT toUInt16(day) AS day, source, units FROM ${writer.database}.later_days ORDER BY day`)

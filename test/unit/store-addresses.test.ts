@@ -183,7 +183,7 @@ describe('the tables of ClickHouse', () => {
         "ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{uuid}/{shard}', '{replica}', version)",
         'PARTITION BY tuple()',
         'ORDER BY a',
-        'SETTINGS replicated_deduplication_window = 1000, ttl_only_drop_parts = 1',
+        'SETTINGS ttl_only_drop_parts = 1, fsync_after_insert = 1, fsync_part_directory = 1',
       ].join('\n'),
     )
   })

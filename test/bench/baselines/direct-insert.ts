@@ -5,7 +5,6 @@
  * of their own, 100,000 rows an insert, one insert after the other. What is left out is the log, the folding
  * and the encoding.
  */
-import { randomUUID } from 'node:crypto'
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import type { RowBlock } from '#infra/clickhouse/row-buffer.ts'
@@ -66,7 +65,7 @@ async function insert(
     waiting += block.rows
     const following = blocks[at + 1]
     if (following !== undefined && waiting + following.rows <= ROWS_IN_AN_INSERT) continue
-    await writer.insert({ table, columns, chunks, token: randomUUID() })
+    await writer.insert({ table, columns, chunks })
     chunks = []
     waiting = 0
   }
