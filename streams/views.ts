@@ -5,7 +5,7 @@
  */
 import type { Table } from '#infra/clickhouse/table.ts'
 import type { View } from './runner/view.ts'
-import { viewSwitches } from './runner/view-switches.ts'
+import { viewPositions } from './runner/view-positions.ts'
 
 const defined = await Promise.all([
   import('./fx/view.ts'),
@@ -28,5 +28,5 @@ export const VIEWS: readonly View<ViewName>[] = defined.map(({ view }) => view)
 /** Every table in ClickHouse. */
 export const TABLES: readonly Table[] = [
   ...VIEWS.flatMap(({ tables }) => tables.map(({ table }) => table)),
-  viewSwitches,
+  viewPositions,
 ]

@@ -33,6 +33,7 @@ import { openFxReader } from '#streams/fx/reader.ts'
 import { openLiveReader } from '#streams/live-view/reader.ts'
 import { openMarketViews } from '#streams/market-summary/reader.ts'
 import { openHealthReader } from '#streams/provider-health/reader.ts'
+import { openWholeTables } from '#streams/runner/whole-tables.ts'
 import { openAccountBudget } from './account-budget.ts'
 import { apiEndpoints } from './app.ts'
 import { openCursors } from './cursors.ts'
@@ -54,7 +55,7 @@ export async function start(context: RoleContext, now: () => number = Date.now):
   const registry = config.providersFile ? loadProviders(config.providersFile) : loadProviders()
   const catalog = await context.catalog()
   const redis = await openRedis(config, { name: NAME, log })
-  const clickhouse = openReader(config.servers.clickhouseReadOnly, { database, name: NAME })
+  const clickhouse = openWholeTables(openReader(config.servers.clickhouseReadOnly, { database, name: NAME }))
   const pools = openPools(config, log)
   const { postgres, writes, reads, signIns, folds } = pools
   const keyUse = openKeyUse(writes, log)

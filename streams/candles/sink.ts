@@ -1,9 +1,8 @@
 /**
  * Writes candle_parts and candle_standing in ClickHouse.
  *
- * Sole writer of both. Rows merge by log offset, so a batch that is written twice, or by a former owner
- * of the partition as well, leaves the same tables; the group's committed offset, which follows the
- * confirmed write, is position enough. Keeps nothing between flushes.
+ * Sole writer of both. Rows merge by version, so a batch that is written twice, or by a former owner
+ * of the partition as well, leaves the same tables. Keeps nothing between flushes.
  */
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
@@ -13,8 +12,8 @@ import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
 import { timeFault } from '#schemas/values/event-time.ts'
 import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
 import { unstorable } from '#schemas/values/storable.ts'
-import { OK, type Outcome, type StreamRecord } from '#streams/runner/outcome.ts'
-import type { PartitionSink } from '#streams/runner/sink-runner.ts'
+import { OK, type Outcome, type ViewRecord } from '#streams/runner/outcome.ts'
+import type { RowSink } from '#streams/runner/sink-runner.ts'
 import { type CandleBatch, foldChange } from './step.ts'
 import { candleParts, candleStanding, writePart, writeStanding } from './table.ts'
 
@@ -25,12 +24,11 @@ const LOWEST_VERSION = 0
 const { ms: DAY_MS } = CANDLE_INTERVALS['1d']
 
 /** Opens the sink of a partition of market.book-changes. */
-export function openCandleSink(batcher: Batcher): PartitionSink {
+export function openCandleSink(batcher: Batcher): RowSink {
   const batch: CandleBatch = new Map()
   const parts = new RowBuffer(candleParts)
   const standing = new RowBuffer(candleStanding)
   return {
-    position: undefined,
     apply(record) {
       if (record.event !== 'BookChanged') return OK
       const change: BookChanged = record.value
@@ -40,7 +38,7 @@ export function openCandleSink(batcher: Batcher): PartitionSink {
       }
       const fault = unstorable(change.item_id, change.seen_at)
       if (fault) return { kind: 'deadLetter', ...fault }
-      foldChange(batch, change, record.offset)
+      foldChange(batch, change, record.version)
       return OK
     },
     async flush() {
@@ -63,10 +61,9 @@ export function openCandleSink(batcher: Batcher): PartitionSink {
  * days beyond the retention expire as always. Current asks do not come from history: candle_standing is not touched. `history`
  * reports names that the catalog lacks.
  */
-export function openDayCandleSink(batcher: Batcher, idOf: IdOf): PartitionSink {
+export function openDayCandleSink(batcher: Batcher, idOf: IdOf): RowSink {
   const rows = new RowBuffer(candleParts)
   return {
-    position: undefined,
     apply: record =>
       record.event === 'DayClosed' ? takeClose(rows, record, idOf) : { kind: 'skip', reason: 'other_event' },
     flush: () => batcher.add([rows]),
@@ -74,7 +71,7 @@ export function openDayCandleSink(batcher: Batcher, idOf: IdOf): PartitionSink {
   }
 }
 
-function takeClose(rows: RowBuffer, record: StreamRecord, idOf: IdOf): Outcome {
+function takeClose(rows: RowBuffer, record: ViewRecord, idOf: IdOf): Outcome {
   const close: DayClosed = record.value
   const { provider, day, price, previous_price, listings, previous_listings } = close
   const itemId = idOf(close.market_hash_name, close.phase)

@@ -10,7 +10,7 @@ import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
 import type { CandlePart, EdgeAsk } from './compose.ts'
 
-/** An edge with the log offset of the change that it comes from. */
+/** An edge with the version of the change that it comes from. */
 export interface Edge extends EdgeAsk {
   version: number
 }
@@ -42,20 +42,20 @@ const WIDTHS_MS = Object.values(CANDLE_INTERVALS).map(({ ms }) => ms)
 const NO_FALLS: ReadonlyMap<number, number> = new Map()
 
 /** Folds one change of an ask into a batch. Throws when the change holds no price at all. */
-export function foldChange(batch: CandleBatch, change: BookChanged, offset: number): void {
+export function foldChange(batch: CandleBatch, change: BookChanged, version: number): void {
   const { item_id: itemId, provider } = change
-  const opening = foundBy(change, offset)
-  const closing = leftBy(change, offset)
+  const opening = foundBy(change, version)
+  const closing = leftBy(change, version)
   const low = Math.min(opening.micro, closing.micro)
   const high = Math.max(opening.micro, closing.micro)
   const fall = change.previous_quantity - change.quantity
-  const falls = fall > 0 ? new Map([[offset, fall]]) : NO_FALLS
+  const falls = fall > 0 ? new Map([[version, fall]]) : NO_FALLS
   const key = `${itemId}|${provider}`
   let folded = batch.get(key)
   if (folded === undefined) {
     folded = { itemId, provider, newest: closing, parts: [] }
     batch.set(key, folded)
-  } else if (folded.newest.version < offset) folded.newest = closing
+  } else if (folded.newest.version < version) folded.newest = closing
   for (const intervalMs of WIDTHS_MS) {
     const bucket = change.seen_at - (change.seen_at % intervalMs)
     const part: Part = { intervalMs, itemId, bucket, provider, opening, closing, low, high, falls }

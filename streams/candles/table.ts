@@ -1,7 +1,7 @@
 /**
  * The tables candle_parts and candle_standing. Writer: sink.ts, in the role `candles`.
  *
- * Invariant: rows of one key merge by log offset, so neither a replay nor a second writer can change the result, and the
+ * Invariant: rows of one key merge by version, so neither a replay nor a second writer can change the result, and the
  * writer needs no state.
  */
 import type { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
@@ -48,7 +48,7 @@ export const candleParts: Table = {
  * Every provider's newest ask for an item, or the last one and when it was withdrawn.
  *
  * It holds what is listed in a window in which a provider changed nothing and of which all parts before are gone.
- * `version` is the offset of the change, so the newest row of a key wins in whatever order rows arrive. Kept for ever:
+ * `version` is that of the change's record, so the newest row of a key wins in whatever order rows arrive. Kept for ever:
  * one row per item and provider.
  */
 export const candleStanding: Table = {
@@ -81,8 +81,8 @@ export function writePart(rows: RowBuffer, part: Part): void {
   rows.i64(part.low)
   rows.i64(part.high)
   rows.length(part.falls.size)
-  for (const [offset, units] of part.falls) {
-    rows.i64(offset)
+  for (const [version, units] of part.falls) {
+    rows.i64(version)
     rows.u32(units)
   }
   rows.endRow()

@@ -1,8 +1,8 @@
 /**
  * Compares candle parts and standing asks in ClickHouse with the changes of the log.
  *
- * The cut is each row's own: a part carries the offset of its last change, so it must equal the fold of its bucket's changes
- * up to that offset, which must not be older than the last one that the group has committed.
+ * The cut is each row's own: a part carries the version of its last change, so it must equal the fold of its bucket's changes
+ * up to that one, which must not be older than the last one that the view's position names.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
@@ -10,8 +10,8 @@ import { CAME_MEANWHILE, compare, type Findings, leaveOut, noFindings } from '#s
 import {
   OF_PARTITION,
   type PartitionLog,
-  type PlacedChange,
   partitionLogs,
+  type VersionedChange,
 } from '#streams/runner/verify/item-changes.ts'
 import { withTables } from '#streams/runner/verify/with-tables.ts'
 import type { VerifyTask } from '#streams/runner/view.ts'
@@ -50,7 +50,7 @@ const EDGE_DAYS = 32
 export const verifyCandles = (task: VerifyTask): Promise<Findings> =>
   withTables(task, async tables => {
     const findings = noFindings()
-    for await (const log of partitionLogs(task.access, 'candles')) {
+    for await (const log of partitionLogs(task.access, tables, 'candles')) {
       task.report(`partition ${log.partition}`)
       const asks = log.changes.filter(({ change }) => change.side === 'ask')
       await compareParts(tables, log, asks, findings)
@@ -62,11 +62,11 @@ export const verifyCandles = (task: VerifyTask): Promise<Findings> =>
 async function compareParts(
   tables: ClickhouseReader,
   log: PartitionLog,
-  asks: readonly PlacedChange[],
+  asks: readonly VersionedChange[],
   findings: Findings,
 ): Promise<void> {
   const now = Date.now()
-  const changes = new Map<string, PlacedChange[]>()
+  const changes = new Map<string, VersionedChange[]>()
   for (const placed of asks) {
     const { item_id, provider, seen_at } = placed.change
     for (const { ms, retentionDays } of INTERVALS) {
@@ -85,7 +85,7 @@ async function compareParts(
     const key = `${part.interval_s} ${part.item_id} ${part.bucket_s} ${part.provider}`
     const own = changes.get(key) ?? []
     changes.delete(key)
-    const first = own[0]?.offset
+    const first = own[0]?.version
     if (part.opening.version < log.start) leaveOut(findings, 'rest on records that the log no longer holds')
     else if (part.closing.version >= log.end) leaveOut(findings, CAME_MEANWHILE)
     else if (part.opening.version === 0 && first !== 0) leaveOut(findings, 'rest on history files')
@@ -93,7 +93,7 @@ async function compareParts(
     else compare(findings, `candle_parts ${key}`, textOf(upTo(own, part.closing.version, log)), textOfStored(part))
   }
   for (const [key, own] of changes) {
-    if ((own[0]?.offset ?? log.committed) < log.committed) {
+    if ((own[0]?.version ?? log.reached) < log.reached) {
       compare(findings, `candle_parts ${key}`, textOf(own), undefined)
     }
   }
@@ -107,10 +107,10 @@ function isOld({ interval_s, bucket_s }: StoredPart, now: number): boolean {
 async function compareStanding(
   tables: ClickhouseReader,
   log: PartitionLog,
-  asks: readonly PlacedChange[],
+  asks: readonly VersionedChange[],
   findings: Findings,
 ): Promise<void> {
-  const changes = new Map<string, PlacedChange[]>()
+  const changes = new Map<string, VersionedChange[]>()
   for (const placed of asks) append(changes, `${placed.change.item_id} ${placed.change.provider}`, placed)
   const stored = await tables.rows<StoredStanding>(
     `SELECT item_id, provider, standing, micro, quantity, at, version FROM ${tables.database}.candle_standing FINAL
@@ -130,23 +130,26 @@ async function compareStanding(
   }
   for (const [key, own] of changes) {
     const last = own.at(-1)
-    if (last && (own[0]?.offset ?? 0) < log.committed) {
+    if (last && (own[0]?.version ?? 0) < log.reached) {
       compare(findings, `candle_standing ${key}`, edgeText(closingOf(last)), undefined)
     }
   }
 }
 
-function append(changes: Map<string, PlacedChange[]>, key: string, placed: PlacedChange): void {
+function append(changes: Map<string, VersionedChange[]>, key: string, placed: VersionedChange): void {
   const own = changes.get(key)
   if (own) own.push(placed)
   else changes.set(key, [placed])
 }
 
-/** The changes up to a row's own offset, and at least those that the group has committed. */
-const upTo = (own: readonly PlacedChange[], version: number, { committed }: PartitionLog): readonly PlacedChange[] =>
-  own.filter(({ offset }) => offset <= version || offset < committed)
+/** The changes up to a row's own version, and at least those before the view's position. */
+const upTo = (
+  own: readonly VersionedChange[],
+  version: number,
+  { reached }: PartitionLog,
+): readonly VersionedChange[] => own.filter(change => change.version <= version || change.version < reached)
 
-function textOf(own: readonly PlacedChange[]): string | undefined {
+function textOf(own: readonly VersionedChange[]): string | undefined {
   const [first, last] = [own[0], own.at(-1)]
   if (!first || !last) return undefined
   let [low, high, falls] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 0]
@@ -164,15 +167,15 @@ function textOf(own: readonly PlacedChange[]): string | undefined {
 const textOfStored = ({ opening, closing, low, high, falls }: StoredPart): string =>
   [edgeText(opening), edgeText(closing), low, high, falls].join(' ')
 
-function openingOf({ offset, change }: PlacedChange): StoredEdge {
+function openingOf({ version, change }: VersionedChange): StoredEdge {
   const { previous_micro_usd: found, price_micro_usd: left, previous_quantity, seen_at } = change
-  const edge = { version: offset, standing: found !== null, micro: found ?? left ?? 0, at: seen_at }
+  const edge = { version, standing: found !== null, micro: found ?? left ?? 0, at: seen_at }
   return { ...edge, quantity: found === null ? 0 : previous_quantity }
 }
 
-function closingOf({ offset, change }: PlacedChange): StoredEdge {
+function closingOf({ version, change }: VersionedChange): StoredEdge {
   const { previous_micro_usd: found, price_micro_usd: left, quantity, seen_at } = change
-  const edge = { version: offset, standing: left !== null, micro: left ?? found ?? 0, at: seen_at }
+  const edge = { version, standing: left !== null, micro: left ?? found ?? 0, at: seen_at }
   return { ...edge, quantity: left === null ? 0 : quantity }
 }
 

@@ -9,8 +9,10 @@ import { connectKafka } from '#infra/kafka/connection.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
+import { openPositionedSinks } from '#streams/runner/positioned-sinks.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
 import { openFxSink } from './sink.ts'
+import { fxDaysView } from './table.ts'
 
 /** Starts the role. */
 export const start: StartRole = async context => {
@@ -21,10 +23,11 @@ export const start: StartRole = async context => {
   const writer = openWriter(config.servers.clickhouse, { database, name: 'marketlog-fx' })
   const batcher = openBatcher(writer, { metrics })
   const redis = await openRedis(config, { name: `${config.namespace}fx`, log })
+  const sinks = openPositionedSinks(writer, fxDaysView, log)
   const running = await runSink(context, kafka, {
     group: 'fx',
     topics: ['fx'],
-    open: () => openFxSink(redis, batcher, config.namespace),
+    open: source => sinks.position(source, () => openFxSink(redis, batcher, config.namespace)),
   })
   return {
     ...running,

@@ -9,8 +9,9 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { openBatcher } from '#infra/clickhouse/batcher.ts'
-import { openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
+import { setUpClickhouse } from '#infra/clickhouse/set-up-tables.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import { openTopicIds } from '#infra/kafka/topic-ids.ts'
@@ -31,9 +32,10 @@ import {
   type ViewPosition,
 } from '#streams/runner/positions.ts'
 import type { RebuildTask } from '#streams/runner/view.ts'
+import { readViewPositions, viewPositions, writeViewPositions } from '#streams/runner/view-positions.ts'
 import { type DayRow, dayOf, deleteDayRows, readDayRows } from './day-rows.ts'
 import { type FxBatch, foldRates } from './step.ts'
-import { fxCurrentKey, fxDays, fxPositionKey, writeRates } from './table.ts'
+import { fxCurrentKey, fxDays, fxDaysView, fxPositionKey, writeRates } from './table.ts'
 
 /** The result of a rebuild. */
 interface RebuiltRates {
@@ -48,6 +50,7 @@ const NAME = 'fx'
 const SOURCE = { topic: 'fx', partition: 0 } as const
 const TRIES = 200
 const PAUSE_MS = 10
+const REPLACED = 'its role wrote it at every try to replace it'
 /** A row that is removed may have hidden another. */
 const ROUNDS = 20
 
@@ -67,7 +70,8 @@ export async function rebuildRates({
   const batcher = openBatcher(writer, { metrics: openMetrics() })
   try {
     onProgress('reading the log')
-    const parts = { kafka, reader, redis, prefix: config.namespace }
+    const parts = { kafka, reader, redis, writer, prefix: config.namespace }
+    await setUpClickhouse(writer, [viewPositions, fxDays])
     const partitionLog = await readPartitionLog({ kafka, reader, ids }, SOURCE, undefined)
     const { start } = partitionLog
     const before = parsePosition(await redis.get(fxPositionKey(config.namespace)))
@@ -134,6 +138,7 @@ interface SwitchParts {
   kafka: KafkaConnection
   reader: RangeReader
   redis: Redis
+  writer: ClickhouseWriter
   prefix: string
 }
 
@@ -153,10 +158,23 @@ async function switchInForce(parts: SwitchParts, log: PartitionLog, signal: Abor
     reached = to
     // Without a usable table there are no rates; the role then builds the view as a missing one.
     if (fold.batch.current === undefined && holdsAll(stored, log)) await redis.del(fxCurrentKey(prefix))
-    if (await write(redis, prefix, text, fold.batch, rebuiltPosition(stored, log, to, randomUUID()))) return
+    const position = rebuiltPosition(stored, log, to, randomUUID())
+    if (await write(redis, prefix, text, fold.batch, position)) return writeDaysPosition(parts, position)
     await pause(PAUSE_MS)
   }
-  throw new Error('its role wrote it at every try to replace it')
+  throw new Error(REPLACED)
+}
+
+/** Has the days count up to the position of the rates in force. */
+async function writeDaysPosition({ writer }: SwitchParts, position: ViewPosition): Promise<void> {
+  for (let tries = 0; tries < TRIES; tries++) {
+    const now = await readViewPositions(writer)
+    const after = now.of(NAME, SOURCE)?.revision ?? 0
+    const row = { source: SOURCE, position, tables: now.tablesOf(fxDaysView), after }
+    if ((await writeViewPositions(writer, fxDaysView, [row])).length === 0) return
+    await pause(PAUSE_MS)
+  }
+  throw new Error(REPLACED)
 }
 
 /** False when the role has written meanwhile. Rates of before the log's start stay where the log gives none. */

@@ -3,7 +3,7 @@
  *
  * Sole writer of both. The days are written first, keyed so that repeats change nothing; then one
  * atomic write holds the current table and the position that both reflect, on the condition that no other owner
- * has moved it. A kill in between repeats the days.
+ * has moved it; then that of the days is written. A kill in between repeats the days.
  */
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'

@@ -41,6 +41,9 @@ export const fxDays: Table = {
   partitionBy: 'toYear(day)',
 }
 
+/** The view, for the position of its part in ClickHouse. */
+export const fxDaysView = { name: 'fx', topics: ['fx'], tables: [{ table: fxDays }] } as const
+
 /** Appends the rates of a day, its number since 1970. */
 export function writeRates(rows: RowBuffer, day: number, { as_of, rates }: FxCurrent): void {
   for (const [currency, rate] of Object.entries(rates)) {

@@ -1,9 +1,8 @@
 /**
  * Writes changes and provider_days in ClickHouse.
  *
- * Sole writer of both. A change is keyed by its partition and offset and a day merges by log offset, so a
- * batch that is written twice, or by a former owner of the partition as well, leaves the same tables;
- * the group's committed offset, which follows the confirmed write, is position enough.
+ * Sole writer of both. A change is keyed by its partition and version and a day merges by version, so a
+ * batch that is written twice, or by a former owner of the partition as well, leaves the same tables.
  */
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
@@ -13,7 +12,7 @@ import { timeFault } from '#schemas/values/event-time.ts'
 import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
 import { unstorable } from '#schemas/values/storable.ts'
 import { OK } from '#streams/runner/outcome.ts'
-import type { PartitionSink } from '#streams/runner/sink-runner.ts'
+import type { RowSink } from '#streams/runner/sink-runner.ts'
 import { type Day, foldDay } from './step.ts'
 import { changes, historyVersion, providerDays, writeChange, writeClose } from './table.ts'
 
@@ -24,19 +23,18 @@ const DAY_MS = 86_400_000
 const UNKNOWN = -1
 
 /** Opens the sink of a partition of market.book-changes. */
-export function openHistorySink(batcher: Batcher): PartitionSink {
+export function openHistorySink(batcher: Batcher): RowSink {
   let days = new Map<string, Day>()
   const rows = new RowBuffer(changes)
   const dayRows = new RowBuffer(providerDays)
   return {
-    position: undefined,
     apply(record) {
       if (record.event !== 'BookChanged') return OK
       const change: BookChanged = record.value
       const fault = unstorable(change.item_id, change.seen_at)
       if (fault) return { kind: 'deadLetter', ...fault }
       writeChange(rows, change, record)
-      foldDay(days, change, record.offset)
+      foldDay(days, change, record.version)
       return OK
     },
     async flush() {
@@ -55,10 +53,9 @@ export function openHistorySink(batcher: Batcher): PartitionSink {
  * does. A row is keyed by item, provider and day, so a file that is published twice leaves the same table. A close that ends
  * its file is a withdrawal at the day's end.
  */
-export function openDayCloseSink(batcher: Batcher, idOf: IdOf): PartitionSink {
+export function openDayCloseSink(batcher: Batcher, idOf: IdOf): RowSink {
   const rows = new RowBuffer(providerDays)
   return {
-    position: undefined,
     apply(record) {
       if (record.event !== 'DayClosed') return { kind: 'skip', reason: 'other_event' }
       const close: DayClosed = record.value
@@ -71,7 +68,7 @@ export function openDayCloseSink(batcher: Batcher, idOf: IdOf): PartitionSink {
       if (!rate) return { kind: 'deadLetter', reason: 'unusable_rate', detail: close.usd_rate }
       const fault = unstorable(itemId, day)
       if (fault) return { kind: 'deadLetter', ...fault }
-      const version = historyVersion(record.offset)
+      const version = historyVersion(record.version)
       const microUsd = toMicroUsd(close.price, rate)
       writeClose(rows, {
         itemId,

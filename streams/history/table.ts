@@ -1,13 +1,13 @@
 /**
  * The tables changes and provider_days. Writer: sink.ts, in the role `history`.
  *
- * Invariant: a change is keyed by its partition and offset and a day merges by log offset, so writing a record again changes
+ * Invariant: a change is keyed by its partition and version and a day merges by version, so writing a record again changes
  * nothing for readers.
  */
 import type { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import type { Table } from '#infra/clickhouse/table.ts'
 import type { BookChanged, Change, Side } from '#schemas/events/book-changed.ts'
-import type { StreamRecord } from '#streams/runner/outcome.ts'
+import type { ViewRecord } from '#streams/runner/outcome.ts'
 import type { Day } from './step.ts'
 
 /** Days for which single changes are kept (DECISIONS.md, "History and sales"). */
@@ -16,7 +16,7 @@ export const CHANGES_RETENTION_DAYS = 35
 /**
  * Every change of every provider's ask and bid, as market.book-changes has it.
  *
- * A row's key names its record in the log (partition, offset), so that a record written twice is one row after merging. A
+ * A row's key names its record in the log (partition, offset, which is the record's version), so that a record written twice is one row after merging. A
  * reader that does not use FINAL must drop repeats of (partition, offset).
  */
 export const changes: Table = {
@@ -75,7 +75,7 @@ export const providerDays: Table = {
 export const UNPRICED = -1
 
 /** Version of a close from a history file; higher for a later record, and below every version of the book's own. */
-export const historyVersion = (offset: number): number => offset - 2 ** 52
+export const historyVersion = (version: number): number => version - 2 ** 52
 
 /** The columns of provider_days as a reader gets them, a row per stored row. */
 export const DAY_SHAPE = {
@@ -93,7 +93,7 @@ const SIDES: Record<Side, number> = { ask: 1, bid: 2 }
 const KINDS: Record<Change, number> = { added: 1, updated: 2, removed: 3 }
 
 /** Appends a change. */
-export function writeChange(rows: RowBuffer, change: BookChanged, { partition, offset }: StreamRecord): void {
+export function writeChange(rows: RowBuffer, change: BookChanged, { partition, version }: ViewRecord): void {
   rows.u32(change.item_id)
   rows.u8(SIDES[change.side])
   rows.i64(change.seen_at)
@@ -107,7 +107,7 @@ export function writeChange(rows: RowBuffer, change: BookChanged, { partition, o
   rows.nullableI64(change.previous_micro_usd)
   rows.i32(change.previous_quantity)
   rows.u16(partition)
-  rows.i64(offset)
+  rows.i64(version)
   rows.endRow()
 }
 

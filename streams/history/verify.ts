@@ -1,7 +1,7 @@
 /**
  * Compares single changes and daily closes in ClickHouse with the changes of the log.
  *
- * The cut: changes below the group's committed offset must all be there, each as the log has it; a day carries the offsets
+ * The cut: changes before the view's position must all be there, each as the log has it; a day carries the versions
  * that it reflects, and must equal the fold of its changes up to those.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
@@ -10,8 +10,8 @@ import { CAME_MEANWHILE, compare, type Findings, leaveOut, noFindings } from '#s
 import {
   OF_PARTITION,
   type PartitionLog,
-  type PlacedChange,
   partitionLogs,
+  type VersionedChange,
 } from '#streams/runner/verify/item-changes.ts'
 import { withTables } from '#streams/runner/verify/with-tables.ts'
 import type { VerifyTask } from '#streams/runner/view.ts'
@@ -38,7 +38,7 @@ const EDGE_DAYS = 14
 export const verifyHistory = (task: VerifyTask): Promise<Findings> =>
   withTables(task, async tables => {
     const findings = noFindings()
-    for await (const log of partitionLogs(task.access, 'history')) {
+    for await (const log of partitionLogs(task.access, tables, 'history')) {
       task.report(`partition ${log.partition}`)
       await compareChanges(tables, log, findings)
       await compareDays(tables, log, findings)
@@ -53,17 +53,17 @@ async function compareChanges(tables: ClickhouseReader, log: PartitionLog, findi
     price_micro_usd, usd_rate, quantity, previous_micro_usd, previous_quantity, offset
     FROM ${tables.database}.changes FINAL
     WHERE partition = {partition:UInt32} AND offset >= {start:UInt64} AND offset < {end:UInt64}`,
-    { partition: log.partition, start: log.start, end: log.committed },
+    { partition: log.partition, start: log.start, end: log.reached },
   )
   // A list for each offset: a row with another row's offset must not be hidden by it.
   const found = Map.groupBy(
     stored.map(row => ({ offset: row.offset, text: changeText(row) })),
     ({ offset }) => offset,
   )
-  for (const { offset, change } of log.changes) {
+  for (const { version: offset, change } of log.changes) {
     const texts = (found.get(offset) ?? []).map(({ text }) => text)
     found.delete(offset)
-    if (offset >= log.committed) continue
+    if (offset >= log.reached) continue
     const name = `changes ${log.partition}@${offset}`
     const wanted = changeText(change)
     const [own] = texts.splice(Math.max(texts.indexOf(wanted), 0), 1)
@@ -83,7 +83,7 @@ const changeText = (row: Omit<StoredChange, 'offset' | 'source_offset' | 'source
   ].join(' ')
 
 async function compareDays(tables: ClickhouseReader, log: PartitionLog, findings: Findings): Promise<void> {
-  const days = new Map<string, PlacedChange[]>()
+  const days = new Map<string, VersionedChange[]>()
   for (const placed of log.changes) {
     const { item_id, side, provider, seen_at } = placed.change
     const key = `${item_id} ${side} ${provider} ${Math.floor(seen_at / DAY_MS)}`
@@ -106,25 +106,25 @@ async function compareDays(tables: ClickhouseReader, log: PartitionLog, findings
     else if (closing.version < log.start || (priced.version >= 0 && priced.version < log.start)) {
       leaveOut(findings, 'rest on records that the log no longer holds')
     } else {
-      const until = own.filter(({ offset }) => offset <= closing.version || offset < log.committed)
+      const until = own.filter(({ version }) => version <= closing.version || version < log.reached)
       compare(findings, `provider_days ${key}`, dayText(until), storedDayText(row))
     }
   }
   for (const [key, own] of days) {
-    if ((own[0]?.offset ?? log.committed) < log.committed) {
+    if ((own[0]?.version ?? log.reached) < log.reached) {
       compare(findings, `provider_days ${key}`, dayText(own), undefined)
     }
   }
 }
 
-function dayText(own: readonly PlacedChange[]): string | undefined {
+function dayText(own: readonly VersionedChange[]): string | undefined {
   const last = own.at(-1)
   if (!last) return undefined
   const priced = own.findLast(({ change }) => change.price !== null)
   const price = priced
-    ? [priced.offset, priced.change.price, priced.change.price_micro_usd, priced.change.currency].join(' ')
+    ? [priced.version, priced.change.price, priced.change.price_micro_usd, priced.change.currency].join(' ')
     : 'unpriced'
-  return `${price}; ${last.offset} ${last.change.price !== null} ${last.change.quantity}`
+  return `${price}; ${last.version} ${last.change.price !== null} ${last.change.quantity}`
 }
 
 function storedDayText({ priced, closing }: StoredDay): string {

@@ -23,6 +23,7 @@ import { type ListedAsk, readCompositesAt, readFallenUnits, readListedAsks } fro
 import { isDown, openHealthReader } from '#streams/provider-health/reader.ts'
 import { leasedRole } from '#streams/runner/leased-role.ts'
 import type { RebuildTask } from '#streams/runner/view.ts'
+import { openWholeTables } from '#streams/runner/whole-tables.ts'
 import { boundsOf, findMovers } from './step.ts'
 import {
   encodeMovers,
@@ -87,7 +88,7 @@ export async function rebuildMovers({ config, log, onProgress }: RebuildTask): P
   const prefix = config.namespace
   const redis = await openRedis(config, { name: `${prefix}rebuild`, log })
   const options = { database: databaseName(prefix), name: 'marketlog-rebuild', readLimitMs: READ_LIMIT_MS }
-  const clickhouse = openReader(config.servers.clickhouse, options)
+  const clickhouse = openWholeTables(openReader(config.servers.clickhouse, options))
   const guardOf = (expected: string | null) => ({ key: moversHeadKey(prefix), expected })
   const movers = openMovers({ config, redis, prefix, clickhouse, guardOf })
   try {

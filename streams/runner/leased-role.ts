@@ -17,6 +17,7 @@ import type { Metrics } from '#infra/runtime/metrics.ts'
 import type { RoleContext, StartRole } from '#infra/runtime/role.ts'
 import type { Instant } from '#schemas/values/instant.ts'
 import { openBackoff } from './slots.ts'
+import { openWholeTables } from './whole-tables.ts'
 
 /** How often a view is computed, and the longest time between. */
 export interface Pace {
@@ -95,7 +96,7 @@ async function run<Worker>(
   const prefix = config.namespace
   const redis = await openRedis(config, { name: `${prefix}${name}`, log })
   const options = { database: databaseName(prefix), name: `marketlog-${name}`, readLimitMs: READ_LIMIT_MS }
-  const clickhouse = openReader(config.servers.clickhouse, options)
+  const clickhouse = openWholeTables(openReader(config.servers.clickhouse, options))
   const lease = openLease(redis, leaseKey(prefix), LEASE_MS)
   const ends: (() => Promise<void>)[] = [() => closeRedis(redis), () => clickhouse.close()]
   try {

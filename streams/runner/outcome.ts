@@ -23,6 +23,12 @@ export interface StreamRecord {
   appendedAt: number
 }
 
+/** A record as a view takes it. */
+export interface ViewRecord extends StreamRecord {
+  /** Of rows that rest on it: rises with the offset, and above all versions of the topics of its name that were deleted. */
+  version: number
+}
+
 /** ok: taken. skip: not wanted, counted by reason. deadLetter: written to dead-letters with its reason. */
 export type Outcome =
   | { kind: 'ok' }

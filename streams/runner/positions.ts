@@ -51,6 +51,13 @@ export function rebuiltPosition(
   return { ...advanced({ topicId, generation, next }, next), rebuild }
 }
 
+/** More offsets than a partition ever has; 2^12 generations of them are whole numbers still. */
+const OFFSETS = 2 ** 40
+
+/** The version by which rows that rest on the record at an offset merge, in a view that is at a position. */
+export const mergeVersion = ({ generation = 0 }: Pick<ViewPosition, 'generation'>, offset: number): number =>
+  generation * OFFSETS + offset
+
 /** Whether two positions say the same. */
 export const isSamePosition = (one: ViewPosition, other: ViewPosition | undefined): boolean =>
   one.topicId === other?.topicId && one.next === other.next && one.until === other.until && one.fault === other.fault

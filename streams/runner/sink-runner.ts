@@ -23,12 +23,13 @@ import { type TopicKey, topics } from '#schemas/topics.ts'
 import { batchLoop, type ProcessBatch } from './batch-loop.ts'
 import { type DeadLetters, openDeadLetters } from './dead-letters.ts'
 import { decodeNow, decodeSlowly, expectedIn, isDecoded } from './decoding.ts'
-import type { Outcome, StreamRecord } from './outcome.ts'
+import type { Outcome, ViewRecord } from './outcome.ts'
 import { type LogParts, readPartitionLog } from './partition-log.ts'
 import {
   advanced,
   decide,
   isSamePosition,
+  mergeVersion,
   type Position,
   positionFrom,
   rebuildCommand,
@@ -45,10 +46,12 @@ import { openUnknownEvents, type UnknownEvents } from './unknown-events.ts'
 export interface PartitionSink {
   /** What the view reflects; undefined: nothing. */
   readonly position: ViewPosition | undefined
+  /** Of what the store still holds, where it has no position that counts. */
+  readonly generation?: number | undefined
   /** Called once before the records of a batch are applied, for what must be known before them. */
   prepare?(): Promise<void>
   /** Takes one record into memory; writes nothing. */
-  apply(record: StreamRecord): Outcome
+  apply(record: ViewRecord): Outcome
   /** Writes what was applied together with the position that it leads to; resolves when the store has confirmed both. */
   flush(position: ViewPosition): Promise<void>
   /**
@@ -57,6 +60,12 @@ export interface PartitionSink {
    */
   readonly isCurrent?: () => Promise<boolean>
   close(): Promise<void>
+}
+
+/** One partition of a view whose position is kept for it. */
+export interface RowSink extends Pick<PartitionSink, 'prepare' | 'apply' | 'close'> {
+  /** Writes what was applied; resolves when the store has confirmed it. */
+  flush(): Promise<void>
 }
 
 /** What makes a sink. */
@@ -177,7 +186,14 @@ async function openPosition(
   }
   let position: ViewPosition
   if (decision.kind === 'build' || stored === undefined) {
-    position = positionFrom({ topicId: log.topicId, next: log.start }, await reader.stableEnd(name, partition))
+    const { generation } = sink
+    const from = { topicId: log.topicId, ...(generation && { generation }), next: log.start }
+    position = positionFrom(from, await reader.stableEnd(name, partition))
+    if (log.start > 0)
+      member.log.warn(
+        { topic, partition, records: log.start },
+        'it is built without records that the log no longer holds',
+      )
   } else {
     const { fault, ...rest } = stored
     position = rest
@@ -272,6 +288,7 @@ async function applyAll(
           topic,
           partition,
           offset: message.offset,
+          version: mergeVersion(slot.position, message.offset),
           key: message.key === null ? null : message.key.toString(),
           event: decoded.event,
           value: decoded.value,

@@ -1,5 +1,5 @@
 /**
- * Takes a stretch of a view's topics through its own sinks into its tables, or into their shadows.
+ * Takes a stretch of a view's topics through its own sinks into tables.
  *
  * Shares every line that decides with the role: the sinks, the decoding, the batcher. Dead letters were written when the role
  * read their records, and are not written again. Invariant: it resolves when ClickHouse has confirmed all of it.
@@ -9,12 +9,12 @@ import type { ClickhouseWriter } from '#infra/clickhouse/clickhouse.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { RangeReader } from '#infra/kafka/range-reader.ts'
 import { type ScannedRecord, scanTopic } from '#infra/kafka/topic-scan.ts'
-import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { decodeNow, decodeSlowly, isDecoded } from './decoding.ts'
-import type { PartitionSink } from './sink-runner.ts'
+import { mergeVersion, type Source } from './positions.ts'
+import type { RowSink } from './sink-runner.ts'
 import type { TableView } from './view.ts'
 
 /** Next offset of each partition, by topic. */
@@ -24,9 +24,11 @@ export type Reached = Partial<Record<TopicKey, number[]>>
 export interface SweepParts {
   view: TableView
   kafka: KafkaConnection
+  reader: RangeReader
   writer: ClickhouseWriter
-  log: Log
   metrics: Metrics
+  /** How many topics of the name the view has read before the one that is there now. */
+  generationOf(source: Source): number
   catalog: () => Promise<CatalogReader>
 }
 
@@ -34,11 +36,11 @@ const LULL_MS = 100
 
 /** Reads from where each topic was reached to its stable end of now; resolves with the new reach and the records taken. */
 export async function sweep(
-  parts: SweepParts & { reader: RangeReader },
+  parts: SweepParts,
   from: Reached,
   onProgress: (records: number) => void = () => undefined,
 ): Promise<{ reached: Reached; records: number }> {
-  const { view, kafka, reader, writer, log, metrics } = parts
+  const { view, kafka, reader, writer, metrics } = parts
   const batcher = openBatcher(writer, { metrics, longestWaitMs: LULL_MS })
   const reached: Reached = {}
   let records = 0
@@ -50,7 +52,7 @@ export async function sweep(
       const sinks = await Promise.all(partitions.map(() => view.open(key, batcher, parts.catalog)))
       const ranges = new Map(ends.map((to, partition) => [partition, { from: from[key]?.[partition] ?? 0, to }]))
       for await (const page of scanTopic(reader, topic, ranges)) {
-        await takePage(kafka, key, page, sinks)
+        await takePage(parts, key, page, sinks)
         records += page.length
         onProgress(records)
       }
@@ -64,21 +66,21 @@ export async function sweep(
 }
 
 async function takePage(
-  { codec }: KafkaConnection,
+  { kafka: { codec }, generationOf }: SweepParts,
   topic: TopicKey,
   page: readonly ScannedRecord[],
-  sinks: readonly PartitionSink[],
+  sinks: readonly RowSink[],
 ): Promise<void> {
-  const next = new Map<number, number>()
-  for (const partition of new Set(page.map(record => record.partition))) await sinks[partition]?.prepare?.()
+  const taken = new Set(page.map(record => record.partition))
+  for (const partition of taken) await sinks[partition]?.prepare?.()
   for (const { partition, offset, key, value, timestamp } of page) {
     if (value === null) continue
     const decoded = decodeNow(codec, value) ?? (await decodeSlowly(codec, value))
-    next.set(partition, offset + 1)
     if (!isDecoded(decoded)) continue
     const source = { topic, partition, offset, key: key?.toString() ?? null, raw: value, appendedAt: timestamp }
-    const outcome = sinks[partition]?.apply({ ...source, ...decoded })
+    const version = mergeVersion({ generation: generationOf({ topic, partition }) }, offset)
+    const outcome = sinks[partition]?.apply({ ...source, ...decoded, version })
     if (outcome?.kind === 'retry') throw new Error(`${topic}-${partition}@${offset} cannot be taken yet`)
   }
-  await Promise.all([...next].map(([partition, to]) => sinks[partition]?.flush({ topicId: '', next: to })))
+  await Promise.all([...taken].map(partition => sinks[partition]?.flush()))
 }

@@ -1,19 +1,39 @@
 /**
- * Puts rebuilt tables in the place of the old ones while the role goes on writing, and finishes what a kill cut off.
+ * Puts rebuilt tables in the place of the old ones while their role goes on.
  *
- * States of a view: no switch → noted (how far the new tables reach, and their UUIDs) → exchanged → finished (noted as
- * done). Each exchange is atomic for readers. The role knows nothing of it: it writes by name, before and after. What
- * it wrote to the old tables beyond the noted reach is read from the log again after the exchange; all of that was
- * in the log by then, and views that merge by offset take it twice without harm. Invariant: between exchange and finish
- * the note is there, and the role (within seconds) or the next rebuild finds it and finishes.
+ * States of a view: written by its role -> fenced (its positions name the new tables too and count for both, and the role waits) ->
+ * exchanged -> settled (they name the new tables alone, and the role goes on). Each exchange is atomic for readers. Invariant: what is
+ * read meanwhile is never less than before; a kill at any moment leaves positions that hold for the tables that are in place, which
+ * the role takes over when nothing has followed for a time (positioned-sinks.ts).
  */
+import { setTimeout as pause } from 'node:timers/promises'
 import type { ClickhouseWriter } from '#infra/clickhouse/clickhouse.ts'
-import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import { onCluster } from '#infra/clickhouse/table.ts'
-import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
-import { type Reached, type SweepParts, sweep } from './table-sweep.ts'
+import { type PartitionLog, positionFrom, rebuiltPosition, type Source, type ViewPosition } from './positions.ts'
+import type { Reached } from './table-sweep.ts'
 import type { TableView } from './view.ts'
-import { selectViewSwitch, type ViewSwitchRow, viewSwitches } from './view-switches.ts'
+import { countsFor, type NewPosition, readViewPositions, tableText, writeViewPositions } from './view-positions.ts'
+
+/** A partition of the log beside what is stored of it. */
+export interface RebuiltSource {
+  source: Source
+  /** The position that counts for the tables. */
+  stored: ViewPosition | undefined
+  /** The last one that was written, whether or not it counts. */
+  former: ViewPosition | undefined
+  log: PartitionLog
+}
+
+/** The partitions of a view whose role waits. */
+export interface Fenced {
+  rebuild: string
+  rows: readonly { of: RebuiltSource; written: NewPosition }[]
+  /** The new tables, by the names that they are to have. */
+  shadows: readonly string[]
+}
+
+const TRIES = 200
+const PAUSE_MS = 10
 
 /** The name under which a rebuild builds a table; no two rebuilds share one. */
 export const shadowOf = (table: string, rebuild: string): string => `${shadowsOf(table)}${rebuild}`
@@ -21,77 +41,59 @@ export const shadowOf = (table: string, rebuild: string): string => `${shadowsOf
 /** How the names of all shadows of a table begin. */
 export const shadowsOf = (table: string): string => `${table}_shadow_`
 
-/** Exchanges the tables of a view with their shadows and reads again what came meanwhile; resolves with those records. */
-export async function switchTables(
-  parts: SweepParts & { reader: RangeReader },
-  rebuild: string,
-  reached: Reached,
-): Promise<number> {
-  const { view, writer } = parts
-  const names = view.tables.map(({ table }) => table.name)
-  const shadows = names.map(name => shadowOf(name, rebuild))
-  const uuids = await uuidsOf(writer, shadows)
-  await note(writer, view, { reached: JSON.stringify(reached), tables: [...uuids.values()], is_done: false })
-  for (const name of names) {
-    const [live, shadow] = [name, shadowOf(name, rebuild)].map(each => `${writer.database}.${each}`)
-    await writer.command(`EXCHANGE TABLES ${live} AND ${shadow}${onCluster(writer.cluster)}`)
-  }
-  return finishWith(parts, reached)
-}
+/** The position of rebuilt tables. */
+export const rebuilt = ({ former, log }: RebuiltSource, next: number, rebuild: string): ViewPosition =>
+  rebuiltPosition(former, log, next, rebuild)
 
-/** Finishes a switch that was cut off after its exchange; resolves with the records that were read again. */
-export async function finishSwitch(parts: SweepParts): Promise<number> {
-  const { view, kafka, writer } = parts
-  const found = await lastSwitch(writer, view)
-  if (found === undefined || found.is_done) return 0
-  const names = view.tables.map(({ table }) => table.name)
-  const inPlace = [...(await uuidsOf(writer, names)).values()]
-  // Not exchanged: the old tables are in use and lack nothing.
-  if (!found.tables.some(uuid => inPlace.includes(uuid))) return 0
-  const reader = await openRangeReader(kafka, view.topics.map(kafka.topicName))
-  try {
-    return await finishWith({ ...parts, reader }, JSON.parse(found.reached) as Reached)
-  } finally {
-    await reader.close()
-  }
-}
-
-async function finishWith(parts: SweepParts & { reader: RangeReader }, reached: Reached): Promise<number> {
-  const swept = await sweep(parts, reached)
-  await note(parts.writer, parts.view, { reached: JSON.stringify(swept.reached), tables: [], is_done: true })
-  return swept.records
-}
-
-async function lastSwitch(writer: ClickhouseWriter, { name }: TableView): Promise<ViewSwitchRow | undefined> {
-  const [row] = await writer.rows<ViewSwitchRow>(selectViewSwitch(writer.database), { view: name })
-  return row
-}
-
-async function note(
+/** Has the role of a view write no more until its tables were exchanged. Where no position counts, readers go on waiting. */
+export async function fence(
   writer: ClickhouseWriter,
   view: TableView,
-  { reached, tables, is_done }: Omit<ViewSwitchRow, 'version'>,
-): Promise<void> {
-  const version = ((await lastSwitch(writer, view))?.version ?? 0) + 1
-  const rows = new RowBuffer(viewSwitches)
-  rows.text(view.name)
-  rows.text(reached)
-  rows.length(tables.length)
-  for (const uuid of tables) rows.text(uuid)
-  rows.bool(is_done)
-  rows.i64(version)
-  rows.endRow()
-  const chunks = rows.take().map(({ bytes }) => bytes)
-  const columns = Object.keys(viewSwitches.columns)
-  await writer.insert({ table: viewSwitches.name, columns, chunks, token: `${view.name}-${version}-${is_done}` })
+  rebuild: string,
+  sources: readonly RebuiltSource[],
+): Promise<Fenced> {
+  for (let tries = 0; tries < TRIES; tries++) {
+    const now = await readViewPositions(writer)
+    const present = now.tablesOf(view)
+    const shadows = view.tables.map(({ table: { name } }) => tableText(name, now.idOf(shadowOf(name, rebuild))))
+    const rows = sources.map(of => {
+      const { source, log } = of
+      const found = now.of(view.name, source)
+      const lacking = positionFrom({ topicId: log.topicId, next: log.start }, log.end + 1)
+      const position = found !== undefined && countsFor(found, view, present) ? found.position : lacking
+      return { of, written: { source, position, tables: [...present, ...shadows], after: found?.revision ?? 0 } }
+    })
+    const refused = await writeViewPositions(
+      writer,
+      view,
+      rows.map(({ written }) => written),
+    )
+    if (refused.length === 0) return { rebuild, rows, shadows }
+    await pause(PAUSE_MS)
+  }
+  throw new Error('its role wrote it at every try to replace it')
 }
 
-/** The UUIDs of tables that exist, by name. */
-async function uuidsOf(writer: ClickhouseWriter, names: readonly string[]): Promise<Map<string, string>> {
-  const rows = await writer.rows<{ name: string; uuid: string }>(
-    `SELECT name, toString(uuid) AS uuid FROM system.tables
-    WHERE database = {database:String} AND name IN {names:Array(String)}`,
-    { database: writer.database, names },
-  )
-  return new Map(rows.map(({ name, uuid }) => [name, uuid]))
+/** Exchanges the tables with the new ones. */
+export async function switchTables(writer: ClickhouseWriter, view: TableView, rebuild: string): Promise<void> {
+  for (const { table } of view.tables) {
+    const [live, shadow] = [table.name, shadowOf(table.name, rebuild)].map(each => `${writer.database}.${each}`)
+    await writer.command(`EXCHANGE TABLES ${live} AND ${shadow}${onCluster(writer.cluster)}`)
+  }
+}
+
+/** Has the role go on with the new tables, from where they were reached. */
+export async function settle(
+  writer: ClickhouseWriter,
+  view: TableView,
+  { rebuild, rows, shadows }: Fenced,
+  reached: Reached,
+): Promise<void> {
+  const settled = rows.map(({ of, written }): NewPosition => {
+    const next = reached[of.source.topic]?.[of.source.partition] ?? of.log.start
+    return { source: of.source, position: rebuilt(of, next, rebuild), tables: shadows, after: written.after + 1 }
+  })
+  const refused = await writeViewPositions(writer, view, settled)
+  if (refused.length > 0)
+    throw new Error('the switch took so long that its role has gone on meanwhile: rebuild it once more')
 }

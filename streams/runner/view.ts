@@ -11,7 +11,7 @@ import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { CatalogReader, StartRole } from '#infra/runtime/role.ts'
 import type { TopicKey } from '#schemas/topics.ts'
-import type { PartitionSink } from './sink-runner.ts'
+import type { RowSink } from './sink-runner.ts'
 import type { Findings } from './verify/findings.ts'
 
 /** Rows of a table that rest on records of a topic which the log may no longer hold. */
@@ -19,8 +19,8 @@ export interface Origin {
   topic: TopicKey
   /** SQL: the partition of the records that a row rests on. */
   partition: string
-  /** SQL: whether the row rests on a record before an offset (an SQL expression). */
-  isBefore(offset: string): string
+  /** SQL: whether the row rests on a record before the one of a version (an SQL expression). */
+  isBefore(version: string): string
 }
 
 /** A table of a view in ClickHouse. */
@@ -64,7 +64,7 @@ export interface View<Name extends string = string> {
   readonly aliases?: readonly string[]
   /** Read in the group of its name; what a role reads without a group is not named. */
   readonly topics: readonly TopicKey[]
-  /** Where the view is; a view in ClickHouse merges by log offset and is rebuilt by tables. */
+  /** Where the view is; a view in ClickHouse merges by version and is rebuilt by tables. */
   readonly store: 'redis' | 'clickhouse' | 'log'
   /** The process that runs the role where a whole platform is on one machine (services/cli/roles.ts). */
   readonly process: 'history' | 'live'
@@ -76,12 +76,12 @@ export interface View<Name extends string = string> {
   readonly verify?: Verification
 }
 
-/** A view in ClickHouse, all of whose tables merge by log offset. */
+/** A view in ClickHouse, all of whose tables merge by version. */
 export interface TableView<Name extends string = string> extends View<Name> {
   /** Bytes of one fetch for one partition. */
   readonly maxBytesPerPartition?: number
   /** Opens the sink of a partition of a topic, writing through a batcher. */
-  open(topic: TopicKey, batcher: Batcher, catalog: () => Promise<CatalogReader>): Promise<PartitionSink>
+  open(topic: TopicKey, batcher: Batcher, catalog: () => Promise<CatalogReader>): Promise<RowSink>
 }
 
 /** Defines a view that its own role keeps. */

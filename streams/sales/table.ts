@@ -3,7 +3,7 @@
  * Writer: sink.ts, in the role `sales`.
  *
  * Identity: item, time, provider and the provider's sale id. Invariant: of several sightings the
- * first in the log wins (`version` falls with the offset), so a served sale never changes. A reader
+ * first in the log wins (`version` falls as that of its record rises), so a served sale never changes. A reader
  * that does not use FINAL takes one row BY (provider, sale_id, sold_at, item_id).
  */
 import type { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
@@ -73,8 +73,8 @@ export interface SaleRow {
   observed_at: Instant
 }
 
-/** Appends a sale, which was observed at an offset of the log. */
-export function writeSale(rows: RowBuffer, sale: SaleRow, offset: number): void {
+/** Appends a sale that rests on the record of a version. */
+export function writeSale(rows: RowBuffer, sale: SaleRow, version: number): void {
   rows.u32(sale.item_id)
   rows.i64(sale.sold_at)
   rows.text(sale.provider)
@@ -102,6 +102,6 @@ export function writeSale(rows: RowBuffer, sale: SaleRow, offset: number): void 
   rows.nullableText(sale.screenshot_front)
   rows.nullableText(sale.screenshot_back)
   rows.i64(sale.observed_at)
-  rows.i64(Number.MAX_SAFE_INTEGER - offset)
+  rows.i64(Number.MAX_SAFE_INTEGER - version)
   rows.endRow()
 }

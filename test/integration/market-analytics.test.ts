@@ -15,6 +15,7 @@ import { start as startApi } from '#services/api/main.ts'
 import { type StoredSale, storeSales } from '#test/fixtures/api-records.ts'
 import { PROVIDERS, publishRealMarket, writeProviders } from '#test/fixtures/real-market.ts'
 import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
+import { markWhole } from '#test/fixtures/whole-views.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
@@ -52,22 +53,19 @@ describe('market analytics on real refreshes', () => {
 
   before('the market behind the service', async () => {
     now = Date.now()
-    const { config } = platform
+    const { stateDir } = platform.config
     const kafka = platform.connect()
-    const settings = { providersFile: writeProviders(config.stateDir), tiersFile: writeRoomyTiers(config.stateDir) }
-    const below = await platform.startRoles(
-      ['fx', 'provider-health', 'history', 'candles', 'live-view', 'book'],
-      settings,
-    )
+    const set = { providersFile: writeProviders(stateDir), tiersFile: writeRoomyTiers(stateDir) }
+    const below = await platform.startRoles(['fx', 'provider-health', 'history', 'candles', 'live-view', 'book'], set)
     await publishRealMarket(kafka, now, EVERY_NAME)
     await platform.drained(['sales', 'alert-triggers'])
     expect(below.failures).to.deep.equal([])
-    const log_ = (await readTopic(kafka, 'bookChanges')).map(({ value }) => value)
-    model = new MarketModel(log_)
+    model = new MarketModel((await readTopic(kafka, 'bookChanges')).map(({ value }) => value))
     sales = salesOf(model.itemIds.slice(0, 40))
     await storeSales(clickhouse, sales)
     key = await platform.newKey()
-    roles = await platform.startRoles(['market-summary', context => startApi(context, () => now)], settings)
+    await markWhole(platform)
+    roles = await platform.startRoles(['market-summary', context => startApi(context, () => now)], set)
     await eventually(async () => (await get('/v1/market/items')).status === 200, 'a summary')
     await eventually(async () => (await get('/v1/market/arbitrage')).status === 200, 'a snapshot')
   })

@@ -7,19 +7,17 @@ import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import { openMetrics } from '#infra/runtime/metrics.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { rebuild } from '#services/cli/log-tools/rebuild.ts'
 import { findingsOf, verify } from '#services/cli/log-tools/verify.ts'
 import type { RoleName } from '#services/cli/roles.ts'
 import { view as candlesView } from '#streams/candles/view.ts'
-import { view as historyView } from '#streams/history/view.ts'
 import { openLiveReader } from '#streams/live-view/reader.ts'
 import type { LiveHead } from '#streams/live-view/table.ts'
 import { headKey, itemKey, listingKey } from '#streams/live-view/table.ts'
-import { finishSwitch, shadowOf } from '#streams/runner/table-switch.ts'
 import type { Findings } from '#streams/runner/verify/findings.ts'
+import { openWholeTables } from '#streams/runner/whole-tables.ts'
 import { VIEWS } from '#streams/views.ts'
 import { openSmallMarket, type SmallMarket } from '#test/fixtures/small-market.ts'
 import { collectOutput } from '#test/harness/collected-output.ts'
@@ -193,34 +191,27 @@ describe('rebuild and verify', () => {
     expect(shadows).to.deep.equal([])
   })
 
-  it('the role finishes the switch of a rebuild that was killed after its exchange', async () => {
-    // The state that a kill leaves: empty tables in place, and a note that they reach nowhere.
+  it('a table that is dropped, or replaced by an empty one, is refused until the log has filled it again', async () => {
     const { database } = clickhouse
-    const parts = { kafka, writer: clickhouse, log: platform.log, metrics: openMetrics() }
-    const catalog = () => Promise.reject(new Error('no name is asked for'))
-    const uuids: string[] = []
-    for (const { table } of historyView.tables) {
-      const shadow = shadowOf(table.name, 'test')
-      await clickhouse.command(`CREATE TABLE ${database}.${shadow} AS ${database}.${table.name}`)
-      const [row] = await clickhouse.rows<{ uuid: string }>(
-        `SELECT toString(uuid) AS uuid FROM system.tables WHERE database = '${database}' AND name = '${shadow}'`,
+    const reader = openWholeTables(clickhouse)
+    const read = (table: string) => reader.rows<{ rows: number }>(`SELECT count() AS rows FROM ${database}.${table}`)
+    const refused = (table: string) =>
+      read(table).then(
+        () => undefined,
+        ({ message }: Error) => message,
       )
-      uuids.push(row?.uuid ?? '')
+    const before = { standing: await countOf('candle_standing'), days: await countOf('provider_days') }
+    await clickhouse.command(`DROP TABLE ${database}.candle_standing SYNC`)
+    await clickhouse.command(`CREATE TABLE ${database}.empty AS ${database}.provider_days`)
+    await clickhouse.command(`EXCHANGE TABLES ${database}.empty AND ${database}.provider_days`)
+    await clickhouse.command(`DROP TABLE ${database}.empty SYNC`)
+    const fillsAgain = async (table: string): Promise<void> => {
+      await eventually(async () => (await refused(table)) !== undefined, `${table} to be refused`)
+      await eventually(async () => (await refused(table)) === undefined, `${table} to be whole again`)
     }
-    await clickhouse.command(
-      `INSERT INTO ${database}.view_switches VALUES ('history', '{}', ['${uuids.join("','")}'], false, 1000)`,
-    )
-    const onlyBooks = { ...historyView, topics: ['bookChanges' as const] }
-    expect(await finishSwitch({ ...parts, view: onlyBooks, catalog }), 'before the exchange').to.equal(0)
-    for (const { table } of historyView.tables) {
-      await clickhouse.command(
-        `EXCHANGE TABLES ${database}.${table.name} AND ${database}.${shadowOf(table.name, 'test')}`,
-      )
-    }
-    expect(await finishSwitch({ ...parts, view: onlyBooks, catalog })).to.be.greaterThan(100)
-    expect((await check('history')).examples).to.deep.equal([])
-    expect(await finishSwitch({ ...parts, view: onlyBooks, catalog }), 'once').to.equal(0)
-    await rebuilt('history')
+    await Promise.all(['candle_parts', 'changes'].map(fillsAgain))
+    expect({ standing: await countOf('candle_standing'), days: await countOf('provider_days') }).to.deep.equal(before)
+    for (const name of ['candles', 'history'] as const) expect((await check(name)).examples, name).to.deep.equal([])
   })
 
   it('a rebuild carries over what the log no longer holds', async () => {

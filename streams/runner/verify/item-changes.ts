@@ -3,13 +3,15 @@
  *
  * Reads the log only. Memory holds one partition's changes at a time.
  */
-import { committedOffsets } from '#infra/kafka/committed-offsets.ts'
+import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
 import type { LogAccess } from '#infra/kafka/log-access.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
-import { ITEM_PARTITIONS, type TopicKey, topics } from '#schemas/topics.ts'
+import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import { mergeVersion, type Source, type ViewPosition } from '../positions.ts'
 import { partitionSql } from '../view.ts'
+import { readViewPositions } from '../view-positions.ts'
 
 /** A change with its offset in its partition. */
 export interface PlacedChange {
@@ -17,37 +19,53 @@ export interface PlacedChange {
   change: BookChanged
 }
 
-/** A partition of the log beside a view of it. */
+/** A change with the version by which rows that rest on it merge. */
+export interface VersionedChange {
+  version: number
+  change: BookChanged
+}
+
+/** A partition of the log beside a view of it in ClickHouse, in versions. */
 export interface PartitionLog {
   partition: number
-  /** The first offset that the log still holds. */
+  /** That of the first record that the log still holds. */
   start: number
   /** The log was read up to here; rows may reflect later records. */
   end: number
   /** All changes below it are in the view. */
-  committed: number
-  changes: readonly PlacedChange[]
+  reached: number
+  changes: readonly VersionedChange[]
 }
 
 /** SQL: whether a row's item belongs to the partition that the parameter `partition` names. */
 export const OF_PARTITION = `${partitionSql('toString(item_id)', ITEM_PARTITIONS)} = {partition:UInt32}`
 
 /** Reads the partitions one after the other, each to its stable end of then. */
-export async function* partitionLogs(access: LogAccess, group: string): AsyncGenerator<PartitionLog> {
-  const committed = await positions(access, group, 'bookChanges')
+export async function* partitionLogs(
+  access: LogAccess,
+  tables: ClickhouseReader,
+  view: string,
+): AsyncGenerator<PartitionLog> {
   for (let partition = 0; partition < ITEM_PARTITIONS; partition++) {
     const topic = access.kafka.topicName('bookChanges')
+    const position = await positionOf(tables, view, { topic: 'bookChanges', partition })
+    const versionOf = (offset: number): number => mergeVersion(position, offset)
     const start = await access.reader.start(topic, partition)
     const to = await access.reader.stableEnd(topic, partition)
     const changes = await readChanges(access, partition, { from: start, to })
-    yield { partition, start, end: to, committed: committed[partition] ?? 0, changes }
+    yield {
+      partition,
+      ...{ start: versionOf(start), end: versionOf(to), reached: versionOf(position.next) },
+      changes: changes.map(({ offset, change }) => ({ version: versionOf(offset), change })),
+    }
   }
 }
 
-/** The committed offset of each partition. */
-export async function positions({ kafka }: LogAccess, group: string, key: TopicKey): Promise<number[]> {
-  const committed = await committedOffsets(kafka, group, key)
-  return Array.from({ length: topics[key].partitions }, (_, partition) => committed.get(partition) ?? 0)
+/** What a view in ClickHouse reflects of a partition. */
+export async function positionOf(tables: ClickhouseReader, view: string, source: Source): Promise<ViewPosition> {
+  const stored = (await readViewPositions(tables)).of(view, source)
+  if (stored === undefined) throw new Error(`${view} has no position in ${source.topic}-${source.partition}`)
+  return stored.position
 }
 
 /** Reads the changes of a range. */

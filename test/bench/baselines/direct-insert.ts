@@ -87,11 +87,11 @@ async function rowsOf(sink: StoredSink, changes: readonly ReadChange[]): Promise
   }
   const open = SINKS[sink](keep)
   for (const [at, { partition, offset, change }] of changes.entries()) {
-    const position = { topic: 'bookChanges' as const, partition, offset, key: String(change.item_id) }
+    const position = { topic: 'bookChanges' as const, partition, offset, version: offset, key: String(change.item_id) }
     open.apply({ ...position, event: 'BookChanged', value: change, raw: Buffer.alloc(0), appendedAt: change.seen_at })
-    if (at % CHANGES_IN_A_FLUSH === CHANGES_IN_A_FLUSH - 1) await open.flush({ topicId: '', next: offset + 1 })
+    if (at % CHANGES_IN_A_FLUSH === CHANGES_IN_A_FLUSH - 1) await open.flush()
   }
-  await open.flush({ topicId: '', next: (changes.at(-1)?.offset ?? 0) + 1 })
+  await open.flush()
   return tables
 }
 
