@@ -24,12 +24,19 @@ export type TableChange = { table: string; statement: string } | { table: string
 /** A granule's size is part of every stored row's address. */
 const UNALTERABLE = 'index_granularity'
 
+/** Made by platforms whose views had no positions of their own; none was released. */
+const FORMER = 'view_switches'
+
 /** The changes that bring the tables of a database to what is declared, in their order. */
 export function tableChanges(
   { database, cluster }: { database: string; cluster: string | undefined },
   declared: readonly Table[],
   found: ReadonlyMap<string, FoundTable>,
 ): TableChange[] {
+  if (found.has(FORMER)) {
+    const fault = `${FORMER} is of an earlier form of the platform, whose data cannot be taken over: \`make clean\` wipes all of it`
+    return [{ table: FORMER, fault }]
+  }
   return declared.flatMap((table): TableChange[] => {
     const present = found.get(table.name)
     if (present === undefined) return [{ table: table.name, statement: createTable(database, table, cluster) }]

@@ -97,4 +97,11 @@ describe('tables of an earlier version', () => {
       expect(refused).to.be.instanceOf(UnfitTable).with.property('message').that.includes(text)
       expect(await planTables(writer, [missing])).to.have.length(1)
     })
+
+  it('are refused by name where they are of a form that had no positions', async () => {
+    await writer.command(`CREATE TABLE ${writer.database}.view_switches (view String) ENGINE = MergeTree ORDER BY view`)
+    const refused = await setUpClickhouse(writer, TABLES).catch((error: Error) => error)
+    expect(refused).to.be.an.instanceOf(UnfitTable)
+    expect((refused as Error).message).to.match(/^view_switches is of an earlier form .* `make clean` /)
+  })
 })
