@@ -4,7 +4,7 @@
  * Read once per process and shared by its roles. Invariant: lookups answer from one whole version (catalog-index.ts); an
  * item never disappears, since ids are never reused.
  */
-import type { CatalogReader } from '#infra/runtime/role.ts'
+import type { CatalogReader, TopicIds } from '#infra/runtime/role.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { openCatalogIndex } from './catalog-index.ts'
 import { type Decoded, UnknownEvent } from './codec.ts'
@@ -12,10 +12,17 @@ import type { KafkaConnection } from './connection.ts'
 import { type FollowedRecord, follow } from './follower.ts'
 import { decodeKnown, decodeLearning } from './learning.ts'
 
-/** Reads the catalog to its end and follows it; calls `onLost` when it no longer can. Rejects when the log holds none. */
+/** Of a process that goes on for long. */
+interface CatalogOptions {
+  ids?: TopicIds
+  /** Called when the catalog can no longer be followed; that is logged when left out. */
+  onLost?(error: Error): void
+}
+
+/** Reads the catalog to its end and follows it. Rejects when the log holds none. */
 export async function openCatalogReader(
   kafka: KafkaConnection,
-  onLost: (error: Error) => void = error => kafka.log.error({ error }, 'the catalog can no longer be followed'),
+  { ids, onLost = error => kafka.log.error({ error }, 'the catalog can no longer be followed') }: CatalogOptions = {},
 ): Promise<CatalogReader> {
   const index = openCatalogIndex()
   const shared = openSharing()
@@ -27,6 +34,7 @@ export async function openCatalogReader(
       from: 'start',
       signal: stop.signal,
       waitMs: 1_000,
+      ids,
       onRecords: async records => take(await decoded(kafka, records)),
     })
     // Until it has caught up, what ends it is the caller's to report.

@@ -3,12 +3,16 @@
  *
  * For the feed gateway and for compacted tables kept in memory. Reads committed records only, in
  * order per partition. Invariant: `onRecords` is awaited before the next fetch, so memory holds one
- * fetch at most; errors of the broker are retried for ten minutes and then reject `closed`, refusals for ten seconds (refusal.ts).
+ * fetch at most; errors of the broker are retried for ten minutes and then reject `closed`, refusals (refusal.ts) and offsets that
+ * the log does not hold for ten seconds; a topic that was deleted or created again rejects it at once, since what was read is not of
+ * what is there.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type TopicKey, topics } from '#schemas/topics.ts'
+import { Refused } from '../runtime/refused.ts'
+import type { TopicIds } from '../runtime/role.ts'
 import { BROKER_RETRY_LIMIT_MS, type KafkaConnection } from './connection.ts'
-import { openRangeReader, type RangeReader } from './range-reader.ts'
+import { isOutOfRange, openRangeReader, type RangeReader } from './range-reader.ts'
 import { openRefusalLimit } from './refusal.ts'
 
 /** A record with its topic, partition and offset. */
@@ -29,6 +33,8 @@ interface FollowOptions {
   signal: AbortSignal
   /** How long a fetch may wait for records. */
   waitMs?: number
+  /** By them a topic is told from the one before it; left out where it is read for moments alone. */
+  ids?: TopicIds | undefined
 }
 
 /** A topic being followed. */
@@ -37,7 +43,7 @@ interface Following {
   readonly from: readonly number[]
   /** Resolves when all that was in the log at the beginning has been delivered. */
   caughtUp: Promise<void>
-  /** Resolves after the signal, rejects when brokers are away beyond the retry limit or refuse this reader. */
+  /** Resolves after the signal; rejects when brokers are away beyond the retry limit or refuse this reader, or it is another topic. */
   closed: Promise<void>
   /** Why records may be late: the last fetches failed. Undefined while all is well. */
   trouble(): string | undefined
@@ -47,10 +53,13 @@ const FETCH_WAIT_MS = 200
 /** Short: the topic's other partitions wait as well. */
 const FIRST_PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 500
+/** A broker that has just become the leader may show an earlier end for a moment. */
+const OUT_OF_RANGE_LIMIT_MS = 10_000
 
 /** Begins to follow a topic. Resolves when the positions to start from are known. */
 export async function follow(kafka: KafkaConnection, topic: TopicKey, options: FollowOptions): Promise<Following> {
   const name = kafka.topicName(topic)
+  const identity = await watchIdentity(topic, options.ids)
   const reader = await openRangeReader(kafka, [name])
   const partitions = Array.from({ length: topics[topic].partitions }, (_, partition) => partition)
   const ends = new Map<number, number>()
@@ -66,7 +75,7 @@ export async function follow(kafka: KafkaConnection, topic: TopicKey, options: F
   const isCaughtUp = (): boolean =>
     partitions.every(partition => (next.get(partition) ?? 0) >= (ends.get(partition) ?? 0))
   let trouble: string | undefined
-  const closed = run(reader, name, topic, next, options, problem => {
+  const closed = run({ reader, name, topic, identity }, next, options, problem => {
     trouble = problem
     if (isCaughtUp()) caughtUp.resolve()
   }).catch(error => {
@@ -88,10 +97,37 @@ async function firstOffset(
   return from === 'start' ? start : Math.max(start, from(partition))
 }
 
+/** Says that what was read of a topic does not hold. */
+export const otherTopic = (topic: TopicKey): string =>
+  `${topics[topic].name} was deleted, or deleted and created again: its next reader begins with it`
+
+/** Whether a topic is still the one that it was at first. */
+interface Identity {
+  assertSame(): void
+  /** The same after asking for the ids. */
+  ask(): Promise<void>
+  close(): void
+}
+
+/** Watches from now on. */
+async function watchIdentity(topic: TopicKey, ids: TopicIds | undefined): Promise<Identity> {
+  let isOther = false
+  const close = ids?.onChange([topic], () => {
+    isOther = true
+  })
+  const assertSame = (): void => {
+    if (isOther) throw new Refused(otherTopic(topic))
+  }
+  const ask = async (): Promise<void> => {
+    await ids?.idOf(topic).catch(() => undefined)
+    assertSame()
+  }
+  await ask()
+  return { assertSame, ask, close: () => close?.() }
+}
+
 async function run(
-  reader: RangeReader,
-  name: string,
-  topic: TopicKey,
+  { reader, name, topic, identity }: { reader: RangeReader; name: string; topic: TopicKey; identity: Identity },
   next: Map<number, number>,
   options: FollowOptions,
   afterFetch: (trouble: string | undefined) => void,
@@ -103,6 +139,7 @@ async function run(
   try {
     afterFetch(undefined)
     while (!options.signal.aborted) {
+      identity.assertSame()
       let fetched: Awaited<ReturnType<RangeReader['fetch']>>
       try {
         fetched = await reader.fetch(name, next, waitMs)
@@ -111,7 +148,9 @@ async function run(
         refusals.answered()
       } catch (error) {
         if (options.signal.aborted) return
-        if (refusals.isReached(error) || performance.now() - answeredAt > BROKER_RETRY_LIMIT_MS) throw error
+        if (isOutOfRange(error)) await identity.ask()
+        const limitMs = isOutOfRange(error) ? OUT_OF_RANGE_LIMIT_MS : BROKER_RETRY_LIMIT_MS
+        if (refusals.isReached(error) || performance.now() - answeredAt > limitMs) throw error
         failures += 1
         afterFetch(error instanceof Error ? error.message : String(error))
         await delay(Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * failures))
@@ -124,6 +163,7 @@ async function run(
       afterFetch(undefined)
     }
   } finally {
+    identity.close()
     await reader.close()
   }
 }

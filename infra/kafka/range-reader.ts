@@ -191,6 +191,9 @@ async function whileLeaderMoves<T>(cluster: Cluster, ask: () => Promise<T>): Pro
   }
 }
 
+/** Whether the log does not hold an offset that was asked for. */
+export const isOutOfRange = (error: unknown): boolean => (error as { type?: string }).type === 'OFFSET_OUT_OF_RANGE'
+
 /** Whether what failed may succeed when it is asked again: a leader that moves, a broker that is away. */
 export const isPassing = (error: unknown): boolean => (error as { retriable?: boolean }).retriable === true
 

@@ -61,8 +61,10 @@ export async function runRoles(options: RunOptions): Promise<void> {
     operator: { host: config.operatorHost, port: config.operatorPort },
   })
   const connect = (role: string) => connectKafka({ config, role, log })
-  const catalog = openShared(() => openCatalogReader(connect('catalog'), error => fail('catalog', error)))
   const ids = openShared(async () => openTopicIds(connect('topic-ids')))
+  const catalog = openShared(async () =>
+    openCatalogReader(connect('catalog'), { ids: await ids.get(), onLost: error => fail('catalog', error) }),
+  )
   const started: RunningRole[] = []
   const contextOf = (role: string): RoleContext => ({
     config,

@@ -8,7 +8,9 @@
  * bounded: a reading ends after its time slice when others wait, no stream waits beyond WAIT_LIMIT_MS, and a reading without
  * streams ends.
  */
+
 import { setTimeout as delay, setImmediate as yieldToSockets } from 'node:timers/promises'
+import { isOutOfRange } from '#infra/kafka/range-reader.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import type { ChangeReader } from './change-reader.ts'
@@ -19,7 +21,6 @@ import type { Subscription } from './hub.ts'
 import type { LogHistory } from './log-history.ts'
 import { covers, distance, encodePosition, intersectionOf, type LogPosition, ofSide } from './log-position.ts'
 import { type GroupDelivery, openReadingGroup, type ReadingGroup } from './reading-group.ts'
-import { isOutOfRange } from './shared-reader.ts'
 
 /** A stream that is to be brought to the live stream. */
 interface Latecomer {

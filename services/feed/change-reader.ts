@@ -10,6 +10,7 @@ import { type Decoded, DecodeError } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type FollowedRecord, follow } from '#infra/kafka/follower.ts'
 import { decodeKnown, decodeLearning } from '#infra/kafka/learning.ts'
+import type { TopicIds } from '#infra/runtime/role.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { FEED_NAMES, type FeedMetrics } from './feed-metrics.ts'
 import type { LogPosition } from './log-position.ts'
@@ -23,6 +24,7 @@ import {
 /** What the reader needs. */
 interface ChangeReaderOptions {
   kafka: KafkaConnection
+  ids: TopicIds
   deliver(batch: AssembledBatch): Promise<void>
   metrics: FeedMetrics
   /** Called when the log can no longer be read. */
@@ -51,7 +53,7 @@ const FETCH_WAIT_MS = 100
 
 /** Begins to read; resolves when the log's end is known, so that nothing after it is missed. */
 export async function openChangeReader(options: ChangeReaderOptions): Promise<ChangeReader> {
-  const { kafka, metrics, fail } = options
+  const { kafka, ids, metrics, fail } = options
   const limits = { partitions: ITEM_PARTITIONS, waitMs: MARKER_WAIT_MS, changesMax: HELD_MAX }
   const opened = Promise.withResolvers<RefreshAssembler>()
   const ending = new AbortController()
@@ -80,6 +82,7 @@ export async function openChangeReader(options: ChangeReaderOptions): Promise<Ch
   const following = await follow(kafka, 'bookChanges', {
     from: 'end',
     signal: ending.signal,
+    ids,
     waitMs: FETCH_WAIT_MS,
     onRecords: records => queue.add(() => take(records)),
   })

@@ -31,6 +31,8 @@ export interface LiveState {
 /** What states are made of. */
 interface LiveStateOptions {
   live: Pick<LiveReader, 'pinItems' | 'pinPositioned' | 'readSegment'>
+  /** Of the changes that streams read. */
+  topicId: string
   items(): readonly CatalogItem[]
   itemOf(itemId: number): CatalogItem | undefined
   itemText: ItemText
@@ -67,8 +69,8 @@ function* eventsOf(
 }
 
 async function pinAll(options: LiveStateOptions, side: Side, providers: readonly string[]): Promise<PinnedState> {
-  const { live } = options
-  const { segments, next } = await live.pinPositioned(side, providers)
+  const { live, topicId } = options
+  const { segments, next } = await live.pinPositioned(side, providers, topicId)
   return {
     position: { next, behind: new Map() },
     async *events() {
@@ -101,7 +103,7 @@ async function pinItems(
 ): Promise<PinnedState> {
   const named = names.size === 0 ? [] : options.items().filter(item => names.has(item.market_hash_name))
   const ids = new Set([...itemIds, ...named.map(({ item_id }) => item_id)])
-  const { entries, next } = await options.live.pinItems(side, ids)
+  const { entries, next } = await options.live.pinItems(side, ids, options.topicId)
   const wanted = entries.filter(({ listed }) => providers.has(listed.provider))
   const byPartition = Map.groupBy(wanted, ({ itemId }) => partitionOfItem(itemId))
   const listings = [...byPartition.values()].flatMap(inPartition =>

@@ -18,6 +18,7 @@ import { openStreamLeases } from '#infra/redis/stream-leases.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { RoleContext, RunningRole, StartRole } from '#infra/runtime/role.ts'
 import { permits } from '#schemas/api/scopes.ts'
+import { topics } from '#schemas/topics.ts'
 import { openKeyUse } from '#services/accounts/access/commands.ts'
 import { openKeyDirectory } from '#services/accounts/access/reader.ts'
 import { openRefusalWatch } from '#services/accounts/audit/commands.ts'
@@ -67,17 +68,17 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
   // Each stream reads its items once, so none are kept.
   const liveView = openLiveReader(redis, config.namespace, providersOf, 0)
   const leases = openStreamLeases(redis, { prefix: config.namespace, name: 'feed' })
-  const scopeOf = ({ side }: Subscription) => `${config.namespace}|${FEED_NAMES[side]}`
+  const ids = await context.topicIds()
+  const topicId = await ids.idOf('bookChanges')
+  if (topicId === undefined) throw new Error(`there is no topic ${topics.bookChanges.name}`)
+  const scopeOf = ({ side }: Subscription) => `${config.namespace}|${FEED_NAMES[side]}|${topicId}`
   const items = { itemOf: catalog.byId, itemText: openItemText() }
   const gateway = openGateway({
-    ...items,
-    scopeOf,
+    ...{ ...items, scopeOf, metrics, log },
     mayListen: ({ tier, scopes }) => tiers[tier].feed_connections > 0 && permits(scopes, 'feeds'),
-    metrics,
-    log,
   })
   const kafka = connectKafka({ config, role: 'feed', log })
-  const reader = await openChangeReader({ kafka, deliver: gateway.deliver, metrics, fail: context.fail })
+  const reader = await openChangeReader({ kafka, ids, deliver: gateway.deliver, metrics, fail: context.fail })
   const history = openLogHistory(kafka, metrics)
   const catchUps = openCatchUps({ live: reader, history, ...items, metrics })
   const unavailable = () => (context.signal.aborted ? 'the feed is stopping' : reader.unavailable())
@@ -97,7 +98,7 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
       catchUps,
       scopeOf,
       concurrency: openConcurrencyLimit(limits.catchUps, acquired => metrics.catchingUp.set(acquired)),
-      state: openLiveState({ live: liveView, items: catalog.items, ...items }),
+      state: openLiveState({ live: liveView, topicId, items: catalog.items, ...items }),
     },
     replays: { history, ...items, ...boundsOf(limits) },
     providerKeys: registry.askKeys,

@@ -6,7 +6,7 @@
  * and every use ends within its limit.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import type { RangeReader } from '#infra/kafka/range-reader.ts'
+import { isOutOfRange, type RangeReader } from '#infra/kafka/range-reader.ts'
 
 /** A reader that is shared. */
 export interface SharedReader {
@@ -16,9 +16,6 @@ export interface SharedReader {
 }
 
 const AGAIN_MS = 100
-
-/** The log has moved beyond an offset: an answer, not a failure. */
-export const isOutOfRange = (error: unknown): boolean => (error as { type?: string }).type === 'OFFSET_OUT_OF_RANGE'
 
 /** Shares what `open` opens; opens nothing until it is used. */
 export function openSharedReader(open: () => Promise<RangeReader>): SharedReader {

@@ -32,9 +32,10 @@ export const start: StartRole = async context => {
   const read = [kafka.topicName('bookChanges'), kafka.topicName('book')]
   const reader = await openRangeReader(kafka, read, { fetchBytes: RESTORE_BYTES })
   const publisher = await openPublisher(kafka, GROUP)
-  const rates = await openRateFeed(kafka, fail)
-  const rules = await openRuleFeed({ kafka, log, metrics, fail, fetchBytes: RESTORE_BYTES })
-  const restorer = openRestorer({ kafka, reader, group: GROUP, ids: await context.topicIds(), log })
+  const ids = await context.topicIds()
+  const rates = await openRateFeed(kafka, ids, fail)
+  const rules = await openRuleFeed({ kafka, ids, log, metrics, fail, fetchBytes: RESTORE_BYTES })
+  const restorer = openRestorer({ kafka, reader, group: GROUP, ids, log })
   const changes = changesEndOf(reader, kafka.topicName('bookChanges'))
   const parts = { codec: kafka.codec, publisher, restorer, changes, rules, rates, metrics, fail }
   const running = await runSink(context, kafka, {

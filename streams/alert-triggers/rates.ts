@@ -7,6 +7,7 @@
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { follow } from '#infra/kafka/follower.ts'
+import type { TopicIds } from '#infra/runtime/role.ts'
 import type { FxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { isFromTheFuture } from '#schemas/values/event-time.ts'
 import { parseRate, USD_RATE } from '#schemas/values/money.ts'
@@ -28,13 +29,18 @@ export interface RateFeed {
 }
 
 /** Reads the rates to their end and keeps following them. */
-export async function openRateFeed(kafka: KafkaConnection, fail: (error: Error) => void): Promise<RateFeed> {
+export async function openRateFeed(
+  kafka: KafkaConnection,
+  ids: TopicIds,
+  fail: (error: Error) => void,
+): Promise<RateFeed> {
   let current: RatesInForce = { asOf: 0, rates: new Map([['USD', USD_RATE]]) }
   const listeners = new Set<(table: RatesInForce) => void>()
   const stop = new AbortController()
   const following = await follow(kafka, 'fx', {
     from: 'start',
     signal: stop.signal,
+    ids,
     async onRecords(records) {
       const before = current
       for (const { value, timestamp } of records) {

@@ -8,10 +8,13 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { otherTopic } from '#infra/kafka/follower.ts'
 import { type LogRecord, openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import { openRefusalLimit } from '#infra/kafka/refusal.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
+import { Refused } from '#infra/runtime/refused.ts'
+import type { TopicIds } from '#infra/runtime/role.ts'
 import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import { decodeNow, decodeSlowly, isDecoded } from '#streams/runner/decoding.ts'
 
@@ -36,6 +39,7 @@ interface Reading {
 
 interface FeedOptions {
   kafka: KafkaConnection
+  ids: TopicIds
   log: Log
   metrics: Metrics
   fail(error: Error): void
@@ -50,7 +54,7 @@ const RETRY_LONGEST_MS = 2_000
 
 /** Opens the feed. */
 export async function openRuleFeed(options: FeedOptions): Promise<RuleFeed> {
-  const { kafka, fail, fetchBytes } = options
+  const { kafka, ids, fail, fetchBytes } = options
   const topic = kafka.topicName('alertRules')
   const readings = new Map<number, Reading>()
   const ending = new AbortController()
@@ -89,6 +93,7 @@ export async function openRuleFeed(options: FeedOptions): Promise<RuleFeed> {
   const following = followAll().catch(error => {
     if (!ending.signal.aborted) fail(error)
   })
+  ending.signal.onabort = ids.onChange(['alertRules'], () => fail(new Refused(otherTopic('alertRules'))))
   return {
     async open(partition, onRule) {
       const end = await reader.end(topic, partition)

@@ -44,8 +44,11 @@ export interface LiveReader extends SnapshotReader {
   ofItems(side: Side, itemIds: readonly number[]): readonly LiveEntry[] | Promise<readonly LiveEntry[]>
   /** `limit` entries from `offset` of everything that some providers list. */
   listing(side: Side, providers: readonly string[], offset: number, limit: number): Promise<ListingPage>
-  /** The rows of items in the order of their partitions, and the position that they reflect. */
-  pinItems(side: Side, itemIds: Iterable<number>): Promise<PinnedItems>
+  /**
+   * The rows of items in the order of their partitions, and the position that they reflect; rejects where that is of another topic than
+   * the one of an id.
+   */
+  pinItems(side: Side, itemIds: Iterable<number>, topicId: string): Promise<PinnedItems>
   /**
    * Passes all rows of a partition, those of both sides; resolves with the head that was there before them, undefined
    * without a view. Rows are newer than the head at worst. Where a rebuild switches meanwhile all begins again, and what
@@ -117,9 +120,9 @@ export function openLiveReader(
       assertConnected(redis)
       return readListingPage(state, side, { providers, offset, limit })
     },
-    async pinItems(side, itemIds) {
+    async pinItems(side, itemIds, topicId) {
       assertConnected(redis)
-      return pinItems(state, side, itemIds)
+      return pinItems(state, side, itemIds, topicId)
     },
     scan: (partition, taker) => scanPartition(state, partition, taker),
   }
@@ -130,7 +133,12 @@ function assertConnected(redis: Redis): void {
   if (redis.status !== 'ready') throw new Error('Redis does not answer')
 }
 
-async function pinItems(state: ViewState, side: Side, itemIds: Iterable<number>): Promise<PinnedItems> {
+async function pinItems(
+  state: ViewState,
+  side: Side,
+  itemIds: Iterable<number>,
+  topicId: string,
+): Promise<PinnedItems> {
   const byPartition = Map.groupBy(itemIds, partitionOfItem)
   const read = await Promise.all(
     PARTITIONS.map(partition => {
@@ -138,6 +146,7 @@ async function pinItems(state: ViewState, side: Side, itemIds: Iterable<number>)
       return readItems(state, partition, new Map(wanted.map(item => [nameOf(side, item.itemId), item])))
     }),
   )
+  if (read.some(({ head }) => head.topicId !== topicId)) throw new Error('the live view is of another topic')
   return {
     entries: read.flatMap(({ entries }) => [...entries.values()].flat()),
     next: read.map(({ head }) => head.next),

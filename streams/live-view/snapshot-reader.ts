@@ -49,8 +49,8 @@ interface PositionedSnapshot {
 export interface SnapshotReader {
   /** Pins what some providers list now; for minutes after a rebuild it may be the snapshot of the table before. */
   pinSnapshot(side: Side, providers: readonly string[]): Promise<PinnedSnapshot>
-  /** Pins what some providers list in the table that is read now. */
-  pinPositioned(side: Side, providers: readonly string[]): Promise<PositionedSnapshot>
+  /** Pins what some providers list in the table that is read now; rejects where that reflects another topic than the one of an id. */
+  pinPositioned(side: Side, providers: readonly string[], topicId: string): Promise<PositionedSnapshot>
   /** The lines of a segment. */
   readSegment(segment: PinnedSegment): Promise<string>
 }
@@ -79,8 +79,12 @@ export function openSnapshotReader(redis: Redis, prefix: string): SnapshotReader
       }
       return { segments, lines, updatedAt, name: content.digest('base64url') }
     },
-    async pinPositioned(side, providers) {
-      const manifests = await readManifests(redis, prefix, isOfTable)
+    async pinPositioned(side, providers, topicId) {
+      const manifests = await readManifests(
+        redis,
+        prefix,
+        (manifest, head) => manifest.generation === head.generation && head.topicId === topicId,
+      )
       const segments = providers.flatMap(provider =>
         segmentsOf(manifests, side, provider).map(segment => ({ ...segment, provider })),
       )
@@ -98,9 +102,6 @@ export function openSnapshotReader(redis: Redis, prefix: string): SnapshotReader
 /** Whether a snapshot is of the table that a head names, or of one that a rebuild has replaced by it. */
 const isUsable = (manifest: SnapshotManifest, { generation, succeeds = generation }: LiveHead): boolean =>
   manifest.generation >= succeeds && manifest.generation <= generation
-
-/** Whether a snapshot is of the table that a head names. */
-const isOfTable = (manifest: SnapshotManifest, { generation }: LiveHead): boolean => manifest.generation === generation
 
 /** The manifest of each partition; rejects when one has none that may be read. */
 async function readManifests(

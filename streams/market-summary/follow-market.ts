@@ -13,6 +13,7 @@ import type { Decoded } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type FollowedRecord, follow } from '#infra/kafka/follower.ts'
 import type { Log } from '#infra/runtime/log.ts'
+import type { TopicIds } from '#infra/runtime/role.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS, topics } from '#schemas/topics.ts'
 import type { LiveReader } from '#streams/live-view/reader.ts'
@@ -25,6 +26,7 @@ const SEED_AGAIN_MS = 1_000
 /** What following needs. */
 interface MarketFollowing {
   kafka: KafkaConnection
+  ids?: TopicIds
   live: Pick<LiveReader, 'scan'>
   log: Log
   signal: AbortSignal
@@ -33,12 +35,13 @@ interface MarketFollowing {
 /** Resolves when the board shows the present market, and keeps following; `lost` rejects when the log is lost. */
 export async function followMarket(
   board: Board,
-  { kafka, live, log, signal }: MarketFollowing,
+  { kafka, ids, live, log, signal }: MarketFollowing,
 ): Promise<{ lost: Promise<void> } | undefined> {
   await kafka.codec.prepare([...topics.bookChanges.events])
   const startedAt = performance.now()
-  let positions = await seedBoard(live, board)
-  for (; !positions && !signal.aborted; positions = await seedBoard(live, board)) {
+  const seed = async () => seedBoard(live, board, await ids?.idOf('bookChanges'))
+  let positions = await seed()
+  for (; !positions && !signal.aborted; positions = await seed()) {
     await pause(SEED_AGAIN_MS, undefined, { signal }).catch(() => undefined)
   }
   if (!positions || signal.aborted) return undefined
@@ -54,6 +57,7 @@ export async function followMarket(
     from: partition => from[partition] ?? 0,
     onRecords: apply,
     signal,
+    ids,
   })
   following.closed.catch(() => undefined)
   await following.caughtUp
@@ -63,8 +67,12 @@ export async function followMarket(
 
 const SIDES: readonly Side[] = ['ask', 'bid']
 
-/** Fills the board, or fills it again; the next offset of each partition, or undefined while one has no live view. */
-async function seedBoard(live: MarketFollowing['live'], board: Board): Promise<number[] | undefined> {
+/** Fills the board, or fills it again; the next offset of each partition, or undefined while one has no live view of the topic. */
+async function seedBoard(
+  live: MarketFollowing['live'],
+  board: Board,
+  topicId: string | undefined,
+): Promise<number[] | undefined> {
   const positions: number[] = []
   for (let partition = 0; partition < ITEM_PARTITIONS; partition++) {
     const head = await live.scan(partition, {
@@ -72,7 +80,7 @@ async function seedBoard(live: MarketFollowing['live'], board: Board): Promise<n
       take: (side, provider, itemId, { priceMicroUsd: microUsd, quantity, seenAt }) =>
         board.set(side, provider, itemId, { microUsd, quantity, seenAt }),
     })
-    if (head === undefined) return undefined
+    if (head === undefined || head.topicId !== (topicId ?? head.topicId)) return undefined
     for (const side of SIDES) {
       for (const [provider, at] of Object.entries(head[side])) board.refreshed(side, provider, partition, at)
     }

@@ -47,7 +47,7 @@ async function open({ context, redis, clickhouse, lease, log, signal, onEnd }: L
   const keysOf = { ask: registry.askKeys, bid: registry.bidKeys }
   const board = new Board(keysOf)
   const live = openLiveReader(redis, prefix, keysOf)
-  const market = await followMarket(board, { kafka, live, log, signal })
+  const market = await followMarket(board, { kafka, ids: await context.topicIds(), live, log, signal })
   if (!market) return undefined
   market.lost.catch(error => context.fail(error))
   const health = openHealthReader(redis, prefix)

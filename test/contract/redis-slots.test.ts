@@ -102,7 +102,7 @@ describe('Redis on a Cluster', () => {
       const itemIds = [...new Set(listed.entries.map(({ itemId }) => itemId))]
       expect((await reader.ofItems(side, itemIds)).length).to.equal(listed.total)
       expect((await reader.ofItems(side, itemIds.slice(0, 1))).length).to.be.above(0)
-      expect((await reader.pinItems(side, itemIds)).entries.length).to.equal(listed.total)
+      expect((await reader.pinItems(side, itemIds, 'topic')).entries.length).to.equal(listed.total)
       const pinned = await reader.pinSnapshot(side, keys)
       expect(pinned.lines).to.equal(listed.total)
       const read = new Map<number, number>()

@@ -50,17 +50,15 @@ export async function startRoles(
   const failures: Error[] = []
   const announced: RegExp[] = []
   const running: RunningRole[] = []
-  const catalog = openShared(() => openCatalogReader(connect('catalog')))
   const ids = openShared(async () => openTopicIds(connect('topic-ids')))
+  const fail = (error: Error): void => void failures.push(error)
+  const catalog = openShared(async () => openCatalogReader(connect('catalog'), { ids: await ids.get(), onLost: fail }))
   let stopped: Promise<void> | undefined
 
   const context: RoleContext = {
     config: { ...config, port, baseUrl },
-    log,
-    metrics,
-    http,
+    ...{ log, metrics, http, fail },
     signal: ending.signal,
-    fail: error => void failures.push(error),
     stopped: () => undefined,
     topicIds: ids.get,
     catalog: catalog.get,

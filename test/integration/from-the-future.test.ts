@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import { openTopicIds } from '#infra/kafka/topic-ids.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { feedAdvanced } from '#schemas/events/feed-advanced.ts'
 import { openRateFeed } from '#streams/alert-triggers/rates.ts'
@@ -91,9 +92,11 @@ describe('events from the future', () => {
     const second = await platform.startRoles(['fx'])
     await eventually(async () => expect(await inForce()).to.equal('0.92'), 'the next rates')
     await second.stop()
-    const alerts = await openRateFeed(kafka, error => expect.fail(error.message))
+    const ids = openTopicIds(kafka)
+    const alerts = await openRateFeed(kafka, ids, error => expect.fail(error.message))
     expect(alerts.current().rates.get('EUR')?.text).to.equal('0.92')
     await alerts.close()
+    await ids.close()
   })
 
   it('used to ask a provider no more once a refresh of it came from the future: ingest does not remember that', async () => {
