@@ -149,8 +149,12 @@ async function run(
       } catch (error) {
         if (options.signal.aborted) return
         if (isOutOfRange(error)) await identity.ask()
-        const limitMs = isOutOfRange(error) ? OUT_OF_RANGE_LIMIT_MS : BROKER_RETRY_LIMIT_MS
-        if (refusals.isReached(error) || performance.now() - answeredAt > limitMs) throw error
+        const silentMs = performance.now() - answeredAt
+        if (isOutOfRange(error) && silentMs > OUT_OF_RANGE_LIMIT_MS)
+          throw new Refused(
+            `${topics[topic].name} does not hold what follows: its next reader begins with what is there`,
+          )
+        if (refusals.isReached(error) || silentMs > BROKER_RETRY_LIMIT_MS) throw error
         failures += 1
         afterFetch(error instanceof Error ? error.message : String(error))
         await delay(Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * failures))

@@ -10,7 +10,7 @@ import type { Redis } from '#infra/redis/redis.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { formatDay, type Instant } from '#schemas/values/instant.ts'
 import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
-import { incompleteness, parsePosition } from '#streams/runner/positions.ts'
+import { openReadJudge, parsePosition } from '#streams/runner/positions.ts'
 import { type FxCurrent, fxCurrentKey, fxPositionKey } from './table.ts'
 
 /** The rates in force. */
@@ -33,14 +33,14 @@ const EVERY_MS = 1_000
 /** Follows the table; resolves after the first read, whether or not it found one. */
 export async function openFxReader(redis: Redis, prefix: string, log: Log): Promise<FxReader> {
   const keys = [fxCurrentKey(prefix), fxPositionKey(prefix)]
+  const judge = openReadJudge()
   let text: string | null = null
   let table: FxTable | undefined
   let isReading = false
 
   async function refresh(): Promise<void> {
     const [current = null, stored = null] = await redis.mget(keys)
-    const position = parsePosition(stored)
-    const found = position === undefined || incompleteness(position) !== undefined ? null : current
+    const found = judge(parsePosition(stored)) === undefined ? current : null
     if (found === text) return
     table = found === null ? undefined : parseTable(found)
     text = found

@@ -9,6 +9,7 @@
  * was slower still (72 us), autopipelining no faster (55 us).
  */
 import type { Redis } from '#infra/redis/redis.ts'
+import { isSetBack } from '#streams/runner/positions.ts'
 import { type LiveHead, parseHead } from './table.ts'
 
 /** Separates the texts that a script joins; no row can hold it. */
@@ -131,12 +132,14 @@ export interface KnownHeads {
   seen: ({ stamp: string; at: number } | undefined)[]
 }
 
-/** The head that an answer reflects: the one in the answer, or the cached one whose stamp is current. */
+/** The head that an answer reflects: the one in the answer, or the cached one whose stamp is current. Throws where it was set back. */
 export function headOf({ heads }: KnownHeads, partition: number, held: Head | undefined, answer: Stamped): Head {
   const newest = heads[partition]
   if (newest?.stamp === answer.stamp) return newest
   if (answer.head === null) return held as Head
   const head: Head = { ...parseHead(answer.head), stamp: answer.stamp }
+  if (newest?.generation === head.generation && isSetBack(newest, head))
+    throw new Error(`partition ${partition} is at ${head.next}, and was at ${newest.next}`)
   heads[partition] = head
   return head
 }

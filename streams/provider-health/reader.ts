@@ -1,6 +1,6 @@
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Instant } from '#schemas/values/instant.ts'
-import { incompleteness, parsePosition } from '#streams/runner/positions.ts'
+import { openReadJudge, parsePosition } from '#streams/runner/positions.ts'
 import { decodeHealth, healthKey, healthPositionKey, type ProviderHealth } from './table.ts'
 
 export type { ProviderHealth } from './table.ts'
@@ -16,6 +16,16 @@ export interface ProviderHealthReader {
 /** Opens the reader of a namespace. */
 export function openHealthReader(redis: Redis, prefix: string): ProviderHealthReader {
   const [hash, positionKey] = [healthKey(prefix), healthPositionKey(prefix)]
+  const judge = openReadJudge()
+  /** The second answer of a transaction whose first is the position; without one every provider would seem to be down. */
+  async function stored<T>(transaction: ReturnType<Redis['multi']>): Promise<T> {
+    const answers = (await transaction.exec()) ?? []
+    for (const [error] of answers) if (error) throw error
+    const [text, found] = answers.map(([, answer]) => answer) as [string | null, T]
+    const lack = judge(parsePosition(text))
+    if (lack !== undefined) throw new Error(`provider health may not be read: ${lack}`)
+    return found
+  }
   return {
     async read(providers) {
       // The client would delay the request until it is connected again.
@@ -38,17 +48,6 @@ export function openHealthReader(redis: Redis, prefix: string): ProviderHealthRe
       return new Map(Object.entries(texts).map(([key, text]) => [key, decodeHealth(text)]))
     },
   }
-}
-
-/** The second answer of a transaction whose first is the position; without one every provider would seem to be down. */
-async function stored<T>(transaction: ReturnType<Redis['multi']>): Promise<T> {
-  const answers = (await transaction.exec()) ?? []
-  for (const [error] of answers) if (error) throw error
-  const [text, found] = answers.map(([, answer]) => answer) as [string | null, T]
-  const position = parsePosition(text)
-  const lack = position === undefined ? 'it is not there' : incompleteness(position)
-  if (lack !== undefined) throw new Error(`provider health may not be read: ${lack}`)
-  return found
 }
 
 const INTERVALS_UNTIL_DOWN = 3

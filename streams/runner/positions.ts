@@ -21,7 +21,7 @@ export interface ViewPosition extends Position {
   until?: number
   /** Its readers are refused: the view has stopped, and why. */
   fault?: string
-  /** Of the rebuild that wrote it; its role, which finds another position than it left, opens the partition again. */
+  /** Of the last rebuild: positions before and after it cannot be compared. */
   rebuild?: string
 }
 
@@ -31,8 +31,11 @@ export function parsePosition(text: string | null): ViewPosition | undefined {
 }
 
 /** The position of a view that was at one and has reached `next`. */
-export function advanced({ topicId, generation, until }: ViewPosition, next: number): ViewPosition {
-  return { topicId, ...(generation && { generation }), next, ...(until !== undefined && next < until && { until }) }
+export function advanced({ topicId, generation, until, rebuild }: ViewPosition, next: number): ViewPosition {
+  return {
+    ...{ topicId, ...(generation && { generation }), next, ...(rebuild && { rebuild }) },
+    ...(until !== undefined && next < until && { until }),
+  }
 }
 
 /** The position of a view that begins, or begins again, at one; its readers wait until `end` is reached. */
@@ -66,9 +69,24 @@ export const isSamePosition = (one: ViewPosition, other: ViewPosition | undefine
 export const holdsAll = (stored: ViewPosition | undefined, { topicId, start }: PartitionLog): boolean =>
   start === 0 && (stored === undefined || (stored.topicId === topicId && !stored.generation))
 
+/** Whether a view has less at a position than at one that was seen before: its store was set back, and it is read again. */
+export const isSetBack = (seen: ViewPosition | undefined, found: ViewPosition): boolean =>
+  seen?.topicId === found.topicId && seen.rebuild === found.rebuild && seen.next > found.next
+
 /** Why a view at a position may not be read; undefined: it may. */
 export function incompleteness({ next, until, fault }: ViewPosition): string | undefined {
   return fault ?? (until === undefined ? undefined : `it is at ${next}, and lacks what is before ${until}`)
+}
+
+/** Says of one stored position after the other, as a reader of the view finds them, why the view may not be read; undefined: it may. */
+export function openReadJudge(): (found: ViewPosition | undefined) => string | undefined {
+  let seen: ViewPosition | undefined
+  return found => {
+    if (found === undefined) return 'it is not there'
+    if (isSetBack(seen, found)) return `it is at ${found.next}, and was at ${seen?.next}`
+    seen = found
+    return incompleteness(found)
+  }
 }
 
 /** A partition that is read. */

@@ -197,7 +197,7 @@ async function openPosition(
   } else {
     const { fault, ...rest } = stored
     position = rest
-    if (await isSetBack(member, source, position))
+    if (await lacksCommitted(member, source, position))
       position = positionFrom(rest, await reader.stableEnd(name, partition))
   }
   if (!isSamePosition(position, stored)) await sink.flush(position)
@@ -206,7 +206,7 @@ async function openPosition(
 }
 
 /** Whether the group has committed records that the view lacks: it reflected them once. */
-async function isSetBack(
+async function lacksCommitted(
   { group, kafka, reader }: Member,
   { topic, partition }: Source,
   { next }: ViewPosition,

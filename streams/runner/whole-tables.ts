@@ -7,7 +7,7 @@
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { openSharedAnswer } from '#infra/runtime/shared-answer.ts'
-import { incompleteness, type Position } from './positions.ts'
+import { openReadJudge } from './positions.ts'
 import { readViewPositions, type StoredPosition, type StoredPositions, tableText } from './view-positions.ts'
 
 /** A view may not be read now. */
@@ -18,9 +18,9 @@ export const POSITIONS_AGE_MS = 1_000
 
 /** The same reader, which rejects where a query names a table of a view that is not whole. */
 export function openWholeTables(reader: ClickhouseReader): ClickhouseReader {
-  const seen = new Map<string, Position>()
+  const judges: Judges = new Map()
   const named = new RegExp(`\\b${reader.database}\\.(\\w+)`, 'g')
-  const faults = openSharedAnswer(async () => faultsOf(await readViewPositions(reader), seen), POSITIONS_AGE_MS)
+  const faults = openSharedAnswer(async () => faultsOf(await readViewPositions(reader), judges), POSITIONS_AGE_MS)
   /** A view that has become whole is read at once. */
   const again = openSharedAnswer(() => {
     faults.forget()
@@ -56,11 +56,14 @@ function refusalOf(tables: readonly string[], faults: Faults): string | undefine
   return undefined
 }
 
+/** Of each partition of each view. */
+type Judges = Map<string, ReturnType<typeof openReadJudge>>
+
 /** Judges all tables, and remembers how far each partition was seen. */
-function faultsOf(stored: StoredPositions, seen: Map<string, Position>): Faults {
+function faultsOf(stored: StoredPositions, judges: Judges): Faults {
   const faults = new Map<string, string | undefined>()
   for (const rows of Map.groupBy(stored.rows, ({ view }) => view).values()) {
-    const found = rows.map(row => faultOf(row, stored, seen))
+    const found = rows.map(row => faultOf(row, stored, judges))
     const lacking = rows.length < (rows[0]?.partitions ?? 0) ? 'nothing of a partition is in it' : undefined
     const fault = found.find(each => each !== undefined) ?? lacking
     for (const text of rows.flatMap(({ tables }) => tables)) faults.set(text.split(' ')[0] ?? '', fault)
@@ -68,17 +71,15 @@ function faultsOf(stored: StoredPositions, seen: Map<string, Position>): Faults 
   return faults
 }
 
-function faultOf(row: StoredPosition, stored: StoredPositions, seen: Map<string, Position>): string | undefined {
+function faultOf(row: StoredPosition, stored: StoredPositions, judges: Judges): string | undefined {
   const { view, topic, partition, position, tables } = row
   const names = new Set(tables.map(text => text.split(' ')[0] ?? ''))
   for (const name of names) {
     if (!tables.includes(tableText(name, stored.idOf(name)))) return 'it is not the table that its position is of'
   }
   const key = `${view} ${topic} ${partition}`
-  const before = seen.get(key)
-  const isSetBack = before?.topicId === position.topicId && before.next > position.next
-  if (!isSetBack) seen.set(key, position)
-  const lack =
-    incompleteness(position) ?? (isSetBack ? `it is at ${position.next}, and was at ${before.next}` : undefined)
+  const judge = judges.get(key) ?? openReadJudge()
+  judges.set(key, judge)
+  const lack = judge(position)
   return lack === undefined ? undefined : `${topic}-${partition}: ${lack}`
 }

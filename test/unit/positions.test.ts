@@ -2,7 +2,7 @@
  * What is done with a stored position, given the log that is there.
  */
 import { expect } from 'chai'
-import { decide } from '#streams/runner/positions.ts'
+import { advanced, decide, openReadJudge } from '#streams/runner/positions.ts'
 
 describe('a stored position', () => {
   const log = { topicId: 'A', start: 100, end: 200 }
@@ -30,5 +30,23 @@ describe('a stored position', () => {
 
   it('that is none means to build', () => {
     expect(decide(undefined, log)).to.deep.equal({ kind: 'build' })
+  })
+
+  it('that is behind one that a reader has seen means that the store was set back, until it is there again', () => {
+    const judge = openReadJudge()
+    expect([9, 5, 8, 9, 12].map(next => judge({ topicId: 'A', next }))).to.deep.equal([
+      undefined,
+      'it is at 5, and was at 9',
+      'it is at 8, and was at 9',
+      undefined,
+      undefined,
+    ])
+  })
+
+  it('is not compared over a rebuild, nor over topics', () => {
+    const judge = openReadJudge()
+    const rebuilt = { topicId: 'A', next: 5, rebuild: 'r' }
+    for (const found of [{ topicId: 'A', next: 9 }, rebuilt, advanced(rebuilt, 6), { topicId: 'B', next: 0 }])
+      expect(judge(found)).to.equal(undefined)
   })
 })
