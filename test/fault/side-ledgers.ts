@@ -67,7 +67,7 @@ export async function salesLedgers(
 export async function healthLedger(
   redis: Redis,
   prefix: string,
-  refreshes: readonly PublishedRefresh[],
+  refreshes: readonly Pick<PublishedRefresh, 'side' | 'provider' | 'observedAt' | 'ending'>[],
   { verdicts }: Expected,
   least: number,
 ): Promise<Ledger> {

@@ -10,6 +10,7 @@ import { mkdirSync, mkdtempSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ServerAddresses } from '#infra/runtime/config.ts'
+import { postgresHomeElsewhere } from '#infra/stack/native/postgres.ts'
 import { startNative } from '#infra/stack/native-start.ts'
 import { identify, isAlive, type ProcessIdentity, signalGroup, waitForEnd } from '#infra/stack/processes.ts'
 import type { ServerName, ServerTls, StartedServers } from '#infra/stack/running-servers.ts'
@@ -96,7 +97,9 @@ export async function openOwnServer(name: ServerName, options: OwnServerOptions 
     if (identity && !(await waitForEnd(identity, limitMs))) throw new Error(`${name} runs on after ${limitMs} ms`)
   }
   return {
-    ...{ name, addresses: addresses ?? {}, storeDir, dataDir, end, close },
+    ...{ name, addresses: addresses ?? {}, dataDir, end, close },
+    // Postgres may have to keep its data where its own user can enter.
+    storeDir: (name === 'postgres' && postgresHomeElsewhere(dataDir)) || storeDir,
     freeze: () => signal('SIGSTOP'),
     thaw: () => signal('SIGCONT'),
     async kill() {

@@ -1,0 +1,104 @@
+/**
+ * Asks the API for the same things again and again, and holds each answer against the one that was right.
+ *
+ * One request for each at a time. An answer that no API gave counts as none; what is neither 503 nor none nor 200 is wrong.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { expect } from 'chai'
+import { eventually } from '#test/harness/eventually.ts'
+
+/** What is asked. */
+export interface Answers {
+  /** Resolves once all are answered with 200. */
+  whole(limitMs: number): Promise<void>
+  /** Does some work while each answer is the one of before, or refused; each of `refused` must have been refused. */
+  expectUnchanged(work: () => Promise<void>, refused: readonly string[]): Promise<void>
+  stop(): Promise<void>
+}
+
+interface Answer {
+  status: number
+  text: string
+}
+
+const EVERY_MS = 50
+const LIMIT_MS = 10_000
+
+/** Asks an API, whose address may be unknown for a while, for some paths by their names. */
+export function openAnswers(
+  key: string,
+  address: () => Promise<string | undefined>,
+  paths: Readonly<Record<string, string>>,
+): Answers {
+  const ending = new AbortController()
+  const asking: Promise<void>[] = []
+  let right: Map<string, string> | undefined
+  let wrong: string[] = []
+  let refusals = new Set<string>()
+
+  const ask = async (path: string): Promise<Answer> => {
+    try {
+      const base = await address()
+      const signal = AbortSignal.any([ending.signal, AbortSignal.timeout(LIMIT_MS)])
+      const answer = await fetch(base + path, { headers: { authorization: `Bearer ${key}` }, signal })
+      return { status: answer.status, text: shown(await answer.text()) }
+    } catch {
+      return { status: 0, text: '' }
+    }
+  }
+  const judge = (name: string, { status, text }: Answer): void => {
+    if (status === 503) refusals.add(name)
+    if (status === 0 || status === 503) return
+    const wanted = right?.get(name)
+    if (status !== 200) wrong.push(`${name} was ${status}: ${text.slice(0, 200)}`)
+    else if (wanted !== undefined && wanted !== text)
+      wrong.push(`${name} was ${text.slice(0, 400)}\n instead of ${wanted.slice(0, 400)}`)
+  }
+  for (const [name, path] of Object.entries(paths)) {
+    const run = async (): Promise<void> => {
+      while (!ending.signal.aborted) {
+        judge(name, await ask(path))
+        await pause(EVERY_MS)
+      }
+    }
+    asking.push(run())
+  }
+  const askAll = async (): Promise<[string, Answer][]> =>
+    Promise.all(Object.entries(paths).map(async ([name, path]) => [name, await ask(path)]))
+
+  return {
+    async whole(limitMs) {
+      let last: [string, Answer][] = []
+      const areThere = async () => {
+        last = await askAll()
+        return last.every(([, { status }]) => status === 200)
+      }
+      await eventually(areThere, 'all to be answered', limitMs).catch(error => {
+        throw new Error(`${error.message}: ${JSON.stringify(last.map(([name, { status }]) => [name, status]))}`)
+      })
+    },
+    async expectUnchanged(work, refused) {
+      right = new Map((await askAll()).map(([name, { text }]) => [name, text]))
+      wrong = []
+      refusals = new Set()
+      await work()
+      right = undefined
+      expect(wrong.slice(0, 3), `${wrong.length} wrong answers`).to.deep.equal([])
+      expect([...refusals], 'refused meanwhile').to.include.members([...refused])
+    },
+    async stop() {
+      ending.abort()
+      await Promise.all(asking)
+    },
+  }
+}
+
+/** An answer without what tells of its own making. */
+function shown(text: string): string {
+  try {
+    const { meta, pagination, ...rest } = JSON.parse(text)
+    return JSON.stringify(rest)
+  } catch {
+    return text
+  }
+}
