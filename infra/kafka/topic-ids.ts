@@ -6,7 +6,7 @@
  * structure, the headers too, ends with tagged fields.
  */
 import type { TopicIds } from '#infra/runtime/role.ts'
-import { allTopics } from '#schemas/topics.ts'
+import { allTopics, topics } from '#schemas/topics.ts'
 import { openCluster } from './client/cluster.ts'
 import { Decoder, Encoder, type WireConnection, type WireDecoder, type WireEncoder } from './client/wire.ts'
 import type { KafkaConnection } from './connection.ts'
@@ -52,9 +52,13 @@ export function openTopicIds(kafka: KafkaConnection, everyMs: number = EVERY_MS)
   }
   const timer = setInterval(poll, everyMs)
   return {
-    idOf: async topic => (await ask()).get(kafka.topicName(topic)),
-    onChange(topics, listener) {
-      const entry = { names: topics.map(kafka.topicName), listener }
+    async idOf(topic) {
+      const id = (await ask()).get(kafka.topicName(topic))
+      if (id === undefined) throw new Error(`there is no topic ${topics[topic].name}`)
+      return id
+    },
+    onChange(watched, listener) {
+      const entry = { names: watched.map(kafka.topicName), listener }
       listeners.add(entry)
       return () => void listeners.delete(entry)
     },

@@ -30,8 +30,8 @@ export interface CatalogReader {
 
 /** The ids of topics, by which one that was deleted and created again differs from the one before; infra/kafka/topic-ids.ts opens it. */
 export interface TopicIds {
-  /** The id that brokers give a topic now; undefined where there is no such topic. Rejects while brokers are away. */
-  idOf(topic: TopicKey): Promise<string | undefined>
+  /** The id that brokers give a topic now. Rejects while brokers are away, and where there is no such topic. */
+  idOf(topic: TopicKey): Promise<string>
   /** Calls back when one of the topics has another id, or none any more, than when it was last asked for. Returns how to end it. */
   onChange(topics: readonly TopicKey[], listener: () => void): () => void
   close(): Promise<void>

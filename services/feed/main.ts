@@ -18,7 +18,6 @@ import { openStreamLeases } from '#infra/redis/stream-leases.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { RoleContext, RunningRole, StartRole } from '#infra/runtime/role.ts'
 import { permits } from '#schemas/api/scopes.ts'
-import { topics } from '#schemas/topics.ts'
 import { openKeyUse } from '#services/accounts/access/commands.ts'
 import { openKeyDirectory } from '#services/accounts/access/reader.ts'
 import { openRefusalWatch } from '#services/accounts/audit/commands.ts'
@@ -70,7 +69,6 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
   const leases = openStreamLeases(redis, { prefix: config.namespace, name: 'feed' })
   const ids = await context.topicIds()
   const topicId = await ids.idOf('bookChanges')
-  if (topicId === undefined) throw new Error(`there is no topic ${topics.bookChanges.name}`)
   const scopeOf = ({ side }: Subscription) => `${config.namespace}|${FEED_NAMES[side]}|${topicId}`
   const items = { itemOf: catalog.byId, itemText: openItemText() }
   const gateway = openGateway({

@@ -10,15 +10,14 @@
  * the end of the changes is taken after it, open transactions included, so a row of the changelog is either untouched since `next` or
  * its changes are in the stretch, and the first of them there holds what the row was before (`previous_micro_usd`).
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Decoded } from '#infra/kafka/codec.ts'
 import { committedOffsets } from '#infra/kafka/committed-offsets.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { LogRecord, RangeReader } from '#infra/kafka/range-reader.ts'
+import { openGathering } from '#infra/runtime/gathering.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { TopicIds } from '#infra/runtime/role.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
-import { topics } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { foldBook } from '#streams/book/reader.ts'
 import { decodeNow, decodeSlowly, isDecoded } from '#streams/runner/decoding.ts'
@@ -53,39 +52,14 @@ interface RestorerOptions {
 }
 
 /** Opens a restorer for the partitions of a process. */
-export function openRestorer(options: RestorerOptions): Restorer {
-  let waiting: { one: Restoring; done: PromiseWithResolvers<Restored> }[] = []
-  let running = Promise.resolve()
-  const pass = async (): Promise<void> => {
-    const wanted = waiting
-    waiting = []
-    if (wanted.length === 0) return
-    try {
-      const restored = await restoreAll(
-        options,
-        wanted.map(({ one }) => one),
-      )
-      for (const [at, { done }] of wanted.entries()) done.resolve(restored[at] as Restored)
-    } catch (error) {
-      for (const { done } of wanted) done.reject(error)
-    }
-  }
-  return {
-    restore(one) {
-      const done = Promise.withResolvers<Restored>()
-      waiting.push({ one, done })
-      // The pass begins one turn of the event loop later, when the partitions of an assignment have asked.
-      running = running.then(() => nextTurn()).then(pass)
-      return done.promise
-    },
-  }
-}
+export const openRestorer = (options: RestorerOptions): Restorer => ({
+  restore: openGathering(wanted => restoreAll(options, wanted)),
+})
 
 async function restoreAll(options: RestorerOptions, wanted: readonly Restoring[]): Promise<Restored[]> {
   const { kafka, reader, group, ids, log } = options
   const name = kafka.topicName('bookChanges')
   const topicId = await ids.idOf('bookChanges')
-  if (topicId === undefined) throw new Error(`there is no topic ${topics.bookChanges.name}`)
   const positions = await committedOffsets(kafka, group, 'bookChanges')
   const ends = await Promise.all(wanted.map(({ partition }) => reader.stableEnd(name, partition)))
   const books = new Map(wanted.map(({ partition, book }) => [partition, book]))

@@ -16,8 +16,8 @@ export const CHANGES_RETENTION_DAYS = 35
 /**
  * Every change of every provider's ask and bid, as market.book-changes has it.
  *
- * A row's key names its record in the log (partition, offset, which is the record's version), so that a record written twice is one row after merging. A
- * reader that does not use FINAL must drop repeats of (partition, offset).
+ * A row's key names its record in the log by its partition and, in the column `offset`, its version, so that a record written twice is
+ * one row after merging. A reader that does not use FINAL must drop repeats of (partition, offset).
  */
 export const changes: Table = {
   name: 'changes',

@@ -10,15 +10,14 @@
  * is taken after, open transactions included, and the stretch between is applied as whole rows, so it
  * does not matter which of them the changelog already held.
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Decoded } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { decodeKnown, decodeLearning } from '#infra/kafka/learning.ts'
 import type { LogRecord, RangeReader } from '#infra/kafka/range-reader.ts'
 import { writeGuarded } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
+import { openGathering } from '#infra/runtime/gathering.ts'
 import type { TopicIds } from '#infra/runtime/role.ts'
-import { topics } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { foldBook } from '#streams/book/reader.ts'
 import { emptyBatch, foldChange, foldMarker, foldRefreshed, foldRow, headAfter, type LiveBatch } from './step.ts'
@@ -51,25 +50,11 @@ interface Filling {
 
 /** Opens a rebuilder for the partitions of a process. */
 export function openRebuilder(options: RebuilderOptions): Rebuilder {
-  const waiting = new Map<number, PromiseWithResolvers<LiveHead>>()
-  let running = Promise.resolve()
-  const pass = async (): Promise<void> => {
-    const wanted = new Map(waiting)
-    waiting.clear()
-    try {
-      for (const { partition, head } of await fillAll(options, [...wanted.keys()])) wanted.get(partition)?.resolve(head)
-    } catch (error) {
-      for (const { reject } of wanted.values()) reject(error)
-    }
-  }
   return {
-    rebuild(partition) {
-      const asked = waiting.get(partition) ?? Promise.withResolvers<LiveHead>()
-      waiting.set(partition, asked)
-      // The pass begins one turn of the event loop later, when all partitions of an assignment have asked.
-      running = running.then(() => nextTurn()).then(pass)
-      return asked.promise
-    },
+    rebuild: openGathering(async partitions => {
+      const filled = await fillAll(options, partitions)
+      return partitions.map(partition => (filled.get(partition) as Filling).head)
+    }),
     async catchUp(partition, head) {
       const filling: Filling = { partition, head, batch: emptyBatch() }
       await readChanges(options, filling)
@@ -78,13 +63,12 @@ export function openRebuilder(options: RebuilderOptions): Rebuilder {
   }
 }
 
-async function fillAll(options: RebuilderOptions, partitions: readonly number[]): Promise<Filling[]> {
+async function fillAll(options: RebuilderOptions, partitions: readonly number[]): Promise<Map<number, Filling>> {
   const { kafka, reader, ids, redis, prefix } = options
   const topicId = await ids.idOf('bookChanges')
-  if (topicId === undefined) throw new Error(`there is no topic ${topics.bookChanges.name}`)
   const changes = kafka.topicName('bookChanges')
   const fillings = new Map<number, Filling>()
-  for (const partition of partitions) {
+  for (const partition of new Set(partitions)) {
     const generation = await redis.incr(generationsKey(partition, prefix))
     const next = await reader.stableEnd(changes, partition)
     fillings.set(partition, {
@@ -95,7 +79,7 @@ async function fillAll(options: RebuilderOptions, partitions: readonly number[])
   }
   if (partitions.length > 0) await readBook(options, fillings)
   for (const filling of fillings.values()) await readChanges(options, filling)
-  return [...fillings.values()]
+  return fillings
 }
 
 /** Reads the book's rows into the partitions being filled. Readers are shown the time of the refresh that changed the rows. */

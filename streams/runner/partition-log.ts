@@ -3,7 +3,6 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { RangeReader } from '#infra/kafka/range-reader.ts'
 import type { TopicIds } from '#infra/runtime/role.ts'
-import { topics } from '#schemas/topics.ts'
 import { decide, type PartitionLog, type Position, type Source } from './positions.ts'
 
 const SETTLED_WITHIN_MS = 10_000
@@ -30,7 +29,6 @@ export async function readPartitionLog(
   const limit = performance.now() + settledWithinMs
   for (;;) {
     const topicId = await ids.idOf(topic)
-    if (topicId === undefined) throw new Error(`there is no topic ${topics[topic].name}`)
     const log = { topicId, start: await reader.start(name, partition), end: await reader.end(name, partition) }
     if (decide(stored, log).kind !== 'stop' || performance.now() > limit) return log
     await delay(PAUSE_MS)

@@ -6,9 +6,10 @@
  * counts for it. States of a partition while a rebuild exchanges the tables: waiting -> open with the rebuild's position, or, when the
  * rebuild was killed, with the one that it found.
  */
-import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { ClickhouseWriter } from '#infra/clickhouse/clickhouse.ts'
 import { planTables, setUpClickhouse } from '#infra/clickhouse/set-up-tables.ts'
+import { openGathering } from '#infra/runtime/gathering.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { openSharedAnswer } from '#infra/runtime/shared-answer.ts'
 import type { Source, ViewPosition } from './positions.ts'
@@ -41,7 +42,10 @@ export function openPositionedSinks(writer: ClickhouseWriter, view: PositionedVi
   const read = (): Promise<StoredPositions> => readViewPositions(writer)
   const [opening, watching] = [openSharedAnswer(read), openSharedAnswer(read)]
   const tables = openSharedAnswer(() => makeMissing(writer, view, log))
-  const write = openWriting(writer, view)
+  const isWritten = openGathering(async (rows: readonly NewPosition[]) => {
+    const refused = await writeViewPositions(writer, view, rows)
+    return rows.map(row => !refused.includes(row))
+  })
   const exchanges = new Map<string, { revision: number; since: number }>()
 
   /** Rejects while a rebuild exchanges the tables of a view. */
@@ -73,7 +77,8 @@ export function openPositionedSinks(writer: ClickhouseWriter, view: PositionedVi
         position: earlier(isCounted ? found.position : undefined, sink),
         async flush(position) {
           await sink.flush(position)
-          await write({ source, position, tables: present, after: revision })
+          const row = { source, position, tables: present, after: revision }
+          if (!(await isWritten(row))) throw new PositionMoved(view.name, source)
           revision += 1
         },
         isCurrent: async () =>
@@ -103,31 +108,4 @@ async function makeMissing(writer: ClickhouseWriter, view: PositionedView, log: 
   )
   await pause(2 * POSITIONS_AGE_MS)
   await setUpClickhouse(writer, declared)
-}
-
-/** Writes positions, those of one turn of the event loop and those that come during a statement in one statement each. */
-function openWriting(writer: ClickhouseWriter, view: PositionedView): (row: NewPosition) => Promise<void> {
-  let waiting: { row: NewPosition; written: PromiseWithResolvers<void> }[] = []
-  let running = Promise.resolve()
-  const writeAll = async (): Promise<void> => {
-    const taken = waiting
-    waiting = []
-    if (taken.length === 0) return
-    try {
-      const rows = taken.map(({ row }) => row)
-      const refused = await writeViewPositions(writer, view, rows)
-      for (const { row, written } of taken) {
-        if (refused.includes(row)) written.reject(new PositionMoved(view.name, row.source))
-        else written.resolve()
-      }
-    } catch (error) {
-      for (const { written } of taken) written.reject(error)
-    }
-  }
-  return row => {
-    const written = Promise.withResolvers<void>()
-    waiting.push({ row, written })
-    running = running.then(() => nextTurn()).then(writeAll)
-    return written.promise
-  }
 }

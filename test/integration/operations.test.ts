@@ -87,7 +87,7 @@ describe('a sink that hangs', () => {
         topics: [group],
         stalledAfterMs: STALLED_AFTER_MS,
         open: async ({ topic }) => ({
-          position: { topicId: (await (await context.topicIds()).idOf(topic)) ?? '', next: 0 },
+          position: { topicId: await (await context.topicIds()).idOf(topic), next: 0 },
           apply: () => OK,
           flush: () => store.promise,
           close: async () => undefined,

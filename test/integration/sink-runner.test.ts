@@ -34,7 +34,7 @@ describe('sink runner', () => {
         topics: ['fx'],
         open: async ({ topic }) => ({
           position: {
-            topicId: (await (await context.topicIds()).idOf(topic)) ?? '',
+            topicId: await (await context.topicIds()).idOf(topic),
             next: typeof position === 'number' ? position : position(),
           },
           ...(isCurrent && { isCurrent }),
