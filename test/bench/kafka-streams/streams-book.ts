@@ -10,7 +10,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { loadCatalog } from '#infra/config/catalog.ts'
+import { catalogVersion, loadCatalog } from '#infra/config/catalog.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { createTopics } from '#infra/kafka/topic-admin.ts'
 import { type EventSchema, subjectOf } from '#schemas/events/event.ts'
@@ -149,6 +149,7 @@ async function settingsOf({ config, kafka }: Stage, own: KafkaConnection, folder
     threads: THREADS,
     compression: 'zstd',
     catalog,
+    catalogVersion: catalogVersion(),
     schemas,
   }
 }

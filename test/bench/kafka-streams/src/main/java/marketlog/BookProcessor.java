@@ -43,7 +43,7 @@ final class BookProcessor implements Processor<byte[], byte[], byte[], byte[]> {
         completed = events.named("RefreshCompleted");
         stored = events.named("BookRowStored");
         judgedLast = events.named("BookRefreshStored");
-        outputs = new Outputs(events, inputName);
+        outputs = new Outputs(events, catalog.version, inputName);
         String[] names = {
             "provider", "refresh_id", "index", "market_hash_name", "phase", "price", "currency", "quantity", "url"
         };

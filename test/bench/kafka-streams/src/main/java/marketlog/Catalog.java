@@ -7,14 +7,16 @@ import java.util.HashMap;
 import java.util.Map;
 import org.apache.avro.util.Utf8;
 
-/** Item ids by name and phase, from lines of `id TAB phase TAB name`. */
+/** One version of the catalog: item ids by name and phase, from lines of `id TAB phase TAB name`. */
 final class Catalog {
     static final int UNKNOWN = -1;
     private static final Utf8 NO_PHASE = new Utf8("");
 
+    final String version;
     private final Map<Utf8, Map<Utf8, Integer>> byName = new HashMap<>();
 
-    Catalog(Path file) throws IOException {
+    Catalog(Path file, String itsVersion) throws IOException {
+        version = itsVersion;
         for (String line : Files.readAllLines(file)) {
             String[] parts = line.split("\t", 3);
             byName.computeIfAbsent(new Utf8(parts[2]), name -> new HashMap<>(2))

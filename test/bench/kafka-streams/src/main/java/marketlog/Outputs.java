@@ -10,6 +10,7 @@ import org.apache.kafka.streams.state.KeyValueStore;
 /** Forwards what a judged refresh leads to, and writes the store: the records of streams/book/processor.ts. */
 final class Outputs {
     private final Events events;
+    private final String catalogVersion;
     private final String inputName;
     private final Event changed;
     private final Event marked;
@@ -27,8 +28,9 @@ final class Outputs {
     private int updatedCount;
     private int removedCount;
 
-    Outputs(Events events, String inputName) {
+    Outputs(Events events, String catalogVersion, String inputName) {
         this.events = events;
+        this.catalogVersion = catalogVersion;
         this.inputName = inputName;
         changed = events.named("BookChanged");
         marked = events.named("RefreshMarked");
@@ -145,6 +147,7 @@ final class Outputs {
         mark.put("last_updated", refresh.observedAt());
         mark.put("source_partition", refresh.partition());
         mark.put("source_offset", refresh.offset());
+        mark.put("catalog_version", catalogVersion);
         send(StreamsBook.CHANGES, bytes(StreamsBook.MARK + staging.provider), events.encode(marked, mark), refresh);
     }
 
@@ -176,6 +179,8 @@ final class Outputs {
         out.put("total_value", Math.round(value));
         out.put("currency", staging.currency);
         out.put("total_value_usd", Math.round(cents));
+        boolean areNamesResolved = staging.openId != null || refresh.count() == 0;
+        out.put("catalog_version", areNamesResolved ? catalogVersion : null);
         send(StreamsBook.REFRESHES, bytes(staging.provider), events.encode(judged, out), refresh);
     }
 

@@ -37,7 +37,8 @@ public final class StreamsBook {
 
     public static void main(String[] args) throws Exception {
         JsonNode settings = new ObjectMapper().readTree(Path.of(args[0]).toFile());
-        Catalog catalog = new Catalog(Path.of(settings.get("catalog").textValue()));
+        Catalog catalog = new Catalog(
+            Path.of(settings.get("catalog").textValue()), settings.get("catalogVersion").textValue());
         KafkaStreams streams = new KafkaStreams(topologyOf(settings, catalog), configOf(settings));
         streams.setUncaughtExceptionHandler(error -> {
             error.printStackTrace();
