@@ -29,6 +29,7 @@ const DEMO_ITEMS = 200
 /** Those with sales. */
 const DEMO_PROVIDERS = new Set([2, 4, 6, 7, 8, 12, 41].map(number => `provider_${String(number).padStart(2, '0')}`))
 const OFTEN_MS = 15_000
+const HISTORY_LIMIT_MS = 300_000
 const THIN_ABOVE = 2 ** 21
 
 /** Those of the specification's table, and one that was decided on later (DECISIONS.md, "Movers"). */
@@ -67,7 +68,8 @@ describe('the types of replies', () => {
   /** An item with asks, buy orders and sales. */
   let item: { item_id: number; market_hash_name: string }
 
-  before('the demo market', async () => {
+  before('the demo market', async function () {
+    this.timeout(2 * HISTORY_LIMIT_MS)
     const { config } = platform
     inventories = await openLoopbackPlatform()
     receiver = await openReceiver()
@@ -91,8 +93,8 @@ describe('the types of replies', () => {
       settings,
     )
     // Ready is ingest when it has published the history. A summary of less would be followed by the next one after two minutes.
-    await roles.ready()
-    await platform.drained()
+    await roles.ready(HISTORY_LIMIT_MS)
+    await platform.drained([], HISTORY_LIMIT_MS)
     item = await eventually(findItem, 'an item that is sold')
     summary = await platform.startRoles(later, settings)
     for (const path of ['/market/items', '/market/arbitrage', '/market/movers'])
