@@ -136,16 +136,16 @@ const LEADER_LIMIT_MS = 30_000
 const LEADER_POLL_MS = 50
 
 /**
- * Creates topics and returns once each of their partitions has a leader. Throws after 30 s without.
+ * Creates topics and returns once the leader of each of their partitions answers for it. Throws after 30 s without leaders.
  *
- * The client's own wait gives up when the broker, busy with many partitions, does not know a topic yet.
+ * A broker names itself the leader of partitions that it has not opened yet, and refuses their records for a second or two as one
+ * that does not lead. The client's own wait gives up when the broker, busy with many partitions, does not know a topic yet.
  */
 export async function createTopics(admin: Admin, topics: readonly ITopicConfig[]): Promise<void> {
   await admin.createTopics({ waitForLeaders: false, topics: [...topics] })
-  await waitForLeaders(
-    admin,
-    topics.map(({ topic }) => topic),
-  )
+  const names = topics.map(({ topic }) => topic)
+  await waitForLeaders(admin, names)
+  for (const name of names) await admin.fetchTopicOffsets(name)
 }
 
 async function waitForLeaders(admin: Admin, names: string[]): Promise<void> {

@@ -259,4 +259,22 @@ describe('kafkajs as corrected', () => {
     expect(corrected.timers).to.equal(0)
     expect(stock.timers).to.be.above(IDLE_TICKS / 2)
   })
+
+  it('creates topics that can be written at once', async () => {
+    const names = Array.from({ length: 30 }, (_, number) => `${platform.namespace}created-${number}`)
+    const admin = kafka.newClient('admin').admin()
+    await admin.connect()
+    await createTopics(
+      admin,
+      names.map(topic => ({ topic, numPartitions: 8 })),
+    )
+    await admin.disconnect()
+    const messages = Array.from({ length: 8 }, (_, partition) => ({ value: 'x', partition }))
+    const producer = kafka.newClient('once', { retry: { retries: 0 } }).producer()
+    await producer.connect()
+    const sent = await producer
+      .sendBatch({ topicMessages: names.map(topic => ({ topic, messages })) })
+      .finally(() => producer.disconnect())
+    expect(sent).to.have.length(30 * 8)
+  })
 })
