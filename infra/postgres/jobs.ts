@@ -168,7 +168,7 @@ interface LaneOptions {
   signal: AbortSignal
 }
 
-/** Keeps a lane running: the library ends it when it cannot write a job's result to Postgres. */
+/** Keeps a lane running, which ends with what it could not write to Postgres or learn from it. */
 function keepLane(options: LaneOptions): { unavailable(): string | undefined; ended: Promise<void> } {
   const { signal, log } = options
   let runner: Runner | undefined
@@ -192,7 +192,10 @@ function keepLane(options: LaneOptions): { unavailable(): string | undefined; en
 
 interface StartedLane {
   runner: Runner
-  /** Resolves when the library cannot write a job's result to Postgres, after which it ends, or hangs ending. */
+  /**
+   * Resolves when the library cannot write a job's result to Postgres, after which it ends, or hangs ending; or when it does not learn
+   * whether it took a job, which would be locked as long as the lane lives.
+   */
   lost: Promise<void>
   disown(): void
 }
@@ -206,7 +209,8 @@ async function endOf({ runner, lost }: StartedLane, signal: AbortSignal): Promis
     beginEnd()
     runner.stop().catch(() => undefined)
   }
-  void lost.then(beginEnd)
+  // A connection is lost with others: the library traces a worker to the console that fails while its lane is stopped.
+  void lost.then(() => setImmediate(stop))
   signal.addEventListener('abort', stop, { once: true })
   if (signal.aborted) stop()
   try {
@@ -228,7 +232,7 @@ async function startLane({ lane, clocks, pool, owners, log, signal }: LaneOption
     // The next job waits for it and gets its error.
     claimed.catch(() => undefined)
   })
-  events.on('pool:fatalError', () => lost.resolve())
+  events.on('pool:fatalError', () => lost.resolve()).on('worker:getJob:error', () => lost.resolve())
   const taskList: TaskList = Object.fromEntries(
     Object.entries(lane.tasks).map(([name, task]) => [name, (payload: unknown) => task(payload, signal)]),
   )

@@ -137,14 +137,21 @@ describe('jobs', () => {
     await eventually(async () => (await waiting()) === 0, 'no job to wait')
   })
 
-  it('go on after Postgres was lost', async () => {
+  it('go on after Postgres was lost, one whose taking was not answered too', async () => {
     const { seen, task } = noting()
     const jobs = await start([{ tasks: { note: task }, concurrency: 2 }], { to: wire.url })
     await addJob(database.rows, 'note', { n: 1 })
-    await eventually(() => seen.length === 1, 'the job before the cut')
-    await wire.cut()
-    await addJob(database.rows, 'note', { n: 2 })
+    await eventually(async () => seen.length === 1 && (await waiting()) === 0, 'the job before the cut')
+    await database.transaction(async query => {
+      await query('LOCK TABLE graphile_worker._private_jobs IN ACCESS EXCLUSIVE MODE')
+      await addJob(query, 'note', { n: 2 })
+      const asking = `SELECT 1 FROM pg_stat_activity WHERE application_name = 'test jobs' AND wait_event_type = 'Lock'`
+      await eventually(async () => (await query(asking)).length === 2, 'both workers to look for a job')
+      await wire.cut()
+    })
     await eventually(() => jobs.unavailable() !== undefined, 'the lanes to report the cut')
+    const taken = 'SELECT 1 FROM graphile_worker.jobs WHERE locked_at IS NOT NULL'
+    await eventually(async () => (await database.rows(taken)).length === 1, 'the job to be taken')
     await wire.mend()
     await eventually(() => seen.length === 2, 'the job after the cut')
     await eventually(() => jobs.unavailable() === undefined, 'the lanes to be well')
