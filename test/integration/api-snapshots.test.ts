@@ -255,6 +255,10 @@ describe('bulk snapshots', () => {
       await market.built()
     })
 
+    // A response that is collected as garbage hangs up.
+    const held: Response[] = []
+    after('end of what is held', () => held.splice(0))
+
     /** Starts a stream that its client does not read. */
     const hold = async (path: string, key: string) => {
       const leaving = new AbortController()
@@ -263,6 +267,7 @@ describe('bulk snapshots', () => {
         headers: { 'accept-encoding': 'identity' },
       })
       expect(answer.status).to.equal(200)
+      held.push(answer)
       return { answer, leave: () => leaving.abort() }
     }
 
