@@ -5,7 +5,7 @@
  */
 import type { Request, Response } from 'express'
 import type { z } from 'zod'
-import { TIERS, type Tier, type TierLimits } from '#infra/config/tiers.ts'
+import { TIERS, type Tier } from '#infra/config/tiers.ts'
 import type { AddressBudget } from '#infra/redis/address-limit.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
 import type { Operation, Reply } from '#schemas/api/operation.ts'
@@ -70,9 +70,9 @@ export interface Endpoint {
   scope?: Operation['scope']
   params?: z.ZodType | undefined
   areParamsChecked?: false
-  query?: z.ZodType | undefined
+  query?: z.ZodObject | undefined
   /** Instead of `query`, where it depends on the tier. */
-  queries?: PerTier<z.ZodType> | undefined
+  queries?: PerTier<z.ZodObject> | undefined
   body?: z.ZodType | undefined
   isBodyOptional?: boolean
   status: number
@@ -109,7 +109,7 @@ export const definePage = (
 ): Endpoint => ({ method, path, budget, tiers: undefined, status: 200, handle })
 
 /** One value for every tier, made once. */
-export function perTier<V>(tiers: Record<Tier, TierLimits>, make: (limits: TierLimits) => V): Record<Tier, V> {
+export function perTier<L, V>(tiers: Record<Tier, L>, make: (limits: L) => V): Record<Tier, V> {
   return Object.fromEntries(TIERS.map(tier => [tier, make(tiers[tier])])) as Record<Tier, V>
 }
 

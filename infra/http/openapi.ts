@@ -8,6 +8,7 @@
 import { z } from 'zod'
 import { ERROR_STATUS, type ErrorCode, violation } from '#schemas/api/error.ts'
 import type { Access, Operation } from '#schemas/api/operation.ts'
+import { getQuery } from '#schemas/api/query-values.ts'
 import { amount } from '#schemas/api/reply-values.ts'
 import { type NeededScope, scopeNeeded } from '#schemas/api/scopes.ts'
 
@@ -34,8 +35,9 @@ const RETRY_AFTER = 'Seconds to wait, at least 1.'
 const ABOUT = `Market data of 41 marketplaces through one REST interface.
 
 Send your key as \`Authorization: Bearer <API_KEY>\`. Amounts are integers in hundredths of the currency, times are ISO 8601 in UTC.
-Checks are made in this order: key (401), account and tier (403), rate limit (429), parameters (422). Parameters that no operation names are ignored;
-a single-valued parameter that comes twice is a 422. On 429 and 409 wait as \`Retry-After\` says; on 503 try again with a growing delay.
+Checks are made in this order: key (401), account and tier (403), rate limit (429), parameters (422). Parameters that the operation
+does not know are ignored, or with \`strict=true\` a 422; a known one in other letters or with \`[]\` behind it is a 422 in any case, and so is a single-valued
+parameter that comes twice. On 429 and 409 wait as \`Retry-After\` says; on 503 try again with a growing delay.
 Every path answers at the root as well as below \`/v1\`.`
 
 /** Makes the document. */
@@ -99,7 +101,7 @@ const ACCESS: Record<Access, string> = {
 }
 
 function describe(operation: Operation, errors: Components): Json {
-  const { id, group, summary, description, tiers, params, query, isCreate } = operation
+  const { id, method, group, summary, description, tiers, params, query, isCreate } = operation
   const access = tiers ? `Tiers: ${tiers.join(', ')}. ${ACCESS[operation.access ?? 'key']}` : 'No key needed.'
   return {
     operationId: id,
@@ -112,7 +114,7 @@ function describe(operation: Operation, errors: Components): Json {
     ...(tiers === undefined && { security: [] }),
     parameters: [
       ...parametersOf('path', params),
-      ...parametersOf('query', query),
+      ...parametersOf('query', method === 'get' ? getQuery(query) : query),
       ...(isCreate ? [IDEMPOTENCY_KEY] : []),
     ],
     ...requestOf(operation),
@@ -203,8 +205,9 @@ const dataOf = (events: NonNullable<Operation['reply']['events']>): Json =>
 
 /** What any operation of its kind may refuse with, beside its own errors. */
 function codesOf(operation: Operation): ErrorCode[] {
-  const { errors, tiers, access = 'key', params, query, isCreate } = operation
+  const { errors, tiers, access = 'key', params, isCreate } = operation
   const hasBody = operation.body !== undefined || operation.upload !== undefined
+  const hasQuery = operation.query !== undefined || operation.method === 'get'
   const codes: ErrorCode[] = ['BAD_REQUEST', 'RATE_LIMIT_EXCEEDED', 'INTERNAL_ERROR', 'SERVICE_UNAVAILABLE', ...errors]
   if (tiers) codes.push('AUTH_INVALID_API_KEY', 'AUTH_API_KEY_REVOKED', 'AUTH_ACCOUNT_DISABLED')
   if (tiers && access === 'key') codes.push('RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED')
@@ -212,9 +215,9 @@ function codesOf(operation: Operation): ErrorCode[] {
   else if (scopeOf(operation) !== 'any') codes.push('FORBIDDEN_SCOPE')
   if (access === 'recent-session') codes.push('RECENT_SESSION_REQUIRED')
   if (tiers && !tiers.includes('free')) codes.push('FORBIDDEN_TIER')
-  if (query) codes.push('REQUEST_HEADERS_TOO_LARGE')
+  if (hasQuery) codes.push('REQUEST_HEADERS_TOO_LARGE')
   if (hasBody) codes.push('PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT')
-  if (hasBody || query || isCreate || (tiers && params)) codes.push('VALIDATION_ERROR')
+  if (hasBody || hasQuery || isCreate || (tiers && params)) codes.push('VALIDATION_ERROR')
   return [...new Set(codes)]
 }
 

@@ -1,22 +1,28 @@
 /**
  * Reads what a request says: its id, its query string, its body, and the values that a schema makes of them.
  *
- * A query or body that cannot be decoded is a 400, one that breaks its schema a 422 with its violations; parameters that no schema
- * names are ignored. Express' own query parser is off: it decodes leniently and knows nested objects that no route has.
+ * A query or body that cannot be decoded is a 400, one that breaks its schema a 422 with its violations. Of parameters that no schema
+ * names, those are refused that parameter-names.ts takes for misspelled; the others are ignored. Express' own query parser is off: it decodes leniently and knows nested objects that no route has.
  */
 import type { IncomingMessage } from 'node:http'
 import express, { type Request, type Response } from 'express'
 import type { z } from 'zod'
 import type { ErrorCode } from '#schemas/api/error.ts'
 import { HttpError } from './http-error.ts'
+import { nameFaults } from './parameter-names.ts'
 import { validated } from './violations.ts'
 
 /** Parameter → its text, or its texts when it was repeated. */
 export type RawQuery = Record<string, string | string[]>
 
 /** Validates a request's query; throws the 422 that lists its violations. */
-export const parse = <T>(schema: z.ZodType<T>, request: IncomingMessage): T =>
-  validated(schema, rawQuery(request), 'query')
+export function parse<S extends z.ZodObject>(schema: S, request: IncomingMessage): z.output<S> {
+  const raw = rawQuery(request)
+  const query = validated(schema, raw, 'query', nameFaults(Object.keys(schema.shape), raw))
+  // It says how to read the others, and is none of what they select.
+  if ('strict' in query) delete query.strict
+  return query as z.output<S>
+}
 
 /** Validates the parameters of a request's path; throws the 422 that lists their violations. */
 export const parseParams = <T>(schema: z.ZodType<T>, request: { params: unknown }): T =>

@@ -7,9 +7,10 @@
 import express, { type Express, type RequestHandler, Router } from 'express'
 import type { Log } from '#infra/runtime/log.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
+import { getQuery } from '#schemas/api/query-values.ts'
 import { scopeNeeded } from '#schemas/api/scopes.ts'
 import type { Credential } from './credential.ts'
-import type { Admitted, Endpoint, Held } from './define-route.ts'
+import { type Admitted, type Endpoint, type Held, perTier } from './define-route.ts'
 import type { Guard, RouteRule } from './guard.ts'
 import { HttpError } from './http-error.ts'
 import { answerErrors, localsOf, type Observe, SENT, send, sendEmpty } from './reply.ts'
@@ -78,7 +79,8 @@ function receive(observe: Observe, now: () => number): RequestHandler {
 }
 
 /** Checks a request, reads what it asks, and answers it, in this order. One function awaits: each more is a cost per request. */
-function handlerOf(endpoint: Endpoint, guard: Guard): RequestHandler {
+function handlerOf(own: Endpoint, guard: Guard): RequestHandler {
+  const endpoint = own.method === 'get' ? takingStrict(own) : own
   const rule = ruleOf(endpoint)
   const { body, status, handle, admit, budget } = endpoint
   return async (request, response) => {
@@ -108,6 +110,12 @@ function handlerOf(endpoint: Endpoint, guard: Guard): RequestHandler {
     }
   }
 }
+
+const takingStrict = (endpoint: Endpoint): Endpoint => ({
+  ...endpoint,
+  query: getQuery(endpoint.query),
+  queries: endpoint.queries && perTier(endpoint.queries, getQuery),
+})
 
 function ruleOf(endpoint: Endpoint): RouteRule | undefined {
   const { tiers, access = 'key', uncountedCode = 'SERVICE_UNAVAILABLE' } = endpoint

@@ -15,17 +15,20 @@ type RawIssue = z.core.$ZodRawIssue
 type Described = Pick<Violation, 'type' | 'msg' | 'ctx'>
 type Part = 'path' | 'query' | 'body'
 
-/** Parses a part of a request; throws the 422 that describes the first of its violations and counts the others. */
-export function validated<T>(schema: z.ZodType<T>, raw: unknown, part: Part): T {
+/**
+ * Parses a part of a request; throws the 422 that describes the first of its violations and counts the others. `faults` are those
+ * that no schema sees.
+ */
+export function validated<T>(schema: z.ZodType<T>, raw: unknown, part: Part, faults: readonly Violation[] = []): T {
   // What refines a body reads its members, so it must have some.
   if (part === 'body' && !isObject(raw))
     throw refusal([violationAt([], raw === undefined ? MISSING : NO_OBJECT, raw, part)])
   // As safeParse does, but for the text that it makes of every issue.
   const result = schema._zod.run({ value: raw, issues: [] }, { async: false })
   if (result instanceof Promise) throw new Error('a schema of a request must not be asynchronous')
-  if (result.issues.length === 0) return result.value as T
-  const found: Violation[] = []
-  let omitted = 0
+  if (result.issues.length === 0 && faults.length === 0) return result.value as T
+  const found = faults.slice(0, VIOLATIONS_MAX)
+  let omitted = faults.length - found.length
   for (const issue of result.issues) {
     const room = VIOLATIONS_MAX - found.length
     const count = issue.code === 'unrecognized_keys' ? issue.keys.length : 1

@@ -18,6 +18,7 @@ export function llmsText(operations: readonly Operation[], baseUrl: string): str
 
 Send \`Authorization: Bearer <API_KEY>\` with every request. Amounts are integers in hundredths of the currency.
 Times are ISO 8601 in UTC. Errors are JSON with \`code\` and \`detail\`; on 429 and 409 wait as \`Retry-After\` says.
+Every GET takes \`strict=true\` as well, which refuses parameters that it does not know.
 
 - [OpenAPI 3.1](${baseUrl}/v1/openapi.json): every parameter, answer and error
 - [Reference](${baseUrl}/v1/docs): the same to browse

@@ -83,6 +83,15 @@ export const decimal = (bounds: { min: number; max: number }) => {
 export const boolean = () =>
   z.preprocess(reading(readBoolean, 'bool_parsing', 'Input should be true or false'), z.boolean())
 
+/** The parameters of a GET: its own, and `strict`. */
+export const getQuery = (own: z.ZodObject = z.object({})) =>
+  own.safeExtend({
+    strict: boolean().optional().meta({
+      description: 'True: a parameter that this operation does not know is a 422 that names the nearest one.',
+      example: true,
+    }),
+  })
+
 /** A member of a body that may be left out; null means the same as leaving it out. */
 export const optional = <T extends z.ZodType>(one: T) => one.nullish().transform(value => value ?? undefined)
 

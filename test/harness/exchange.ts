@@ -1,7 +1,9 @@
-/** One exchange with an HTTP server over a pair of streams: there is no socket. */
+/** One exchange with an HTTP server, of bytes as they are: over a pair of streams without a socket, or with a port. */
+import { once } from 'node:events'
 import type { Server } from 'node:http'
+import { connect } from 'node:net'
 import { Duplex } from 'node:stream'
-import { eventually } from './eventually.ts'
+import { eventually, within } from './eventually.ts'
 
 /** Sends the bytes of a request that closes its connection; gives the text of the answer. */
 export async function exchange(server: Server, request: Buffer): Promise<string> {
@@ -14,6 +16,27 @@ export async function exchange(server: Server, request: Buffer): Promise<string>
   near.write(request)
   await eventually(() => near.readableEnded, 'the end of the answer')
   return text
+}
+
+/** The same with a server on this machine, which ends the connection. */
+export async function exchangeAt(port: number, request: Buffer): Promise<string> {
+  const socket = connect(port, '127.0.0.1')
+  let text = ''
+  socket.setEncoding('utf8').on('data', chunk => {
+    text += chunk
+  })
+  socket.on('error', () => undefined)
+  socket.write(request)
+  await within(once(socket, 'close'), 'the server to end the connection')
+  return text
+}
+
+/** An answer, read from its text. */
+export function answerOf(text: string): { status: number; headers: Headers; text: string } {
+  const [head = '', content = ''] = text.split('\r\n\r\n')
+  const [first = '', ...lines] = head.split('\r\n')
+  const headers = new Headers(lines.map(line => line.split(/: ?(.*)/).slice(0, 2) as [string, string]))
+  return { status: Number(first.split(' ')[1]), headers, text: content }
 }
 
 /** Two streams, each of which reads what the other writes. */

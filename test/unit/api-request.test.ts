@@ -10,6 +10,7 @@ import { candlesQuery } from '#schemas/api/candles.ts'
 import { itemsQuery } from '#schemas/api/catalog.ts'
 import { violation } from '#schemas/api/error.ts'
 import { listingQuery } from '#schemas/api/listing.ts'
+import { getQuery } from '#schemas/api/query-values.ts'
 import { salesQuery } from '#schemas/api/sales.ts'
 
 const requestOf = (query: string) => ({ url: `/prices${query}`, headers: {} }) as IncomingMessage
@@ -127,6 +128,42 @@ describe('the parameters of a listing', () => {
         },
       },
     ])
+  })
+})
+
+describe('the name of a parameter', () => {
+  const strictly = (query: string) =>
+    violationsOf(() => parse(getQuery(listing), requestOf(query))).map(({ at, ctx }) => [at, ctx])
+
+  it('that only `strict` refuses comes with the nearest one', () => {
+    for (const [name, expected] of [
+      ['limt', 'limit'],
+      ['itemid_', 'item_id'],
+      ['market_name', 'market_hash_name'],
+      ['provider', 'providers'],
+      ['curency[]', 'currency'],
+      ['page_offset', 'offset'],
+    ] as const) {
+      expect(strictly(`?${name}=1`), name).to.deep.equal(name === 'itemid_' ? [['query.itemid_', { expected }]] : [])
+      expect(strictly(`?strict=true&${name}=1`), name).to.deep.equal([[`query.${name}`, { expected }]])
+    }
+  })
+
+  it('is none of what the others select', () => {
+    expect(parse(getQuery(listing), requestOf('?strict=true&limit=5'))).to.deep.equal(
+      parse(listing, requestOf('?limit=5')),
+    )
+  })
+
+  it('is reported together with what is wrong with the values, twenty faults in all', () => {
+    expect(strictly('?Limit=5&offset=x')).to.deep.equal([
+      ['query.Limit', { expected: 'limit' }],
+      ['query.offset', {}],
+    ])
+    const many = Array.from({ length: 3_000 }, (_, at) => `a${at}`).join('&')
+    expect(() => parse(getQuery(listing), requestOf(`?strict=1&limit=x&${many}`)))
+      .to.throw(HttpError)
+      .with.property('omitted', 2_981)
   })
 })
 

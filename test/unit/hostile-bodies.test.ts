@@ -6,16 +6,11 @@ import { createServer, type Server } from 'node:http'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { loadTiers } from '#infra/config/tiers.ts'
-import type { Credential } from '#infra/http/credential.ts'
-import { openGuard } from '#infra/http/guard.ts'
 import { openApiDocument } from '#infra/http/openapi.ts'
-import { makeApp } from '#infra/http/serve-routes.ts'
-import { openLog } from '#infra/runtime/log.ts'
 import { errorReply } from '#schemas/api/error.ts'
-import { feedRoutesAlone, operationsDescribed, routesAlone } from '#test/fixtures/api-routes.ts'
+import { openAppsAlone, operationsDescribed } from '#test/fixtures/api-routes.ts'
 import { filledPath, queryOf, type SweptOperation, sweptOperations } from '#test/fixtures/hostile-requests.ts'
-import { exchange } from '#test/harness/exchange.ts'
+import { answerOf, exchange } from '#test/harness/exchange.ts'
 
 const ERROR_BYTES = 64 * 1024
 const BODY_BYTES = 256 * 1024
@@ -34,25 +29,7 @@ describe('a refusal', () => {
   let server: Server
 
   before('all operations, without what they do', () => {
-    const routes = [...routesAlone(), ...feedRoutesAlone()].map(route => ({
-      ...route,
-      admit: undefined,
-      handle: () => undefined,
-    }))
-    const credential = { kind: 'key', keyId: 'k', accountId: 'a', tier: 'quant', isRootKey: true } as Credential
-    const metered = { refusedBy: undefined, remaining: 1, resetAt: 1, retryAfterSeconds: 0 }
-    const guard = openGuard({
-      authenticate: () => ({ accepted: true, credential }),
-      meter: { take: async () => metered, giveBack: async () => undefined, read: async () => metered },
-      addresses: { charge: async () => undefined },
-      clientOf: () => '192.0.2.1',
-      tiers: loadTiers(),
-      noteUse: () => undefined,
-    })
-    const log = openLog({ level: 'silent', name: 'test' })
-    server = createServer(
-      makeApp(routes as unknown as ReturnType<typeof routesAlone>, guard, { log, observe: () => undefined }),
-    )
+    server = createServer(openAppsAlone().whole)
   })
 
   async function send({ method }: SweptOperation, { path, body, coding }: Sent) {
@@ -63,9 +40,7 @@ describe('a refusal', () => {
       ...(body === undefined ? [] : ['Content-Type: application/json', `Content-Length: ${bytes.length}`]),
       ...(coding === undefined ? [] : [`Content-Encoding: ${coding}`]),
     ]
-    const text = await exchange(server, Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), bytes]))
-    const [lines = '', content = ''] = text.split('\r\n\r\n')
-    return { status: Number(lines.split(' ')[1]), text: content }
+    return answerOf(await exchange(server, Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), bytes])))
   }
 
   const pathOf = (operation: SweptOperation): string =>

@@ -16,7 +16,7 @@ import { makeApp } from '#infra/http/serve-routes.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { ALL, type Operation, QUANT } from '#schemas/api/operation.ts'
 import { integer } from '#schemas/api/query-values.ts'
-import { exchange } from '#test/harness/exchange.ts'
+import { answerOf, exchange } from '#test/harness/exchange.ts'
 
 const ABOUT = { group: 'Test', summary: 'A route', description: 'Of a test.', errors: [] } satisfies Partial<Operation>
 const reply = { status: 200, description: 'An answer.', schema: z.strictObject({ got: z.unknown() }) } as const
@@ -115,14 +115,8 @@ describe('a served route', () => {
     ]
     if (body !== undefined) head.push('Content-Type: application/json', `Content-Length: ${Buffer.byteLength(body)}`)
     const text = await exchange(server, Buffer.from(`${head.join('\r\n')}\r\n\r\n${body ?? ''}`))
-    const [lines = '', content = ''] = text.split('\r\n\r\n')
-    const headers = new Headers(
-      lines
-        .split('\r\n')
-        .slice(1)
-        .map(line => line.split(/: (.*)/).slice(0, 2) as [string, string]),
-    )
-    return { status: Number(lines.split(' ')[1]), headers, body: content === '' ? undefined : JSON.parse(content) }
+    const { status, headers, text: content } = answerOf(text)
+    return { status, headers, body: content === '' ? undefined : JSON.parse(content) }
   }
   const outcomeOf = async (...asked: Parameters<typeof ask>) => {
     const { status, body } = await ask(...asked)

@@ -1,0 +1,118 @@
+/**
+ * Rules that hold for every operation of the API and of the feeds, whatever it does.
+ *
+ * Made of the description alone, so that an operation which is added later is held to them too. The routes answer as in a process of
+ * both roles, behind its HTTP host; nothing is behind them.
+ */
+import { expect } from 'chai'
+import { openApiDocument } from '#infra/http/openapi.ts'
+import { type HttpHost, openHttpHost } from '#infra/runtime/http-host.ts'
+import { openMetrics } from '#infra/runtime/metrics.ts'
+import { errorReply } from '#schemas/api/error.ts'
+import { openAppsAlone, operationsDescribed } from '#test/fixtures/api-routes.ts'
+import { filledPath, queryOf, type SweptOperation, sweptOperations } from '#test/fixtures/hostile-requests.ts'
+import { answerOf, exchangeAt } from '#test/harness/exchange.ts'
+
+const ID = '7d9f3c52-64a8-4a0a-9d8e-0b6f6f3f2a11'
+
+interface Sent {
+  method?: string
+  /** Instead of the operation's path by example. */
+  target?: string
+  headers?: string[]
+  body?: Buffer
+}
+
+describe('every operation', () => {
+  const operations = sweptOperations(openApiDocument(operationsDescribed(), { baseUrl: '' }), () => true)
+  const gets = operations.filter(({ method }) => method === 'GET')
+  const apps = openAppsAlone()
+  let host: HttpHost
+  let port: number
+
+  before('a process of both roles', async () => {
+    host = openHttpHost({ host: '127.0.0.1', port: 0, metrics: openMetrics() })
+    host.mount(['/'], apps.api)
+    host.mount(['/feed', '/v1/feed'], apps.feed)
+    ;({ port } = await host.listen())
+  })
+  after('end of the process', () => host.close())
+
+  const pathOf = (operation: SweptOperation): string =>
+    filledPath(
+      operation,
+      operation.pathParameters.map(name => (name === 'item_id' ? '1' : ID)),
+    )
+
+  /** Sends a request as it is; one of the operation's own examples where nothing else is said. */
+  async function send(operation: SweptOperation, sent: Sent = {}) {
+    const { method = operation.method, target = pathOf(operation) + queryOf(operation), headers } = sent
+    const { body = operation.body && Buffer.from(JSON.stringify(operation.body.example)) } = sent
+    const head = [
+      `${method} ${target} HTTP/1.1`,
+      ...['Host: t', 'Connection: close', 'X-Request-Id: one'],
+      ...(headers ?? ['Authorization: Bearer k']),
+      ...(body ? ['Content-Type: application/json', `Content-Length: ${body.length}`] : []),
+    ]
+    const bytes = Buffer.from(`${head.join('\r\n')}\r\n\r\n`)
+    const answer = answerOf(await exchangeAt(port, body ? Buffer.concat([bytes, body]) : bytes))
+    const at = `${method} ${target}: ${answer.status} ${answer.text.slice(0, 300)}`
+    if (answer.status >= 400) errorReply.parse(JSON.parse(answer.text))
+    return { ...answer, at }
+  }
+
+  /** What is wrong with the parameters of a request, by name. */
+  async function faultsOf(
+    operation: SweptOperation,
+    query: string,
+  ): Promise<Map<string, { type: string; ctx: object }>> {
+    const { status, text, at } = await send(operation, { target: `${pathOf(operation)}?${query}` })
+    if (status < 400) return new Map()
+    expect(status, at).to.equal(422)
+    const faults: { type: string; loc: string[]; ctx: object; msg: string }[] = JSON.parse(text).detail
+    return new Map(faults.map(({ type, loc, ctx }) => [loc.slice(1).join(' '), { type, ctx }]))
+  }
+
+  it('refuses a parameter of its own in other letters or with brackets, and names the right one', async () => {
+    const spellings: ((name: string) => string)[] = [
+      name => `${name}[]`,
+      name => `${name}[0]`,
+      name => `${name}%5B%5D`,
+      name => name.toUpperCase(),
+      name => name.replace(/^./, letter => letter.toUpperCase()),
+      name => name.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase()),
+    ]
+    for (const operation of operations) {
+      for (const { name } of operation.queryParameters) {
+        for (const spelled of spellings.map(spell => spell(name)).filter(one => one !== name)) {
+          const faults = await faultsOf(operation, `${spelled}=x`)
+          expect(
+            faults.get(decodeURIComponent(spelled)),
+            `${operation.method} ${operation.path}?${spelled}`,
+          ).to.deep.equal({
+            type: 'extra_forbidden',
+            ctx: { expected: name },
+          })
+        }
+      }
+    }
+  })
+
+  it('ignores other parameters that it does not know, and refuses them where it is asked to be strict', async () => {
+    for (const operation of operations) {
+      expect((await faultsOf(operation, 'colour=red&utm_source=x')).has('colour'), operation.path).to.equal(false)
+    }
+    for (const operation of gets) {
+      const names = operation.queryParameters.map(({ name }) => name)
+      expect(names, operation.path).to.include('strict')
+      const nearest = names.find(name => name !== 'strict') ?? 'strict'
+      for (const value of ['true', '1', 'YES']) {
+        const faults = await faultsOf(operation, `${nearest}x=1&strict=${value}`)
+        const expected = { type: 'extra_forbidden', ctx: { expected: nearest } }
+        expect(faults.get(`${nearest}x`), `${operation.path} ${nearest}x`).to.deep.equal(expected)
+      }
+      expect((await faultsOf(operation, `${nearest}x=1&strict=no`)).has(`${nearest}x`), operation.path).to.equal(false)
+      expect((await faultsOf(operation, 'strict=perhaps')).get('strict')?.type, operation.path).to.equal('bool_parsing')
+    }
+  })
+})
