@@ -7,6 +7,7 @@
  * whole GET /prices (45 to 67 us in bare Express, 32 so).
  */
 import type { ErrorRequestHandler, Response } from 'express'
+import { FIXED_HEADERS } from '#infra/runtime/answer-headers.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import { ERROR_STATUS, type ErrorCode } from '#schemas/api/error.ts'
@@ -38,16 +39,6 @@ export type Observe = (response: Response, answer: { status: number; bytes: numb
 
 const REPORT_EVERY_MS = 1_000
 const JSON_TYPE = 'application/json; charset=utf-8'
-
-const EXPOSED =
-  'X-Request-Id, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-RateLimit-Tier'
-
-/** Sent with every answer. The API shows no page, so nothing may be loaded, framed or sniffed. */
-const FIXED_HEADERS = [
-  ...['X-Content-Type-Options', 'nosniff', 'Referrer-Policy', 'no-referrer'],
-  ...['Content-Security-Policy', "default-src 'none'; frame-ancestors 'none'"],
-  ...['Access-Control-Allow-Origin', '*', 'Access-Control-Expose-Headers', EXPOSED],
-]
 
 /** Sends a JSON text, or its bytes; `headers` are names and values alternating. */
 export function send(response: Response, status: number, body: string | Buffer, headers: readonly string[] = []): Sent {

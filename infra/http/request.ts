@@ -1,5 +1,5 @@
 /**
- * Reads what a request says: its id, its query string, its body, and the values that a schema makes of them.
+ * Reads what a request says: its query string, its body, and the values that a schema makes of them.
  *
  * A query or body that cannot be decoded is a 400, one that breaks its schema a 422 with its violations. Of parameters that no schema
  * names, those are refused that parameter-names.ts takes for misspelled; the others are ignored. Express' own query parser is off: it decodes leniently and knows nested objects that no route has.
@@ -59,17 +59,6 @@ export function decodePercent(text: string): string {
   } catch (error) {
     throw new HttpError('BAD_REQUEST', 'The URL holds percent-encoding that cannot be decoded.', { cause: error })
   }
-}
-
-const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
-/** Ids are logged, and a key may have been put there by mistake. */
-const KEY_START = /sk_live_/
-
-/** The client's own request id where it is harmless, else a new one. */
-export function requestIdOf(request: IncomingMessage): string {
-  const given = request.headers['x-request-id']
-  const isHarmless = typeof given === 'string' && REQUEST_ID.test(given) && !KEY_START.test(given)
-  return isHarmless ? given : crypto.randomUUID()
 }
 
 /** A hundred names of 200 characters, escaped to six bytes each, are 120 kB. */

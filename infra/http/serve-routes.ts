@@ -5,6 +5,7 @@
  * Paths are tried in order, so the most frequent routes come first.
  */
 import express, { type Express, type RequestHandler, Router } from 'express'
+import { requestIdOf } from '#infra/runtime/answer-headers.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
 import { getQuery } from '#schemas/api/query-values.ts'
@@ -14,7 +15,7 @@ import { type Admitted, type Endpoint, type Held, perTier } from './define-route
 import type { Guard, RouteRule } from './guard.ts'
 import { HttpError } from './http-error.ts'
 import { answerErrors, localsOf, type Observe, SENT, send, sendEmpty } from './reply.ts'
-import { decodePercent, parse, parseBody, parseParams, readBody, requestIdOf } from './request.ts'
+import { decodePercent, parse, parseBody, parseParams, readBody } from './request.ts'
 
 const PREFIX = '/v1/'
 const PREFLIGHT_SECONDS = 86_400

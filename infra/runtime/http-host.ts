@@ -3,14 +3,16 @@
  * one origin when they share a process and need no proxy for it; and one for its operator.
  *
  * Owns `/healthz` (the process lives) on both, and on the operator's alone `/readyz` (every role is ready, else 503 and why) and
- * `/metrics`: what a process waits for and how busy it is are no client's concern. Invariant: the longest mounted prefix wins; a closed host first stops accepting, then
- * waits for open requests up to its limit; clients hold no more than connection-limits.ts allows. What is no HTTP request is refused here, by a code like any other
- * fault, and its connection ends: nothing after it can be distinguished from it.
+ * `/metrics`: what a process waits for and how busy it is are no client's concern. Invariant: the longest mounted prefix wins; handlers
+ * see targets in origin-form alone; a closed host first stops accepting, then waits for open requests up to its limit; clients hold no
+ * more than connection-limits.ts allows. What is no HTTP request is refused here, by a code like any other fault, and its connection
+ * ends: nothing after it can be distinguished from it.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { ERROR_STATUS, type ErrorCode } from '#schemas/api/error.ts'
+import { FIXED_HEADERS, requestIdOf } from './answer-headers.ts'
 import type { PlatformConfig } from './config.ts'
 import { CONNECTION_LIMITS, type ConnectionLimits, limitConnections } from './connection-limits.ts'
 import type { Metrics } from './metrics.ts'
@@ -101,15 +103,12 @@ export function openHttpHost(options: HttpHostOptions): HttpHost {
   const { now = () => performance.now() } = options
   const mounted: { prefix: string; handler: Handler }[] = []
   const roles = new Map<string, () => Promise<string | undefined>>()
-  const server = createServer({ connectionsCheckingInterval: limits.checkEveryMs })
-  const serve: Handler = (request, response) => {
-    const fault = faultOf(request)
-    if (fault) return refuse(response, ...fault)
-    const path = (request.url ?? '/').split('?', 1)[0] ?? '/'
-    const found = mounted.find(({ prefix }) => isBelow(path, prefix))
+  const server = createServer(serverOptions(limits))
+  const serve = wellFormed((request, response) => {
+    const found = mounted.find(({ prefix }) => isBelow(pathOf(request), prefix))
     if (found) found.handler(request, response)
     else answerError(response, 'NOT_FOUND', 'No role of this process serves this path.')
-  }
+  })
   const isExempt = (address: string): boolean => clients.isExempt(address) || clients.isTrusted(address)
   const take = limitConnections(server, serve, { limits: clients, isExempt, metrics, now })
   server.on('request', take).on('checkExpectation', take)
@@ -140,6 +139,12 @@ export function openHttpHost(options: HttpHostOptions): HttpHost {
   return host
 }
 
+/** Node would answer a request without a host in a form of its own. */
+const serverOptions = ({ checkEveryMs }: HttpLimits) => ({
+  connectionsCheckingInterval: checkEveryMs,
+  requireHostHeader: false,
+})
+
 function openOperatorServer(
   roles: ReadonlyMap<string, () => Promise<string | undefined>>,
   metrics: Metrics,
@@ -150,11 +155,12 @@ function openOperatorServer(
     '/readyz': (_request, response) => void answerReadiness(roles, response),
     '/metrics': (_request, response) => void answerMetrics(metrics, response),
   }
-  const server = createServer({ connectionsCheckingInterval: limits.checkEveryMs }, (request, response) => {
-    const answer = answers[(request.url ?? '/').split('?', 1)[0] ?? '/']
+  const serve = wellFormed((request, response) => {
+    const answer = answers[pathOf(request)]
     if (answer) answer(request, response)
     else answerError(response, 'NOT_FOUND', 'An operator finds /healthz, /readyz and /metrics here.')
   })
+  const server = createServer(serverOptions(limits), serve)
   server.maxConnections = OPERATOR_CONNECTIONS_MAX
   return server
 }
@@ -180,8 +186,14 @@ const close = (server: Server): Promise<void> =>
 
 const answerHealth: Handler = (_request, response) => answerJson(response, 200, { status: 'ok' })
 
+type Fault = [code: ErrorCode, detail: string]
+
 /** Names and faults by the code of Node's parser; all others are malformed. */
-const FAULTS: Record<string, [code: ErrorCode, detail: string]> = {
+const FAULTS: Record<string, Fault> = {
+  HPE_INVALID_URL: [
+    'BAD_REQUEST',
+    'The request target is malformed; percent-encode blanks, controls and all that is not ASCII, as UTF-8.',
+  ],
   HPE_HEADER_OVERFLOW: ['REQUEST_HEADERS_TOO_LARGE', 'The request line and headers may hold 16 kB at most.'],
   ERR_HTTP_REQUEST_TIMEOUT: ['REQUEST_TIMEOUT', 'The request did not arrive in time.'],
 }
@@ -207,6 +219,7 @@ function end(socket: Duplex, code: ErrorCode, detail: string): void {
     `X-Request-Id: ${crypto.randomUUID()}`,
     'Connection: close',
   ]
+  for (let i = 0; i < FIXED_HEADERS.length; i += 2) head.push(`${FIXED_HEADERS[i]}: ${FIXED_HEADERS[i + 1]}`)
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
 }
 
@@ -227,7 +240,8 @@ function hasTwoOf(rawHeaders: readonly string[]): boolean {
 const CONTINUE = /(?:^|\W)100-continue(?:$|\W)/i
 
 /** What forbids a request, whatever its path. */
-function faultOf({ headers, rawHeaders }: IncomingMessage): [code: ErrorCode, detail: string] | undefined {
+function faultOf({ headers, rawHeaders, httpVersion }: IncomingMessage): Fault | undefined {
+  if (headers.host === undefined && httpVersion === '1.1') return ['BAD_REQUEST', 'The request names no host.']
   if (hasTwoOf(rawHeaders)) return ['BAD_REQUEST', 'A header that may occur once came twice.']
   const { 'transfer-encoding': coding, expect } = headers
   // Node reads such a body by `chunked` at its end, a proxy in front may have read it in another way.
@@ -238,11 +252,35 @@ function faultOf({ headers, rawHeaders }: IncomingMessage): [code: ErrorCode, de
   return ['EXPECTATION_FAILED', 'Of Expect only 100-continue is known; leave it out.']
 }
 
-/** Refuses a request together with all that follows on its connection. */
-function refuse(response: ServerResponse, code: ErrorCode, detail: string): void {
-  response.setHeader('Connection', 'close')
-  answerError(response, code, detail)
+const ABSOLUTE = /^https?:\/\/[^/?#]+/i
+const METHODS = 'GET, HEAD, POST, PATCH, DELETE, OPTIONS'
+
+/**
+ * Brings the target of a request to origin-form, whatever host it names: Node gives it as it was sent (RFC 9112, 3.2). A fragment is
+ * none of a target: what was meant as a part of the path or the query would be lost.
+ */
+function toOriginForm(request: IncomingMessage): Fault | undefined {
+  const { url = '/', method } = request
+  if (url.includes('#')) return ['BAD_REQUEST', 'A request target has no fragment; write # as %23.']
+  if (url.startsWith('/') || (url === '*' && method === 'OPTIONS')) return undefined
+  const path = url.replace(ABSOLUTE, '')
+  if (path === url) return ['BAD_REQUEST', 'The request target is neither a path nor an address of http or https.']
+  request.url = path.startsWith('/') ? path : `/${path}`
+  return undefined
 }
+
+/** Serves what is a proper request; anything else is refused together with all that follows on its connection. */
+function wellFormed(serve: Handler): Handler {
+  return (request, response) => {
+    const fault = faultOf(request) ?? toOriginForm(request)
+    // The asterisk asks of the server as a whole.
+    if (!fault) return request.url === '*' ? answer(response, 204, ['Allow', METHODS]) : serve(request, response)
+    response.setHeader('Connection', 'close')
+    answerError(response, ...fault)
+  }
+}
+
+const pathOf = ({ url = '/' }: IncomingMessage): string => url.split('?', 1)[0] as string
 
 function answerError(response: ServerResponse, code: ErrorCode, detail: string): void {
   answerJson(response, ERROR_STATUS[code], { code, detail })
@@ -267,16 +305,15 @@ async function answerReadiness(
 
 async function answerMetrics(metrics: Metrics, response: ServerResponse): Promise<void> {
   const text = await metrics.registry.metrics()
-  response.writeHead(200, { 'content-type': metrics.registry.contentType }).end(text)
+  answer(response, 200, ['Content-Type', metrics.registry.contentType], text)
 }
 
 function answerJson(response: ServerResponse, status: number, body: object): void {
   const text = JSON.stringify(body)
-  response
-    .writeHead(status, {
-      'content-type': 'application/json; charset=utf-8',
-      'content-length': Buffer.byteLength(text),
-      'x-content-type-options': 'nosniff',
-    })
-    .end(text)
+  const headers = ['Content-Type', 'application/json; charset=utf-8', 'Content-Length', String(Buffer.byteLength(text))]
+  answer(response, status, headers, text)
+}
+
+function answer(response: ServerResponse, status: number, headers: readonly string[], text?: string): void {
+  response.writeHead(status, ['X-Request-Id', requestIdOf(response.req), ...FIXED_HEADERS, ...headers]).end(text)
 }

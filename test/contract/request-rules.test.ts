@@ -115,4 +115,27 @@ describe('every operation', () => {
       expect((await faultsOf(operation, 'strict=perhaps')).get('strict')?.type, operation.path).to.equal('bool_parsing')
     }
   })
+
+  it('answers a target that names a host as it answers the path alone', async () => {
+    for (const operation of operations) {
+      const path = pathOf(operation) + queryOf(operation)
+      for (const query of ['', `${path.includes('?') ? '&' : '?'}colour=%zz`]) {
+        const [plain, absolute] = await Promise.all(
+          ['', 'http://api.example.com:8080'].map(root => send(operation, { target: root + path + query })),
+        )
+        expect([absolute?.status, absolute?.text], absolute?.at).to.deep.equal([plain?.status, plain?.text])
+      }
+    }
+  })
+
+  it('refuses what cannot be decoded, in its path and in its query', async () => {
+    for (const operation of operations) {
+      for (const part of ['%', '%zz', '%ff', '%ed%a0%80']) {
+        for (const target of [`${operation.path.replace(/\{\w+\}|$/, part)}`, `${pathOf(operation)}?a=${part}`]) {
+          const { status, at } = await send(operation, { target: target.replaceAll(/[{}]/g, '') })
+          expect(status, at).to.equal(400)
+        }
+      }
+    }
+  })
 })

@@ -9,6 +9,7 @@ import { type HttpHost, type HttpLimits, openHttpHost } from '#infra/runtime/htt
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import { errorReply } from '#schemas/api/error.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
+import { answerOf, exchangeAt } from '#test/harness/exchange.ts'
 
 /** Longer than any test takes. */
 const PATIENT: HttpLimits = { idleMs: 600_000, headersMs: 600_000, requestMs: 600_000, checkEveryMs: 20 }
@@ -57,18 +58,16 @@ describe('the HTTP host', () => {
   }
 
   /** Sends bytes and waits until the server has ended the connection. */
-  async function say(bytes: string): Promise<string> {
-    const { socket, text, ended } = await dial()
-    socket.write(bytes, 'latin1')
-    await within(ended, 'the server to end the connection')
-    return text()
-  }
+  const say = (bytes: string, at = port): Promise<string> => exchangeAt(at, Buffer.from(bytes, 'latin1'))
 
   function expectRefusal(answer: string, status: number, code: string): void {
-    const [head = '', body = ''] = answer.split('\r\n\r\n')
-    expect(head.split('\r\n')[0], answer).to.match(new RegExp(`^HTTP/1.1 ${status} `))
-    expect(errorReply.parse(JSON.parse(body)).code).to.equal(code)
-    expect(head).to.match(/Connection: close/i)
+    const { status: found, headers, text } = answerOf(answer)
+    expect(found, answer).to.equal(status)
+    expect(errorReply.parse(JSON.parse(text)).code).to.equal(code)
+    expect(headers.get('connection')).to.equal('close')
+    for (const name of ['x-request-id', 'access-control-allow-origin', 'x-content-type-options']) {
+      expect(headers.has(name), name).to.equal(true)
+    }
     expect(answer.match(/HTTP\/1\.1 \d/g), 'answers').to.have.length(1)
   }
 
@@ -116,16 +115,55 @@ describe('the HTTP host', () => {
     ['no HTTP', 'hello\r\n\r\n'],
     ['a method that is none', `G(T / HTTP/1.1\r\n${HOST}\r\n`],
     ['TLS', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'],
+    ['no host', 'GET / HTTP/1.1\r\n\r\n'],
     ['two hosts', `GET / HTTP/1.1\r\n${HOST}Host: b\r\n\r\n`],
     ['two credentials', `GET / HTTP/1.1\r\n${HOST}Authorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n`],
     ['two types', `POST / HTTP/1.1\r\n${HOST}Content-Type: a/b\r\nContent-Type: c/d\r\nContent-Length: 0\r\n\r\n`],
     ['a proxied host', `CONNECT a:443 HTTP/1.1\r\n${HOST}\r\n`],
+    ['a host as target', `GET a:80 HTTP/1.1\r\n${HOST}\r\n`],
+    ['an address without a host', `GET http:///a HTTP/1.1\r\n${HOST}\r\n`],
+    ['an address of another scheme', `GET ftp://a/b HTTP/1.1\r\n${HOST}\r\n`],
+    ['an asterisk of another method', `GET * HTTP/1.1\r\n${HOST}\r\n`],
+    ['more than an asterisk', `OPTIONS *a HTTP/1.1\r\n${HOST}\r\n`],
+    ['a fragment', `GET /a?q=b#c HTTP/1.1\r\n${HOST}\r\n`],
+    ['a target in Latin-1', `GET /caf\xe9 HTTP/1.1\r\n${HOST}\r\n`],
+    ['a target in UTF-8', `GET /a?q=\xe2\x98\x85 HTTP/1.1\r\n${HOST}\r\n`],
   ]
   for (const [name, bytes] of malformed)
     it(`refuses ${name}`, async () => {
       expectRefusal(await say(bytes), 400, 'BAD_REQUEST')
       expect(served.filter(line => line.includes('smuggled'))).to.deep.equal([])
     })
+
+  it('says what to do with a target that holds more than ASCII', async () => {
+    for (const at of [port, operatorPort]) {
+      expect(await say(`GET /\xe2\x98\x85 HTTP/1.1\r\n${HOST}\r\n`, at)).to.match(
+        /^HTTP\/1.1 400 [\s\S]*percent-encode/,
+      )
+    }
+  })
+
+  it('hands an address of any host to its handlers as a path', async () => {
+    const [close, target] = ['Connection: close\r\n', 'http://127.0.0.1:8080']
+    for (const [url, path] of [
+      [`${target}/v1/fx?a=1`, '/v1/fx?a=1'],
+      ['HTTPS://u:p@[::1]:8443/a//b', '/a//b'],
+      [target, '/'],
+      [`${target}?a=/b`, '/?a=/b'],
+      ['//a/b', '//a/b'],
+    ]) {
+      served = []
+      expect(await say(`GET ${url} HTTP/1.1\r\n${HOST}${close}\r\n`), url).to.match(/^HTTP\/1.1 200 /)
+      expect(served, url).to.deep.equal([`GET ${path}`])
+    }
+    for (const path of ['/healthz', '/readyz', '/metrics']) {
+      const answer = await say(`GET ${target}${path} HTTP/1.1\r\n${HOST}${close}\r\n`, operatorPort)
+      expect(answer, path).to.match(/^HTTP\/1.1 200 /)
+    }
+    expect(await say(`GET ${target}/healthz HTTP/1.1\r\n${HOST}${close}\r\n`)).to.include('{"status":"ok"}')
+    const whole = answerOf(await say(`OPTIONS * HTTP/1.1\r\n${HOST}${close}\r\n`))
+    expect([whole.status, whole.headers.get('allow')]).to.deep.equal([204, 'GET, HEAD, POST, PATCH, DELETE, OPTIONS'])
+  })
 
   it('answers its operator apart: clients are told that it lives, and nothing more', async () => {
     const ask = (at: number, path: string) => fetch(`http://127.0.0.1:${at}${path}`)
@@ -135,11 +173,6 @@ describe('the HTTP host', () => {
     expect((await ask(operatorPort, '/a')).status).to.equal(404)
     for (const path of ['/readyz', '/metrics']) expect(await (await ask(port, path)).text()).to.equal('done')
     expect(served).to.deep.equal(['GET /readyz', 'GET /metrics'])
-  })
-
-  it('refuses a request that names no host', async () => {
-    expect(await say('GET / HTTP/1.1\r\nConnection: close\r\n\r\n')).to.match(/^HTTP\/1.1 400 /)
-    expect(served).to.deep.equal([])
   })
 
   it('refuses what it is expected to do and does not know', async () => {
