@@ -4,6 +4,7 @@
  * A query or body that cannot be decoded is a 400, one that breaks its schema a 422 with its violations. Of parameters that no schema
  * names, those are refused that parameter-names.ts takes for misspelled; the others are ignored. Express' own query parser is off: it decodes leniently and knows nested objects that no route has.
  */
+import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
 import express, { type Request, type Response } from 'express'
 import type { z } from 'zod'
@@ -79,12 +80,16 @@ function verifyRatio(request: IncomingMessage, unpacked: Buffer): void {
   throw Object.assign(new Error('the body unpacks to too much'), { type: 'ratio' })
 }
 
-/** Of duplicate members the last wins. */
+/** Of duplicate members the last wins; a byte-order mark is skipped. */
 const reader = express.json({
   limit: BODY_MAX_BYTES,
   strict: false,
   type: 'application/json',
-  verify: (request, _response, unpacked) => verifyRatio(request, unpacked),
+  verify(request, _response, unpacked) {
+    verifyRatio(request, unpacked)
+    // The reader would put U+FFFD in the place of what it cannot decode.
+    if (!isUtf8(unpacked)) throw Object.assign(new Error('the body is not UTF-8'), { type: 'encoding' })
+  },
 })
 
 /** Reads the body into `request.body`, which a route does once its request has been accepted. */
@@ -93,6 +98,12 @@ export function readBody(request: Request, response: Response): Promise<void> {
   const isPresent = coding !== undefined || Number(length ?? 0) > 0
   if ((type !== undefined || isPresent) && !isJson(type)) {
     throw new HttpError('UNSUPPORTED_MEDIA_TYPE', 'Send the body as `Content-Type: application/json`.')
+  }
+  if (OTHER_CHARSET.test(type ?? '')) {
+    throw new HttpError(
+      'UNSUPPORTED_MEDIA_TYPE',
+      'The body must be UTF-8; leave `charset` out, or write `charset=utf-8`.',
+    )
   }
   if ((request.headers['content-encoding'] ?? 'identity') !== 'identity') {
     arrived.set(request, 0)
@@ -108,6 +119,9 @@ export const parseBody = <T>(schema: z.ZodType<T>, body: unknown): T => validate
 
 const isJson = (type: string | undefined): boolean => /^application\/json\s*(;|$)/i.test(type ?? '')
 
+/** The reader would take UTF-16 as well. */
+const OTHER_CHARSET = /;\s*charset\s*=(?!\s*"?utf-8"?\s*(?:;|$))/i
+
 const BODY_FAULTS: Record<string, [code: ErrorCode, detail: string]> = {
   'entity.too.large': ['PAYLOAD_TOO_LARGE', `The body may hold ${BODY_MAX_BYTES} bytes at most.`],
   ratio: [
@@ -115,7 +129,7 @@ const BODY_FAULTS: Record<string, [code: ErrorCode, detail: string]> = {
     `A packed body may unpack to ${UNPACKED_RATIO_MAX} times its size at most; send it as it is.`,
   ],
   'encoding.unsupported': ['UNSUPPORTED_MEDIA_TYPE', 'This Content-Encoding is not known; gzip, br and deflate are.'],
-  'charset.unsupported': ['UNSUPPORTED_MEDIA_TYPE', 'The body must be UTF-8.'],
+  encoding: ['BAD_REQUEST', 'The body is not UTF-8.'],
 }
 
 /** The reader names what it refuses by `type`; all else that it refuses is a body that cannot be read. */

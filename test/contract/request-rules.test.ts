@@ -17,6 +17,7 @@ const ID = '7d9f3c52-64a8-4a0a-9d8e-0b6f6f3f2a11'
 
 interface Sent {
   method?: string
+  contentType?: string
   /** Instead of the operation's path by example. */
   target?: string
   headers?: string[]
@@ -47,12 +48,13 @@ describe('every operation', () => {
   /** Sends a request as it is; one of the operation's own examples where nothing else is said. */
   async function send(operation: SweptOperation, sent: Sent = {}) {
     const { method = operation.method, target = pathOf(operation) + queryOf(operation), headers } = sent
+    const { contentType = 'application/json' } = sent
     const { body = operation.body && Buffer.from(JSON.stringify(operation.body.example)) } = sent
     const head = [
       `${method} ${target} HTTP/1.1`,
       ...['Host: t', 'Connection: close', 'X-Request-Id: one'],
       ...(headers ?? ['Authorization: Bearer k']),
-      ...(body ? ['Content-Type: application/json', `Content-Length: ${body.length}`] : []),
+      ...(body ? [`Content-Type: ${contentType}`, `Content-Length: ${body.length}`] : []),
     ]
     const bytes = Buffer.from(`${head.join('\r\n')}\r\n\r\n`)
     const answer = answerOf(await exchangeAt(port, body ? Buffer.concat([bytes, body]) : bytes))
@@ -136,6 +138,41 @@ describe('every operation', () => {
           expect(status, at).to.equal(400)
         }
       }
+    }
+  })
+
+  it('takes a JSON body in UTF-8 alone, and takes no text for one that it is not', async () => {
+    const withBody = operations.filter(({ body }) => body)
+    expect(withBody).to.have.length.above(10)
+    for (const operation of withBody) {
+      const example = JSON.stringify(operation.body?.example)
+      const { status: plain } = await send(operation)
+      const ended = (text: string, encoding: BufferEncoding) => Buffer.from(example.replace(/}$/, text), encoding)
+      const expectStatus = async (status: number, sent: Sent, what: string) => {
+        const answer = await send(operation, sent)
+        expect(answer.status, `${what}: ${answer.at}`).to.equal(status)
+      }
+      for (const [what, body] of [
+        ['Latin-1', ended(',"a":"caf\xe9"}', 'latin1')],
+        ['half a sign', ended(',"a":"\xe2\x98"}', 'latin1')],
+        ['a surrogate', ended(',"a":"\xed\xa0\x80"}', 'latin1')],
+        ['a long form', ended(',"a":"\xc0\x80"}', 'latin1')],
+        ['UTF-16', Buffer.from(example, 'utf16le')],
+        ['UTF-16 with a mark', Buffer.from(`\uFEFF${example}`, 'utf16le')],
+      ] as const) {
+        await expectStatus(400, { body }, what)
+      }
+      for (const charset of ['latin1', 'iso-8859-1', 'utf-16', 'utf-16le', 'us-ascii', '"utf-7"']) {
+        const body = Buffer.from(example, charset.startsWith('utf-16') ? 'utf16le' : 'utf8')
+        await expectStatus(415, { body, contentType: `application/json; charset=${charset}` }, charset)
+      }
+      for (const charset of ['utf-8', 'UTF-8', '"utf-8"']) {
+        await expectStatus(plain, { contentType: `application/json; charset=${charset}` }, charset)
+      }
+      await expectStatus(plain, { body: Buffer.from(`\uFEFF${example}`) }, 'a mark')
+      // A sign like any other.
+      const { status, text } = await send(operation, { body: ended(',"\uFFFD":1}', 'utf8') })
+      expect([status, text], operation.path).to.satisfy(() => status === 422 && text.includes('["body","\uFFFD"]'))
     }
   })
 })

@@ -99,9 +99,10 @@ describe('portfolio files', () => {
       ',',
       '＝1',
       "'plain",
+      '\uFFFD',
     ),
   )
-  const clean = text.filter(one => one.isWellFormed() && !/[\0\uFFFD]/.test(one) && [...one].length <= 60)
+  const clean = text.filter(one => one.isWellFormed() && !one.includes('\0') && [...one].length <= 60)
   const input: fc.Arbitrary<TransactionInput> = fc.record({
     item_id: fc.constantFrom(...catalog.slice(0, 8_000).map(item => item.item_id)),
     type: fc.constantFrom('buy', 'sell'),

@@ -7,6 +7,7 @@
  * amounts as hundredths: importing one into an empty portfolio gives the same ledger, or the same holdings, and no cell is a
  * formula.
  */
+import { isUtf8 } from 'node:buffer'
 import { Readable } from 'node:stream'
 import { CsvError, parse } from 'csv-parse'
 import { stringify } from 'csv-stringify/sync'
@@ -32,6 +33,7 @@ export type CsvContent =
 /** Faults that one answer lists. */
 export const FAULTS_MAX = 100
 const SLICE_BYTES = 64 * 1024
+const UTF_16_MARK = Buffer.from([0xff, 0xfe])
 /** A quote that is never closed would swallow the rest of the file. */
 const ROW_BYTES_MAX = 32 * 1024
 
@@ -44,6 +46,8 @@ const SYNTAX: Record<string, string> = {
 }
 
 interface Reading {
+  /** Whether it holds bytes that are no text: the parser puts U+FFFD in their place. */
+  isBroken: boolean
   header: Header | undefined
   row: number
   skipped: number
@@ -57,6 +61,7 @@ interface Reading {
 /** Reads a file. */
 export async function readCsv(file: Buffer, scope: CsvScope): Promise<CsvContent> {
   const reading: Reading = {
+    isBroken: !isUtf8(file) && !file.subarray(0, UTF_16_MARK.length).equals(UTF_16_MARK),
     header: undefined,
     row: 0,
     skipped: 0,
@@ -101,8 +106,8 @@ function* slicesOf(file: Buffer): Generator<Buffer> {
 
 function readRow(reading: Reading, cells: readonly string[], scope: CsvScope): void {
   const { row, faults, header } = reading
-  const unreadable = cells.find(cell => cell.includes('\uFFFD') || cell.includes('\0'))
-  if (unreadable !== undefined) {
+  const isUnreadable = (cell: string) => cell.includes('\0') || (reading.isBroken && cell.includes('\uFFFD'))
+  if (cells.some(isUnreadable)) {
     faults.push({ row, message: 'the row is not UTF-8 text; save the file as "CSV UTF-8"' })
     return
   }
