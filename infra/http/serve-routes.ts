@@ -4,7 +4,7 @@
  * Every path answers under /v1 and at the root alike; a known path with another method is a 405 with Allow, an unknown path a 404.
  * Paths are tried in order, so the most frequent routes come first.
  */
-import express, { type Express, type RequestHandler, Router } from 'express'
+import express, { type Express, type Request, type RequestHandler, Router } from 'express'
 import { requestIdOf } from '#infra/runtime/answer-headers.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
@@ -27,8 +27,8 @@ interface AppOptions {
   observe: Observe
   /** Called with the code of every error that is answered. */
   noteError?(code: ErrorCode): void
-  /** Whether paths take the declared methods alone: no HEAD for GET, and no OPTIONS. */
-  isStrict?: boolean
+  /** Whether HEAD is answered where GET is; true unless given. */
+  takesHead?: boolean
 }
 
 /** Makes an application of routes. */
@@ -55,13 +55,13 @@ export function makeApp(endpoints: readonly Endpoint[], guard: Guard, options: A
 export function routerOf(
   endpoints: readonly Endpoint[],
   guard: Guard,
-  { isStrict = false }: Pick<AppOptions, 'isStrict'> = {},
+  { takesHead = true }: Pick<AppOptions, 'takesHead'> = {},
 ): Router {
   const router = Router({ caseSensitive: true })
   const paths = Map.groupBy(endpoints, each => each.path)
-  if (isStrict) for (const [path, own] of paths) router.head(path, refuseOtherMethods(own, guard, isStrict))
+  if (!takesHead) for (const [path, own] of paths) router.head(path, refuseOtherMethods(own, guard, takesHead))
   for (const endpoint of endpoints) router[endpoint.method](endpoint.path, handlerOf(endpoint, guard))
-  for (const [path, own] of paths) router.all(path, refuseOtherMethods(own, guard, isStrict))
+  for (const [path, own] of paths) router.all(path, refuseOtherMethods(own, guard, takesHead))
   return router
 }
 
@@ -140,24 +140,29 @@ function askedOf(
   }
 }
 
-/** A known path refuses every other method and says which it takes; a browser asks with OPTIONS whether it may. */
-function refuseOtherMethods(own: readonly Endpoint[], guard: Guard, isStrict: boolean): RequestHandler {
+/** A known path refuses every other method and says which it takes. */
+function refuseOtherMethods(own: readonly Endpoint[], guard: Guard, takesHead: boolean): RequestHandler {
   const taken = new Set(own.map(({ method }) => method.toUpperCase()))
-  if (taken.has('GET') && !isStrict) taken.add('HEAD')
+  if (taken.has('GET') && takesHead) taken.add('HEAD')
   const allowed = [...taken].sort().join(', ')
   const budget = own.find(endpoint => endpoint.budget !== undefined)?.budget
-  const allow = ['Allow', isStrict ? allowed : `${allowed}, OPTIONS`]
+  const allow = `${allowed}, OPTIONS`
   return async (request, response) => {
+    // Uncounted: that would cost more than the answer, and a browser asks by itself.
+    if (request.method === 'OPTIONS') return void sendEmpty(response, 204, preflight(request, allow))
     await guard.passWithoutKey(request, response, budget)
-    if (request.method !== 'OPTIONS' || isStrict) {
-      const detail = `This path answers ${allowed}, not ${request.method}.`
-      throw new HttpError('METHOD_NOT_ALLOWED', detail, { headers: allow })
-    }
-    sendEmpty(response, 204, [
-      ...allow,
-      ...['Access-Control-Allow-Methods', `${allowed}, OPTIONS`],
-      ...['Access-Control-Allow-Headers', 'Authorization, Content-Type, Idempotency-Key, X-Request-Id'],
-      ...['Access-Control-Max-Age', String(PREFLIGHT_SECONDS)],
-    ])
+    const detail = `This path answers ${allowed}, not ${request.method}.`
+    throw new HttpError('METHOD_NOT_ALLOWED', detail, { headers: ['Allow', allow] })
   }
+}
+
+/** What a page of any origin may send: the methods of the path, and whatever headers its browser asks for. */
+function preflight({ headers }: Request, methods: string): string[] {
+  const asked = headers['access-control-request-headers']
+  return [
+    ...['Allow', methods, 'Access-Control-Allow-Methods', methods],
+    ...['Access-Control-Max-Age', String(PREFLIGHT_SECONDS)],
+    ...(asked ? ['Access-Control-Allow-Headers', asked] : []),
+    ...['Vary', 'Access-Control-Request-Headers'],
+  ]
 }

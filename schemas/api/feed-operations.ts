@@ -29,7 +29,7 @@ const BEYOND = {
 }
 
 const HEADERS = {
-  'Cache-Control': 'no-cache, no-transform',
+  'Cache-Control': 'private, no-cache, no-transform',
   'X-Accel-Buffering': 'no: a proxy in front passes events on as they come.',
 }
 

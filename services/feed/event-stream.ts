@@ -7,8 +7,10 @@
  * and a socket without HTTP around it (infra/runtime/raw-socket.ts), to save memory with ten thousand idle clients.
  */
 import { once } from 'node:events'
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Response } from 'express'
+import { beginAnswer } from '#infra/http/reply.ts'
 import { takeSocketOver } from '#infra/runtime/raw-socket.ts'
 import { PING, partingFrame } from './frames.ts'
 
@@ -47,25 +49,19 @@ const HIGH_WATER_BYTES = 256 * 1024
 /** How long such a producer waits for a client that reads nothing. */
 const DRAIN_LIMIT_MS = 30_000
 
-const HEADERS = {
-  'content-type': 'text/event-stream',
-  'cache-control': 'no-cache, no-transform',
-  'x-accel-buffering': 'no',
-  'x-content-type-options': 'nosniff',
-  'access-control-allow-origin': '*',
-  'access-control-expose-headers': 'X-Request-Id, Retry-After',
-  connection: 'close',
-}
+const HEADERS = [
+  ...['Content-Type', 'text/event-stream', 'Cache-Control', 'private, no-cache, no-transform'],
+  ...['X-Accel-Buffering', 'no', 'Connection', 'close'],
+]
 
 /** Answers a request with a stream of events; undefined when its client is gone. */
 export function openEventStream(
-  asked: { request: IncomingMessage; response: ServerResponse; requestId: string },
+  { request, response }: { request: IncomingMessage; response: Response },
   options: EventStreamOptions,
 ): EventStream | undefined {
-  const { request, response, requestId } = asked
   // Without chunks a frame is one write of a shared Buffer; the body ends with the connection.
   response.removeHeader('transfer-encoding')
-  response.writeHead(200, { ...HEADERS, 'x-request-id': requestId })
+  beginAnswer(response, 200, HEADERS)
   response.flushHeaders()
   const socket = takeSocketOver(request, response)
   return socket && new SocketStream(socket, options)

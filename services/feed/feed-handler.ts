@@ -64,7 +64,7 @@ export function openFeedHandler(options: FeedHandlerOptions): Handler {
     log,
     observe: () => undefined,
     noteError: code => metrics.refused.inc({ code }),
-    isStrict: true,
+    takesHead: false,
   })
 }
 
@@ -135,22 +135,12 @@ function openStreams(access: FeedAccess, options: FeedHandlerOptions) {
       await awaitPipeline(request, response)
       // The client may be gone while its key was looked up; nothing else releases its lease then.
       if (response.destroyed) release()
-      else {
-        showLimits(response)
-        options.gateway.connect(request, response, admitted)
-      }
+      else options.gateway.connect(request, response, admitted)
     } catch (error) {
       started?.release()
       throw error
     }
     return SENT
-  }
-}
-
-function showLimits(response: Response): void {
-  const { rateHeaders = [] } = localsOf(response)
-  for (let i = 0; i < rateHeaders.length; i += 2) {
-    response.setHeader(rateHeaders[i] as string, rateHeaders[i + 1] as string)
   }
 }
 

@@ -6,8 +6,9 @@
  * the key directory's own bound: together under a second. A batch yields to the sockets after every SLICE_BYTES, so a
  * burst does not make slow clients of fast ones.
  */
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { setImmediate as yieldToSockets } from 'node:timers/promises'
+import type { Response } from 'express'
 import type { Credential, KeyAnswer } from '#infra/http/credential.ts'
 import type { StreamLease } from '#infra/redis/stream-leases.ts'
 import type { Log } from '#infra/runtime/log.ts'
@@ -65,7 +66,7 @@ export interface GatewayOptions {
 /** The subscribers of this process. */
 export interface Gateway {
   /** Opens the stream of a request that has passed every check; its lease is released when the stream is over. */
-  connect(request: IncomingMessage, response: ServerResponse, admitted: AdmittedRequest): void
+  connect(request: IncomingMessage, response: Response, admitted: AdmittedRequest): void
   /** Queues a batch for the subscribers whom it concerns; one batch at a time. */
   deliver(batch: DeliverableBatch): Promise<void>
   /** Ends all streams and the gateway's own timers; resolves when the connections are gone, or at a limit. */
@@ -140,7 +141,7 @@ export function openGateway(options: GatewayOptions): Gateway {
   return {
     connect(request, response, admitted) {
       const { requestId, lease, keyId, begin } = admitted
-      const stream = openEventStream({ request, response, requestId }, streams)
+      const stream = openEventStream({ request, response }, streams)
       if (!stream) return lease.release()
       const subscriber = openSubscriber(stream, admitted, { itemOf, itemText, capBytes })
       subscribers.add(subscriber)

@@ -175,4 +175,43 @@ describe('every operation', () => {
       expect([status, text], operation.path).to.satisfy(() => status === 422 && text.includes('["body","\uFFFD"]'))
     }
   })
+
+  it('is open to pages of any origin, with whatever headers, and asking for that is not counted', async () => {
+    const asked = 'authorization, if-none-match, traceparent, baggage, x-anything'
+    const preflight = ['Origin: https://a.example', 'Access-Control-Request-Method: GET']
+    const before = apps.counted()
+    for (const operation of operations) {
+      for (const headers of [[...preflight, `Access-Control-Request-Headers: ${asked}`], preflight, []]) {
+        const { status, headers: got, at } = await send(operation, { method: 'OPTIONS', headers })
+        expect(status, at).to.equal(204)
+        expect(got.get('access-control-allow-origin'), at).to.equal('*')
+        expect(got.get('access-control-allow-methods')?.split(', '), at).to.include(operation.method)
+        expect(got.get('access-control-allow-headers'), at).to.equal(headers.length === 3 ? asked : null)
+        expect(got.get('vary'), at).to.equal('Access-Control-Request-Headers')
+        expect(got.get('access-control-max-age'), at).to.equal('86400')
+      }
+    }
+    expect(apps.counted()).to.equal(before)
+    const [first] = operations as [SweptOperation]
+    for (const target of ['/v1/nothing', '/v1/feed/nothing']) {
+      const { status, headers } = await send(first, { method: 'OPTIONS', target, headers: preflight })
+      expect([status, headers.get('access-control-allow-origin')], target).to.deep.equal([404, '*'])
+    }
+  })
+
+  it('shows pages of any origin its headers, whatever it answers', async () => {
+    const shown = [
+      ...['etag', 'content-disposition', 'retry-after', 'x-request-id', 'ratelimit', 'ratelimit-policy', 'allow'],
+      ...['limit', 'remaining', 'reset', 'tier'].map(name => `x-ratelimit-${name}`),
+      ...['timestamp', 'currency', 'total'].map(name => `x-snapshot-${name}`),
+    ]
+    for (const operation of operations) {
+      for (const sent of [{}, { headers: [] }, { method: 'PUT' }, { target: '/v1/feed/%' }, { target: '/v1/feed#' }]) {
+        const { headers, at } = await send(operation, sent)
+        expect(headers.get('access-control-allow-origin'), at).to.equal('*')
+        const exposed = headers.get('access-control-expose-headers')?.toLowerCase().split(', ')
+        expect(exposed, at).to.include.members(shown)
+      }
+    }
+  })
 })

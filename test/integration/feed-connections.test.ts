@@ -138,7 +138,7 @@ describe('connections of a key', () => {
     const { body } = await askToken(await platform.newKey())
     const stolen = await fetch(`${at(0)}/feed/token?token=${body.token}`, { method: 'POST' })
     expect(stolen.status).to.equal(401)
-    expect((await fetch(`${at(0)}/feed/token`)).headers.get('allow')).to.equal('POST')
+    expect((await fetch(`${at(0)}/feed/token`)).headers.get('allow')).to.equal('POST, OPTIONS')
   })
 
   it('are not opened with a token that has expired', async () => {

@@ -178,7 +178,7 @@ describe('feed streams', () => {
     expect(client.status).to.equal(200)
     expect(client.headers).to.include({
       'content-type': 'text/event-stream',
-      'cache-control': 'no-cache, no-transform',
+      'cache-control': 'private, no-cache, no-transform',
       'x-accel-buffering': 'no',
       connection: 'close',
       'access-control-allow-origin': '*',
@@ -270,7 +270,7 @@ describe('feed streams', () => {
   it('refuses another method with 405 and Allow', async () => {
     const headers = { authorization: `Bearer ${textOf('k')}` }
     const answer = await fetch(`${base}/feed/prices`, { method: 'POST', headers })
-    expect([answer.status, answer.headers.get('allow')]).to.deep.equal([405, 'GET'])
+    expect([answer.status, answer.headers.get('allow')]).to.deep.equal([405, 'GET, OPTIONS'])
     expect(await answer.json()).to.have.property('code', 'METHOD_NOT_ALLOWED')
   })
 

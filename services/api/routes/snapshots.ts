@@ -153,14 +153,12 @@ function codingOf(request: Request): ContentCoding {
 
 const etagOf = ({ name }: PinnedSnapshot, coding: ContentCoding): string => `"${name}-${coding}"`
 
-const SHOWN = 'ETag, X-Snapshot-Timestamp, X-Snapshot-Currency, X-Snapshot-Total'
-
 /** A snapshot without lines is as old as the request. */
 function headersOf(snapshot: PinnedSnapshot, coding: ContentCoding, now: () => number): string[] {
   return [
     ...['ETag', etagOf(snapshot, coding), 'Vary', 'Accept-Encoding', 'Cache-Control', 'private, no-cache'],
     ...['X-Snapshot-Timestamp', formatInstant(snapshot.updatedAt ?? now()), 'X-Snapshot-Currency', 'USD'],
-    ...['X-Snapshot-Total', String(snapshot.lines), 'Access-Control-Expose-Headers', SHOWN],
+    ...['X-Snapshot-Total', String(snapshot.lines)],
   ]
 }
 
