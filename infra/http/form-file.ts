@@ -9,7 +9,8 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import busboy from 'busboy'
-import type { ErrorCode, Violation } from '#schemas/api/error.ts'
+import type { Violation } from '#schemas/api/error.ts'
+import { exceededLimit } from '#schemas/api/rate-limit.ts'
 import { HttpError } from './http-error.ts'
 
 /** What a form may carry. */
@@ -41,8 +42,10 @@ interface Received {
   bytes: number
 }
 
-const soon = (code: ErrorCode, detail: string): HttpError =>
-  new HttpError(code, detail, { headers: ['Retry-After', '1'] })
+const busy = (): HttpError =>
+  new HttpError('SERVICE_UNAVAILABLE', 'Too many files are being read at the moment; try again soon.', {
+    headers: ['Retry-After', '1'],
+  })
 
 /** Opens the reader of the forms of a route. */
 export function openFormFiles(limits: FormFileLimits): WithFormFile {
@@ -50,7 +53,7 @@ export function openFormFiles(limits: FormFileLimits): WithFormFile {
   const received: Received = { bytes: 0 }
   let working = 0
   async function workOn<T>(file: Buffer, work: (file: Buffer) => Promise<T>): Promise<T> {
-    if (working >= limits.atOnce) throw soon('SERVICE_UNAVAILABLE', BUSY)
+    if (working >= limits.atOnce) throw busy()
     working += 1
     try {
       return await work(file)
@@ -62,7 +65,10 @@ export function openFormFiles(limits: FormFileLimits): WithFormFile {
     try {
       const turn = accounts.get(accountId) ?? { last: Promise.resolve(), count: 0 }
       if (turn.count >= ACCOUNT_UPLOADS_MAX) {
-        throw soon('RATE_LIMIT_EXCEEDED', 'Other files of this account are being read; send one after the other.')
+        const detail = 'Other files of this account are being read; send one after the other.'
+        throw new HttpError('RATE_LIMIT_EXCEEDED', detail, {
+          exceeded: exceededLimit('uploads', ACCOUNT_UPLOADS_MAX, 1),
+        })
       }
       accounts.set(accountId, turn)
       turn.count += 1
@@ -84,8 +90,6 @@ export function openFormFiles(limits: FormFileLimits): WithFormFile {
 
 /** One is read, the others wait unread; a client that repeats a request may have some. */
 const ACCOUNT_UPLOADS_MAX = 8
-
-const BUSY = 'Too many files are being read at the moment; try again soon.'
 
 async function readFile(request: IncomingMessage, limits: FormFileLimits, received: Received): Promise<Buffer> {
   const { field, maxBytes } = limits
@@ -150,7 +154,7 @@ function watchPace(
   const count = ({ length }: Buffer): void => {
     own += length
     received.bytes += length
-    if (received.bytes > receivingBytes) refuse(soon('SERVICE_UNAVAILABLE', BUSY))
+    if (received.bytes > receivingBytes) refuse(busy())
   }
   const pace = setInterval(() => {
     if (own - before < leastBytes) refuse(new HttpError('REQUEST_TIMEOUT', 'The file comes too slowly; send it again.'))

@@ -3,7 +3,7 @@
  *
  * Counts in the request meter and the address limit. Invariant (DECISIONS.md, "Order of checks"): credential 401, account 403, tier
  * and kind of key 403, rate limit 429, then validation 422. No request passes uncounted: with a key it counts on the key's lineage,
- * without one on its address, and when the meter fails it is a 503. Every answer to a valid key carries X-RateLimit-*.
+ * without one on its address, and when the meter fails it is a 503. Every answer to a valid key says what is left of its limits.
  */
 import type { Request, Response } from 'express'
 import { accountCeiling, requestLimits, TIERS, type Tier, type TierLimits } from '#infra/config/tiers.ts'
@@ -11,6 +11,7 @@ import type { AddressBudget, AddressLimit } from '#infra/redis/address-limit.ts'
 import type { Metered, RequestLimits, RequestMeter } from '#infra/redis/request-meter.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
 import type { Access } from '#schemas/api/operation.ts'
+import { exceededLimit } from '#schemas/api/rate-limit.ts'
 import { type NeededScope, permits } from '#schemas/api/scopes.ts'
 import type { Credential, KeyAnswer } from './credential.ts'
 import { HttpError } from './http-error.ts'
@@ -42,6 +43,11 @@ export interface RouteRule {
   uncountedCode: ErrorCode
 }
 
+/** A metered request; `ceiling` is what refused it where that were not the limits of the key but those of its account. */
+interface MeteredKey extends Metered {
+  ceiling?: Metered
+}
+
 /** The checks, one by one: who runs them awaits them in one function, since each more cost a request about 1 us of its 65. */
 export interface Guard {
   authenticate(request: Request, rule: RouteRule): KeyAnswer | Promise<KeyAnswer>
@@ -53,9 +59,9 @@ export interface Guard {
   /** Gives a refusal that comes before the limits their headers, where they are known; counts nothing. */
   withLimits(response: Response, credential: Credential, refusal: HttpError): Promise<HttpError>
   limitsOf(credential: Credential): RequestLimits
-  count(credential: Credential, limits: RequestLimits, rule: RouteRule): Promise<Metered>
+  count(credential: Credential, limits: RequestLimits, rule: RouteRule): Promise<MeteredKey>
   /** Prepares the headers of a counted request, or throws the 429 of one that exceeds a limit. */
-  enforce(response: Response, credential: Credential, limits: RequestLimits, metered: Metered): void
+  enforce(response: Response, credential: Credential, metered: MeteredKey): void
   /** For what needs no key: counts by address in a budget, `requests` unless named, or in the minute of a valid key. */
   passWithoutKey(request: Request, response: Response, budget?: AddressBudget): Promise<void>
 }
@@ -95,7 +101,7 @@ export function openGuard(needs: GuardNeeds): Guard {
     async withLimits(response, credential, refusal) {
       const limits = limitsOf(credential)
       const metered = await needs.meter.read(credential.lineageId, limits).catch(() => undefined)
-      if (metered) localsOf(response).rateHeaders = rateHeaders(credential.tier, limits, metered)
+      if (metered) showLimits(response, credential, metered)
       return refusal
     },
     count: (credential, limits, { access, uncountedCode }) =>
@@ -109,7 +115,7 @@ export function openGuard(needs: GuardNeeds): Guard {
       const credential = accept(response, answer)
       const limits = limitsOf(credential)
       const taken = take(credential, limits, false)
-      enforce(response, credential, limits, await taken.catch(cause => uncounted('SERVICE_UNAVAILABLE', cause)))
+      enforce(response, credential, await taken.catch(cause => uncounted('SERVICE_UNAVAILABLE', cause)))
     },
   }
 }
@@ -117,18 +123,19 @@ export function openGuard(needs: GuardNeeds): Guard {
 /** Counts requests on the lineage of a key and, where its tier has a ceiling, on its account as well: on both or on neither. */
 function openTake({ meter, tiers }: Pick<GuardNeeds, 'meter' | 'tiers'>) {
   const ceilings = Object.fromEntries(TIERS.map(tier => [tier, accountCeiling(tiers[tier])]))
-  return (credential: Credential, limits: RequestLimits, countsInMonth: boolean): Promise<Metered> => {
+  return (credential: Credential, limits: RequestLimits, countsInMonth: boolean): Promise<MeteredKey> => {
     const { lineageId, accountId, tier } = credential
     const taken = meter.take(lineageId, limits, { countsInMonth })
     const ceiling = ceilings[tier]
     if (!ceiling) return taken
     return taken.then(async metered => {
       if (metered.refusedBy !== undefined) return metered
-      const { refusedBy, retryAfterSeconds } = await meter.take(accountId, ceiling, { countsInMonth })
-      if (refusedBy === undefined) return metered
+      const ofAccount = await meter.take(accountId, ceiling, { countsInMonth })
+      if (ofAccount.refusedBy === undefined) return metered
       await meter.giveBack(lineageId, { countsInMonth })
-      const remaining = metered.remaining + (countsInMonth ? 1 : 0)
-      return { ...metered, remaining, refusedBy, retryAfterSeconds, ceiling }
+      const minute = { ...metered.minute, remaining: metered.minute.remaining + 1 }
+      const month = { ...metered.month, remaining: metered.month.remaining + (countsInMonth ? 1 : 0) }
+      return { ...metered, minute, month, ceiling: ofAccount }
     })
   }
 }
@@ -164,25 +171,25 @@ async function chargeAddress(
   const waitSeconds = await addresses.charge(address, budget)
   if (waitSeconds === undefined) return
   const detail = 'Too many requests without a valid API key came from this address; wait as Retry-After says.'
-  throw new HttpError('RATE_LIMIT_EXCEEDED', detail, { headers: ['Retry-After', String(waitSeconds)] })
+  const exceeded = exceededLimit('address', addresses.perMinute, waitSeconds, 60)
+  throw new HttpError('RATE_LIMIT_EXCEEDED', detail, { exceeded })
 }
 
-function enforce(response: Response, credential: Credential, limits: RequestLimits, metered: Metered): void {
-  localsOf(response).rateHeaders = rateHeaders(credential.tier, limits, metered)
-  if (metered.refusedBy === undefined) return
-  const headers = ['Retry-After', String(metered.retryAfterSeconds)]
-  const whose = metered.ceiling ? 'The keys of this account' : 'This key'
-  const { perMinute, perMonth } = metered.ceiling ?? limits
-  if (metered.refusedBy === 'minute') {
-    const detail = `${whose} may send ${perMinute} requests a minute; wait as Retry-After says.`
-    throw new HttpError('RATE_LIMIT_EXCEEDED', detail, { headers })
+function enforce(response: Response, credential: Credential, metered: MeteredKey): void {
+  showLimits(response, credential, metered)
+  const { ceiling } = metered
+  const { refusedBy, ...allowances } = ceiling ?? metered
+  if (refusedBy === undefined) return
+  const whose = ceiling ? 'The keys of this account' : 'This key'
+  const exceeded = { name: ceiling ? `account-${refusedBy}` : refusedBy, ...allowances[refusedBy] }
+  if (refusedBy === 'minute') {
+    const detail = `${whose} may send ${exceeded.quota} requests a minute; wait as Retry-After says.`
+    throw new HttpError('RATE_LIMIT_EXCEEDED', detail, { exceeded })
   }
-  const detail = `The ${perMonth} requests of the month of ${whose.toLowerCase()} are used up.`
-  throw new HttpError('RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED', detail, { headers })
+  const detail = `The ${exceeded.quota} requests of the month of ${whose.toLowerCase()} are used up.`
+  throw new HttpError('RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED', detail, { exceeded })
 }
 
-/** The rate-limit headers of an answer, names and values alternating. */
-const rateHeaders = (tier: string, limits: RequestLimits, { remaining, resetAt }: Metered): string[] => [
-  ...['X-RateLimit-Limit', String(limits.perMonth), 'X-RateLimit-Remaining', String(remaining)],
-  ...['X-RateLimit-Reset', String(resetAt), 'X-RateLimit-Tier', tier],
-]
+function showLimits(response: Response, { tier }: Credential, { minute, month, resetAt }: Metered): void {
+  localsOf(response).limits = { tier, quota: month, resetAt, allowances: { minute, month } }
+}

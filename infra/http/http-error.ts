@@ -1,4 +1,5 @@
 import type { ErrorCode, Violation } from '#schemas/api/error.ts'
+import type { ExceededLimit } from '#schemas/api/rate-limit.ts'
 
 /** An answer that is not the one that was asked for. */
 export class HttpError extends Error {
@@ -6,6 +7,8 @@ export class HttpError extends Error {
   readonly detail: string | Violation[]
   /** Further headers, names and values alternating. */
   readonly headers: readonly string[]
+  /** Of a 429: what RateLimit and Retry-After are about. */
+  readonly exceeded: ExceededLimit | undefined
   /** Violations beside those of `detail`. */
   readonly omitted: number
   /** What the body holds beside code and detail. */
@@ -14,12 +17,20 @@ export class HttpError extends Error {
   constructor(
     code: ErrorCode,
     detail: string | Violation[],
-    options: { headers?: string[]; omitted?: number; members?: object; cause?: unknown } = {},
+    options: {
+      headers?: string[]
+      exceeded?: ExceededLimit
+      omitted?: number
+      members?: object
+      cause?: unknown
+    } = {},
   ) {
     super(`${code}: ${typeof detail === 'string' ? detail : 'the request is not valid'}`, { cause: options.cause })
     this.code = code
     this.detail = detail
-    this.headers = options.headers ?? []
+    const { exceeded, headers = [] } = options
+    this.headers = exceeded ? ['Retry-After', String(exceeded.resetSeconds), ...headers] : headers
+    this.exceeded = exceeded
     this.omitted = options.omitted ?? 0
     this.members = options.members ?? {}
   }

@@ -24,7 +24,13 @@ const VERSION = '1.0.0'
 /** Every path has it; the root alone answers as well. */
 const ROOT = '/v1'
 
+const RATE_FIELDS: Record<string, string> = {
+  'RateLimit-Policy': 'Quotas of the key (`minute`, `month`): `"minute";q=300;w=60`, requests and seconds.',
+  RateLimit:
+    'What is left of them: `"minute";r=299;t=60`, requests and seconds. Of a 429 that of the exceeded quota alone.',
+}
 const RATE_HEADERS: Record<string, string> = {
+  ...RATE_FIELDS,
   'X-RateLimit-Limit': 'Requests that the key may send in a calendar month (UTC).',
   'X-RateLimit-Remaining': 'Requests left in the month.',
   'X-RateLimit-Reset': 'Unix time at which the month ends.',
@@ -254,6 +260,7 @@ function errorOf(status: number, codes: readonly ErrorCode[], { tiers, violation
   const isCounted = tiers !== undefined && ![400, 401, 408, 431, 503].includes(status)
   const headers = {
     ...(isCounted && RATE_HEADERS),
+    ...(status === 429 && RATE_FIELDS),
     ...([409, 429].includes(status) && { 'Retry-After': RETRY_AFTER }),
     ...(status === 401 && { 'WWW-Authenticate': 'Bearer' }),
   }

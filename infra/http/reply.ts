@@ -11,6 +11,7 @@ import { FIXED_HEADERS } from '#infra/runtime/answer-headers.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import { ERROR_STATUS, type ErrorCode } from '#schemas/api/error.ts'
+import { type Allowance, type ExceededLimit, rateLimitFields } from '#schemas/api/rate-limit.ts'
 import type { Credential } from './credential.ts'
 import { errorText } from './error-text.ts'
 import { HttpError } from './http-error.ts'
@@ -29,15 +30,27 @@ interface RequestLocals {
   /** Monotonic, milliseconds. */
   startedAt: number
   credential?: Credential
-  /** X-RateLimit-*, names and values alternating; a route with limits of its own replaces them. */
-  rateHeaders?: readonly string[]
+  /** Of a valid key, once they are known. */
+  limits?: ShownLimits
+  /** What refuses the request. */
+  exceeded?: ExceededLimit | undefined
   observe: Observe
+}
+
+/** What the headers say of limits; a route with a quota of its own adds that, and X-RateLimit-* are of it then. */
+interface ShownLimits {
+  tier: string
+  quota: Pick<Allowance, 'quota' | 'remaining'>
+  /** Unix time in seconds. */
+  resetAt: number
+  allowances: Readonly<Record<string, Allowance>>
 }
 
 /** Called with every answer. */
 export type Observe = (response: Response, answer: { status: number; bytes: number }) => void
 
 const REPORT_EVERY_MS = 1_000
+const PRIVATE = 'private, no-store'
 const JSON_TYPE = 'application/json; charset=utf-8'
 
 /** Sends a JSON text, or its bytes; `headers` are names and values alternating. */
@@ -74,28 +87,36 @@ export function sendPieces(
 }
 
 function writeHead(response: Response, status: number, bytes: number, headers: readonly string[]): void {
-  const { requestId, rateHeaders = [] } = localsOf(response)
-  response.writeHead(status, [
-    ...['Content-Type', JSON_TYPE, 'Content-Length', String(bytes)],
-    ...['X-Request-Id', requestId, 'Cache-Control', 'private, no-store'],
-    ...FIXED_HEADERS,
-    ...rateHeaders,
-    ...headers,
-  ])
+  const length = ['Content-Type', JSON_TYPE, 'Content-Length', String(bytes)]
+  response.writeHead(status, [...length, 'Cache-Control', PRIVATE, ...sharedHeaders(response), ...headers])
 }
 
-/** Sends a document that anybody may read and keep for a while. */
+/** What heads of all answers hold; those to a valid key say what is left of its limits, and a refusal what it exceeds. */
+function sharedHeaders(response: Response): string[] {
+  const { requestId, limits, exceeded } = localsOf(response)
+  const shared = ['X-Request-Id', requestId, ...FIXED_HEADERS]
+  if (!limits) return exceeded ? [...shared, ...rateLimitFields({}, exceeded)] : shared
+  const { tier, quota, resetAt, allowances } = limits
+  return [
+    ...shared,
+    ...['X-RateLimit-Limit', String(quota.quota), 'X-RateLimit-Remaining', String(quota.remaining)],
+    ...['X-RateLimit-Reset', String(resetAt), 'X-RateLimit-Tier', tier],
+    ...rateLimitFields(allowances, exceeded),
+  ]
+}
+
+/** Sends a document that anybody may read and keep for a while, but for the copy that shows the limits of a key. */
 export function sendDocument(
   response: Response,
   type: string,
   body: string | Buffer,
   headers: readonly string[] = [],
 ): Sent {
-  const { requestId, rateHeaders = [], observe } = localsOf(response)
+  const { limits, observe } = localsOf(response)
   const bytes = Buffer.byteLength(body)
   response.writeHead(200, [
-    ...['Content-Type', type, 'Content-Length', String(bytes), 'X-Request-Id', requestId],
-    ...['Cache-Control', 'public, max-age=300', ...FIXED_HEADERS, ...rateHeaders, ...headers],
+    ...['Content-Type', type, 'Content-Length', String(bytes)],
+    ...['Cache-Control', `${limits ? 'private' : 'public'}, max-age=300`, ...sharedHeaders(response), ...headers],
   ])
   response.end(body)
   observe(response, { status: 200, bytes })
@@ -104,11 +125,10 @@ export function sendDocument(
 
 /** Prepares an answer that a library writes: a page, with a policy that says what it may load. */
 export function lendPage(response: Response, policy: string): void {
-  const { requestId, rateHeaders = [], observe } = localsOf(response)
-  const headers = ['X-Request-Id', requestId, 'Cache-Control', 'private, no-store', ...FIXED_HEADERS, ...rateHeaders]
+  const headers = ['Cache-Control', PRIVATE, ...sharedHeaders(response)]
   for (let i = 0; i < headers.length; i += 2) response.setHeader(headers[i] as string, headers[i + 1] as string)
   response.setHeader('Content-Security-Policy', policy)
-  response.once('finish', () => observe(response, { status: response.statusCode, bytes: 0 }))
+  response.once('finish', () => localsOf(response).observe(response, { status: response.statusCode, bytes: 0 }))
 }
 
 /**
@@ -124,13 +144,13 @@ export async function sendParts(
   let bytes = 0
   let isBegun = false
   for await (const part of parts) {
-    if (!isBegun) beginAnswer(response, 200, ['Content-Type', type, 'Cache-Control', 'private, no-store', ...headers])
+    if (!isBegun) beginAnswer(response, 200, ['Content-Type', type, ...headers])
     isBegun = true
     if (response.destroyed) break
     bytes += Buffer.byteLength(part)
     if (!response.write(part)) await drained(response)
   }
-  if (!isBegun) beginAnswer(response, 200, ['Content-Type', type, 'Cache-Control', 'private, no-store', ...headers])
+  if (!isBegun) beginAnswer(response, 200, ['Content-Type', type, ...headers])
   response.end()
   localsOf(response).observe(response, { status: 200, bytes })
   return SENT
@@ -147,10 +167,10 @@ function drained(response: Response): Promise<void> {
   })
 }
 
-/** Begins an answer whose body its caller writes, ends and reports to the observer. */
+/** Begins an answer whose body its caller writes, ends and reports to the observer; kept by nobody where nothing else is said. */
 export function beginAnswer(response: Response, status: number, headers: readonly string[]): void {
-  const { requestId, rateHeaders = [] } = localsOf(response)
-  response.writeHead(status, ['X-Request-Id', requestId, ...FIXED_HEADERS, ...rateHeaders, ...headers])
+  const cache = headers.includes('Cache-Control') ? [] : ['Cache-Control', PRIVATE]
+  response.writeHead(status, [...cache, ...sharedHeaders(response), ...headers])
 }
 
 /** Sends a status without a body. */
@@ -213,6 +233,7 @@ export function answerErrors(log: Log, now: () => number, note?: (code: ErrorCod
       response.destroy()
       return
     }
+    localsOf(response).exceeded = failure.exceeded
     send(response, status, errorText(failure), failure.headers)
   }
 }

@@ -95,7 +95,7 @@ function handlerOf(own: Endpoint, guard: Guard): RequestHandler {
       const closed = guard.closed(credential, rule)
       if (closed) throw await guard.withLimits(response, credential, closed)
       const limits = guard.limitsOf(credential)
-      guard.enforce(response, credential, limits, await guard.count(credential, limits, rule))
+      guard.enforce(response, credential, await guard.count(credential, limits, rule))
     }
     const held = admit && (await admit({ credential, request, response }))
     try {

@@ -17,24 +17,28 @@ export type AddressBudget = (typeof BUDGETS)[number]
 
 /** Counts requests by address. */
 export interface AddressLimit {
+  /** Of each budget. */
+  perMinute: number
   /** Counts a request; the seconds to wait, at least 1, when its address is over the limit. */
   charge(address: string | undefined, budget: AddressBudget): Promise<number | undefined>
 }
 
 /** Opens the count of a namespace; each budget has `perMinute`. */
 export function openAddressLimit(redis: Redis, options: { prefix: string; perMinute: number }): AddressLimit {
-  const limit = { points: options.perMinute, duration: 60 }
+  const { prefix, perMinute } = options
+  const limit = { points: perMinute, duration: 60 }
   const openLimiter = (budget: AddressBudget): RateLimiterRedis =>
     new RateLimiterRedis({
       ...limit,
       storeClient: redis,
-      keyPrefix: `${options.prefix}address-${budget}`,
+      keyPrefix: `${prefix}address-${budget}`,
       rejectIfRedisNotReady: true,
-      inMemoryBlockOnConsumed: options.perMinute,
+      inMemoryBlockOnConsumed: perMinute,
       insuranceLimiter: new RateLimiterMemory(limit),
     })
   const limiters = new Map(BUDGETS.map(budget => [budget, openLimiter(budget)]))
   return {
+    perMinute,
     async charge(address, budget) {
       try {
         await limiters.get(budget)?.consume(networkOf(address ?? 'unknown'))

@@ -10,6 +10,7 @@
  * Rejected: two limiters of rate-limiter-flexible side by side (address-limit.ts uses one). Each counts by itself,
  * so a request refused for its minute would still cost a request of the month, and each is a call of its own.
  */
+import type { Allowance } from '#schemas/api/rate-limit.ts'
 import type { Redis } from './redis.ts'
 
 /** What a key may use. */
@@ -20,16 +21,12 @@ export interface RequestLimits {
 
 /** Whether a request may pass, and what is left. */
 export interface Metered {
-  /** Undefined when admitted, else the limit that it would have exceeded. */
+  /** Undefined when admitted, else the limit that it would have exceeded: that one begins again in a second at least. */
   refusedBy: 'minute' | 'month' | undefined
-  /** Requests left in the month. */
-  remaining: number
+  minute: Allowance
+  month: Allowance
   /** Unix time in seconds at which the month ends. */
   resetAt: number
-  /** Seconds until a refused request may be tried again, at least 1. */
-  retryAfterSeconds: number
-  /** What refused it, when that were not the limits of the key but those of its account. */
-  ceiling?: RequestLimits
 }
 
 /** Counts requests. */
@@ -52,13 +49,9 @@ interface Batch {
   waiting: PromiseWithResolvers<Metered>[]
 }
 
-/** What a call came to. */
-interface Counted {
+/** What a call came to, and what was left before it. */
+interface Counted extends Metered {
   admitted: number
-  /** Requests left in the month before them. */
-  leftBefore: number
-  /** The answer to those that are not admitted. */
-  refused: Metered
 }
 
 interface Month {
@@ -95,14 +88,16 @@ if admitted > 0 then
     if month == 0 then redis.call('EXPIREAT', KEYS[2], ARGV[5]) end
   end
 end
-return {admitted, month, redis.call('PTTL', KEYS[1])}`
+return {admitted, month, redis.call('PTTL', KEYS[1]), minute}`
 
 /** A counter that has ended meanwhile has nothing to take back. */
 const GIVE_BACK = `
 for _, key in ipairs(KEYS) do if tonumber(redis.call('GET', key) or '0') > 0 then redis.call('DECR', key) end end
 return 1`
 
-type Run = (...parts: (string | number)[]) => Promise<[admitted: number, monthBefore: number, minuteLeftMs: number]>
+type Run = (
+  ...parts: (string | number)[]
+) => Promise<[admitted: number, monthBefore: number, minuteLeftMs: number, minuteBefore: number]>
 
 /** Key of a key's requests of a month (`2026-03`). */
 export const monthKey = (subject: string, month: string, prefix = ''): string =>
@@ -123,22 +118,26 @@ export function openRequestMeter(redis: Redis, options: { prefix: string; now: (
     if (redis.status !== 'ready') throw new Error('Redis does not answer')
     const at = now()
     if (at < current.startsAt || at >= current.endsAt) current = monthOf(at)
-    const { name, endsAt } = current
+    const { name, startsAt, endsAt } = current
     const keys = [minuteKey(subject, prefix), monthKey(subject, name, prefix)] as const
     const args = [wanted, limits.perMinute, limits.perMonth, countsInMonth ? 1 : 0]
-    const [admitted, monthBefore, minuteLeftMs] = await run(...keys, ...args, endsAt / 1000 + MONTH_KEPT_SECONDS)
-    const resetAt = endsAt / 1000
-    const leftBefore = Math.max(limits.perMonth - monthBefore, 0)
-    const isMonthUsedUp = countsInMonth && leftBefore <= admitted
-    const remaining = Math.max(leftBefore - (countsInMonth ? admitted : 0), 0)
-    const waitMs = isMonthUsedUp ? endsAt - at : minuteLeftMs
-    const refused: Metered = {
-      refusedBy: isMonthUsedUp ? 'month' : 'minute',
-      remaining,
-      resetAt,
-      retryAfterSeconds: Math.max(Math.ceil(waitMs / 1000), 1),
+    const counts = await run(...keys, ...args, endsAt / 1000 + MONTH_KEPT_SECONDS)
+    const [admitted, monthBefore, minuteLeftMs, minuteBefore] = counts
+    const month = {
+      quota: limits.perMonth,
+      windowSeconds: (endsAt - startsAt) / 1000,
+      remaining: Math.max(limits.perMonth - monthBefore, 0),
+      resetSeconds: Math.max(Math.ceil((endsAt - at) / 1000), 1),
     }
-    return { admitted, leftBefore, refused }
+    const minute = {
+      quota: limits.perMinute,
+      windowSeconds: MINUTE_MS / 1000,
+      remaining: Math.max(limits.perMinute - minuteBefore, 0),
+      // Of a minute that nothing has begun yet nothing is used.
+      resetSeconds: minuteBefore + admitted === 0 ? 0 : Math.max(Math.ceil(minuteLeftMs / 1000), 1),
+    }
+    const refusedBy = countsInMonth && month.remaining <= admitted ? 'month' : 'minute'
+    return { admitted, refusedBy, minute, month, resetAt: endsAt / 1000 }
   }
 
   const join = openBatches(async batch => {
@@ -156,8 +155,8 @@ export function openRequestMeter(redis: Redis, options: { prefix: string; now: (
       await redis.eval(GIVE_BACK, keys.length, ...keys)
     },
     async read(subject, limits) {
-      const { refused } = await call({ subject, limits, countsInMonth: false, waiting: [] }, 0)
-      return { ...refused, refusedBy: undefined }
+      const counted = await call({ subject, limits, countsInMonth: false, waiting: [] }, 0)
+      return { ...counted, refusedBy: undefined }
     },
     monthOf: subjects => countsOf(redis, subjects.map(monthKeyAt(now(), prefix))),
   }
@@ -200,12 +199,15 @@ function openBatches(send: (batch: Batch) => Promise<void>): (counted: Omit<Batc
 }
 
 /** Admits the first of a batch and refuses the others. */
-function settle({ waiting, countsInMonth }: Batch, { admitted, leftBefore, refused }: Counted): void {
-  const { resetAt } = refused
-  for (const [i, { resolve }] of waiting.entries()) {
-    const remaining = countsInMonth ? leftBefore - i - 1 : leftBefore
-    resolve(i < admitted ? { refusedBy: undefined, remaining, resetAt, retryAfterSeconds: 0 } : refused)
-  }
+function settle({ waiting, countsInMonth }: Batch, { admitted, refusedBy, minute, month, resetAt }: Counted): void {
+  const after = (used: number, refused: Metered['refusedBy']): Metered => ({
+    refusedBy: refused,
+    minute: { ...minute, remaining: minute.remaining - used },
+    month: { ...month, remaining: month.remaining - (countsInMonth ? used : 0) },
+    resetAt,
+  })
+  const refusal = after(admitted, refusedBy)
+  for (const [i, { resolve }] of waiting.entries()) resolve(i < admitted ? after(i + 1, undefined) : refusal)
 }
 
 const monthKeyAt =

@@ -12,6 +12,7 @@ import type { Mail } from '#infra/mail/mailer.ts'
 import { addJob } from '#infra/postgres/jobs.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
+import { exceededLimit } from '#schemas/api/rate-limit.ts'
 import { hashOf, newText } from './one-time-text.ts'
 import { SEND_MAIL } from './reader.ts'
 
@@ -68,7 +69,9 @@ export async function sendVerification(
   )
   if (sent && (sent.by_account >= PER_ACCOUNT_AND_HOUR || sent.by_address >= PER_ADDRESS_AND_DAY)) {
     const detail = `At most ${PER_ACCOUNT_AND_HOUR} verification mails go out per account and hour; look into the mailbox first.`
-    throw new HttpError('RATE_LIMIT_EXCEEDED', detail, { headers: ['Retry-After', String(HOUR_MS / 1000)] })
+    throw new HttpError('RATE_LIMIT_EXCEEDED', detail, {
+      exceeded: exceededLimit('verification-mails', PER_ACCOUNT_AND_HOUR, HOUR_MS / 1000, HOUR_MS / 1000),
+    })
   }
   const token = newText(PREFIX)
   await query(

@@ -5,6 +5,7 @@ import type { Tier, TierLimits } from '#infra/config/tiers.ts'
 import type { Credential } from '#infra/http/credential.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import type { AccountLimit } from '#infra/redis/account-limit.ts'
+import { exceededLimit } from '#schemas/api/rate-limit.ts'
 
 /** Counts expensive requests. */
 export interface AccountBudget {
@@ -23,6 +24,8 @@ export const openAccountBudget = (limit: AccountLimit, tiers: Record<Tier, TierL
     const waitSeconds = await limit.charge(accountId, most)
     if (waitSeconds === undefined) return
     const detail = `An account may send ${most} requests of this kind a minute, over all of its keys; wait as Retry-After says.`
-    throw new HttpError('RATE_LIMIT_EXCEEDED', detail, { headers: ['Retry-After', String(waitSeconds)] })
+    throw new HttpError('RATE_LIMIT_EXCEEDED', detail, {
+      exceeded: exceededLimit('expensive', most, waitSeconds, 60),
+    })
   },
 })

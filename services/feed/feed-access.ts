@@ -10,6 +10,7 @@ import { HttpError } from '#infra/http/http-error.ts'
 import type { IssuedToken, OneTimeTokens } from '#infra/redis/one-time-tokens.ts'
 import type { StreamLease, StreamLeases } from '#infra/redis/stream-leases.ts'
 import type { Access } from '#schemas/api/operation.ts'
+import { type ExceededLimit, exceededLimit } from '#schemas/api/rate-limit.ts'
 import { bearerOf, hashOfKey, type KeyDirectory } from '#services/accounts/access/reader.ts'
 import { tokenOf } from './feed-query.ts'
 
@@ -62,18 +63,16 @@ export function openFeedAccess({ keys, tokens, connectionsOf, leases }: FeedAcce
   const lost = (cause: unknown): never => {
     throw unavailable(cause)
   }
-  const take = async (subject: string, max: number, detail: string): Promise<StreamLease> => {
-    const lease = await leases.take(subject, max).catch(lost)
+  const take = async (subject: string, limit: ExceededLimit, detail: string): Promise<StreamLease> => {
+    const lease = await leases.take(subject, limit.quota).catch(lost)
     if (lease) return lease
-    throw new HttpError('RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED', detail, {
-      headers: ['Retry-After', String(RETRY_CONNECTIONS_SECONDS)],
-    })
+    throw new HttpError('RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED', detail, { exceeded: limit })
   }
   const lease: FeedAccess['lease'] = credential => {
     const max = connectionsOf(credential)
     return take(
       credential.lineageId,
-      max,
+      exceededLimit('feed-connections', max, RETRY_CONNECTIONS_SECONDS),
       `This key holds its ${max} feed connections already; close one and try again.`,
     )
   }
@@ -82,7 +81,8 @@ export function openFeedAccess({ keys, tokens, connectionsOf, leases }: FeedAcce
     async leaseReplay(credential) {
       const connection = await lease(credential)
       const detail = 'This account has a replay open already; end that one and try again.'
-      const replay = await take(`replay:${credential.accountId}`, 1, detail).catch(error => {
+      const limit = exceededLimit('replays', 1, RETRY_CONNECTIONS_SECONDS)
+      const replay = await take(`replay:${credential.accountId}`, limit, detail).catch(error => {
         connection.release()
         throw error
       })

@@ -164,7 +164,7 @@ describe('Redis on a Cluster', () => {
     for (const id of ids) {
       const taken = await Promise.all(Array.from({ length: 9 }, () => meter.take(id, limits, { countsInMonth: true })))
       expect(taken.filter(({ refusedBy }) => refusedBy === undefined)).to.have.length(limits.perMinute)
-      expect((await meter.read(id, limits)).remaining).to.equal(limits.perMonth - limits.perMinute)
+      expect((await meter.read(id, limits)).month.remaining).to.equal(limits.perMonth - limits.perMinute)
     }
     expect(await meter.monthOf(ids)).to.deep.equal(ids.map(() => limits.perMinute))
     const addresses = openAddressLimit(redis, { prefix, perMinute: 1 })

@@ -87,6 +87,14 @@ export async function keysOfTiers(platform: TestPlatform): Promise<Record<Tier, 
 const keyOf = (keys: Record<Tier, string> | undefined, as: Ask['as']): string | null =>
   as === undefined ? (keys?.quant ?? null) : (keys?.[as as Tier] ?? as)
 
+/** Holds a refusal to saying what it exceeds. */
+function expectExceeded(headers: Headers, what: string): void {
+  const [, name, wait] = /^"([a-z-]+)";r=0;t=(\d+)$/.exec(headers.get('ratelimit') ?? '') ?? []
+  const isNamed = headers.get('ratelimit-policy')?.includes(`"${name}";q=`)
+  if (isNamed && wait === headers.get('retry-after') && Number(wait) > 0) return
+  throw new Error(`${what} exceeds ${headers.get('ratelimit')}, Retry-After ${headers.get('retry-after')}`)
+}
+
 /** Sends one request and holds its answer against the description. */
 export async function request(baseUrl: string, check: DescriptionCheck, path: string, ask: Ask): Promise<Answer> {
   const { as, method = 'GET', headers = {}, body } = ask
@@ -102,6 +110,7 @@ export async function request(baseUrl: string, check: DescriptionCheck, path: st
     ...(body !== undefined && { body: isWritten ? body : JSON.stringify(body) }),
   })
   const text = await answer.text()
+  if (answer.status === 429) expectExceeded(answer.headers, `${method} ${path}`)
   const type = answer.headers.get('content-type')
   const isJson = type?.startsWith('application/json') && text !== ''
   const parsed = isJson ? JSON.parse(text) : undefined

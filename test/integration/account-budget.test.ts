@@ -40,6 +40,7 @@ describe('expensive requests', () => {
         const refused = await scenario.ask(path, { as: key })
         expect([refused.status, refused.body.code]).to.deep.equal([429, 'RATE_LIMIT_EXCEEDED'])
         expect(Number(refused.headers.get('retry-after'))).to.be.within(1, 60)
+        expect(refused.headers.get('ratelimit-policy')).to.include(`"expensive";q=${MOST};w=60`)
       }
     }
     const there = await fetch(another.baseUrl + search, { headers: { authorization: `Bearer ${as}` } })

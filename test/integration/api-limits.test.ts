@@ -98,6 +98,10 @@ describe('rate limits and quotas', () => {
   const monthCount = async (key: Key) =>
     Number(await scenario.redis.get(monthKey(key.id, thisMonth(), platform.namespace)))
 
+  /** What RateLimit says is left of a quota. */
+  const leftOf = (headers: Headers, name: string): number =>
+    Number(new RegExp(`"${name}";r=(\\d+);t=\\d+`).exec(headers.get('ratelimit') ?? '')?.[1])
+
   for (const [tier, count] of [
     ['quant', 420],
     ['free', 100],
@@ -113,7 +117,12 @@ describe('rate limits and quotas', () => {
         for (const { code, headers } of refused(replies)) {
           expect(code).to.equal('RATE_LIMIT_EXCEEDED')
           expect(Number(headers.get('retry-after'))).to.be.within(1, 60)
+          expect(headers.get('ratelimit')).to.equal(`"minute";r=0;t=${headers.get('retry-after')}`)
         }
+        const leftOfMinute = admitted(replies).map(({ headers }) => leftOf(headers, 'minute'))
+        expect(leftOfMinute.sort((a, b) => b - a)).to.deep.equal(
+          Array.from({ length: perMinute }, (_, i) => perMinute - 1 - i),
+        )
         // Each admitted request took another of the month's, and the refused ones none.
         const left = admitted(replies).map(({ headers }) => Number(headers.get('x-ratelimit-remaining')))
         const highest = perMonth - (window - 1) * perMinute - 1
@@ -136,6 +145,8 @@ describe('rate limits and quotas', () => {
       expect(code).to.equal('RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED')
       expect(headers.get('x-ratelimit-remaining')).to.equal('0')
       expect(headers.get('x-ratelimit-limit')).to.equal('77')
+      expect(headers.get('ratelimit')).to.equal(`"month";r=0;t=${headers.get('retry-after')}`)
+      expect(headers.get('ratelimit-policy')).to.match(/^"minute";q=300;w=60, "month";q=77;w=2\d{6}$/)
       expect(Number(headers.get('x-ratelimit-reset'))).to.equal(end)
       expect(Number(headers.get('retry-after'))).to.be.within(
         end - Date.now() / 1000,
@@ -200,6 +211,7 @@ describe('rate limits and quotas', () => {
         reset,
         'pro',
       ])
+      expect(leftOf(reply.headers, 'month'), path).to.equal(limit - used)
     }
     const starter = await rootKey('starter')
     const denied = await ask(starter, '/sales')
@@ -229,6 +241,7 @@ describe('rate limits and quotas', () => {
       for (const { code, headers } of refused(asked)) {
         expect(code).to.equal('RATE_LIMIT_EXCEEDED')
         expect(Number(headers.get('retry-after'))).to.be.within(1, 60)
+        expect(headers.get('ratelimit')).to.equal(`"address";r=0;t=${headers.get('retry-after')}`)
       }
     }
     expect((await ask(await rootKey('free'))).status, 'a valid key does not count on its address').to.equal(200)
@@ -251,15 +264,17 @@ describe('request meter', () => {
     clock = Date.UTC(2096, 11, 31, 23, 59, 59, 999)
     for (let i = 0; i < 5; i++) await meter.take('a', limits, { countsInMonth: true })
     const over = await meter.take('a', limits, { countsInMonth: true })
+    expect(over.minute.resetSeconds).to.be.within(1, 60)
     expect(over).to.deep.equal({
       refusedBy: 'month',
-      remaining: 0,
+      minute: { quota: 100, windowSeconds: 60, remaining: 95, resetSeconds: over.minute.resetSeconds },
+      month: { quota: 5, windowSeconds: 31 * 86_400, remaining: 0, resetSeconds: 1 },
       resetAt: Date.UTC(2097, 0, 1) / 1000,
-      retryAfterSeconds: 1,
     })
     clock += 1
     const next = await meter.take('a', limits, { countsInMonth: true })
-    expect(next).to.deep.include({ refusedBy: undefined, remaining: 4, resetAt: Date.UTC(2097, 1, 1) / 1000 })
+    expect(next).to.deep.include({ refusedBy: undefined, resetAt: Date.UTC(2097, 1, 1) / 1000 })
+    expect(next.month).to.deep.include({ remaining: 4, resetSeconds: 31 * 86_400 })
   })
 
   it('counts what is exempt from the quota in the minute alone, also when the month is used up', async () => {
@@ -269,7 +284,9 @@ describe('request meter', () => {
     )
     expect(exempt.filter(one => one.refusedBy === undefined)).to.have.length(95)
     expect(exempt.filter(one => one.refusedBy === 'minute')).to.have.length(4)
-    expect(await meter.read('b', limits)).to.deep.include({ refusedBy: undefined, remaining: 0 })
+    const { refusedBy, minute, month } = await meter.read('b', limits)
+    expect([refusedBy, minute.remaining, month.remaining]).to.deep.equal([undefined, 0, 0])
+    expect((await meter.read('fresh', limits)).minute).to.deep.include({ remaining: 100, resetSeconds: 0 })
   })
 
   it('lets a counter of a month end some time after its month', async () => {

@@ -176,6 +176,9 @@ describe('bulk snapshots', () => {
       firstBefore ||= Date.now() / 1000
       expect([status, headers.get('x-ratelimit-limit'), remaining(headers)]).to.deep.equal([200, '25', 25 - start])
       expect(headers.get('x-ratelimit-tier')).to.equal('starter')
+      expect(headers.get('ratelimit')).to.match(
+        new RegExp(`^"minute".*, "month".*, "stream-starts";r=${25 - start};t=\\d+$`),
+      )
       // Neither counts.
       if (start % 10 === 1) {
         const faulty = await stream('/v1/bids?providers=x', key)
@@ -187,6 +190,8 @@ describe('bulk snapshots', () => {
     expect(Number(headers.get('retry-after'))).to.be.within(firstAfter + DAY_S - Date.now() / 1000, DAY_S)
     expect(Number(headers.get('x-ratelimit-reset'))).to.be.within(firstAfter + DAY_S, firstBefore + DAY_S + 1)
     expect([headers.get('x-ratelimit-limit'), remaining(headers)]).to.deep.equal(['25', 0])
+    expect(headers.get('ratelimit')).to.equal(`"stream-starts";r=0;t=${headers.get('retry-after')}`)
+    expect(headers.get('ratelimit-policy')).to.include(', "stream-starts";q=25;w=86400')
     // The limit is checked before the parameters; a request that only asks whether there is news starts nothing.
     expect((await stream('/v1/bids?providers=x', key)).status).to.equal(429)
     const { headers: ofOther } = await stream('/v1/bids', scenario.keys.pro)

@@ -10,7 +10,6 @@ import { promisify } from 'node:util'
 import { expect } from 'chai'
 import { loadTiers } from '#infra/config/tiers.ts'
 import type { Credential, KeyAnswer } from '#infra/http/credential.ts'
-import type { Metered } from '#infra/redis/request-meter.ts'
 import type { StreamLeases } from '#infra/redis/stream-leases.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
@@ -20,6 +19,7 @@ import { openConcurrencyLimit } from '#services/feed/concurrency-limit.ts'
 import { type FeedHandlerOptions, openFeedHandler } from '#services/feed/feed-handler.ts'
 import { openFeedMetrics } from '#services/feed/feed-metrics.ts'
 import { type Gateway, type GatewayOptions, openGateway } from '#services/feed/gateway.ts'
+import { meteredKey } from '#test/fixtures/api-routes.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { changed } from '#test/harness/published-records.ts'
 import { openSse, type SseClient } from '#test/harness/sse-client.ts'
@@ -44,12 +44,6 @@ function countHere(): Pick<StreamLeases, 'take'> {
       return { release: () => void add(subject, -1) }
     },
   }
-}
-
-/** What a meter reports of a key that must wait so many seconds, or may pass. */
-const metered = (waitSeconds: number | undefined): Metered => {
-  const refusedBy = waitSeconds === undefined ? undefined : 'minute'
-  return { refusedBy, remaining: 1, resetAt: 0, retryAfterSeconds: waitSeconds ?? 0 }
 }
 
 const NO_TOKENS = { issue: () => Promise.reject(new Error('not here')), redeem: async () => undefined }
@@ -137,8 +131,12 @@ describe('feed streams', () => {
         ...{ gateway, providerKeys: KEYS, providersOf, metrics, ...noStarts(itemOf) },
         access: { connectionsOf, leases: countHere(), keys: { judge, judgeHash }, tokens: NO_TOKENS },
         limits: {
-          meter: { take: async () => metered(overBy), read: async () => metered(undefined), giveBack: async () => {} },
-          addresses: { charge: async () => overBy },
+          meter: {
+            take: async () => (overBy ? meteredKey('minute', overBy) : meteredKey()),
+            read: async () => meteredKey(),
+            giveBack: async () => {},
+          },
+          addresses: { perMinute: 60, charge: async () => overBy },
           ...{ tiers: loadTiers(), noteUse: () => undefined, clientOf: () => undefined },
         },
         unavailable: () => reason,
@@ -158,10 +156,12 @@ describe('feed streams', () => {
   }
 
   it('refuses a client over its limit, and reports its limit to every valid key', async () => {
-    expect((await open('/feed/prices')).headers).to.include({ 'x-ratelimit-tier': 'quant' })
+    const limits = '"minute";r=299;t=60, "month";r=3;t=86400'
+    expect((await open('/feed/prices')).headers).to.include({ 'x-ratelimit-tier': 'quant', ratelimit: limits })
     overBy = 7
-    for (const key of ['k', 'unknown']) {
+    for (const [key, name] of Object.entries({ k: 'minute', unknown: 'address' })) {
       const { status, headers, body } = await open('/feed/prices', key)
+      expect(headers).to.include({ ratelimit: `"${name}";r=0;t=7`, 'access-control-allow-origin': '*' })
       expect([status, headers['retry-after'], ((await body()) as { code: string }).code]).to.deep.equal([
         429,
         '7',
@@ -296,6 +296,7 @@ describe('feed streams', () => {
     const third = await open('/feed/prices')
     expect(third.status).to.equal(429)
     expect(Number(third.headers['retry-after'])).to.be.at.least(1)
+    expect(third.headers.ratelimit).to.equal(`"feed-connections";r=0;t=${third.headers['retry-after']}`)
     expect(await third.body()).to.have.property('code', 'RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED')
     admit('other')
     expect((await open('/feed/prices', 'other')).status).to.equal(200)

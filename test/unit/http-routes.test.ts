@@ -16,6 +16,7 @@ import { makeApp } from '#infra/http/serve-routes.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { ALL, type Operation, QUANT } from '#schemas/api/operation.ts'
 import { integer } from '#schemas/api/query-values.ts'
+import { meteredKey } from '#test/fixtures/api-routes.ts'
 import { answerOf, exchange } from '#test/harness/exchange.ts'
 
 const ABOUT = { group: 'Test', summary: 'A route', description: 'Of a test.', errors: [] } satisfies Partial<Operation>
@@ -81,8 +82,7 @@ describe('a served route', () => {
   const page = definePage('get', '/page', 'documents', ({ response }) => sendEmpty(response, 204, []))
   const metered = () => {
     if (isLost) throw new Error('the store is lost')
-    const refusedBy = waitSeconds === undefined ? undefined : ('minute' as const)
-    return { refusedBy, remaining: 3, resetAt: 9, retryAfterSeconds: waitSeconds ?? 0 }
+    return waitSeconds === undefined ? meteredKey() : meteredKey('minute', waitSeconds)
   }
   const guard = openGuard({
     authenticate({ headers: { authorization } }) {
@@ -92,7 +92,7 @@ describe('a served route', () => {
       return { accepted: true, credential }
     },
     meter: { take: async () => metered(), giveBack: async () => undefined, read: async () => metered() },
-    addresses: { charge: async (address, budget) => void charged.push(`${address} ${budget}`) },
+    addresses: { perMinute: 60, charge: async (address, budget) => void charged.push(`${address} ${budget}`) },
     clientOf: ({ headers }) => String(headers['x-client']),
     tiers,
     noteUse: keyId => void steps.push(`noted ${keyId}`),
@@ -163,14 +163,24 @@ describe('a served route', () => {
   })
 
   it('shows a valid key its limits, whatever the answer, and lets nothing pass uncounted', async () => {
+    const policy = '"minute";q=300;w=60, "month";q=1000;w=2592000'
     for (const [request, key] of [
       ['GET /list', 'pro'],
       ['GET /list?limit=x', 'pro'],
       ['POST /things/1', 'free'],
       ['GET /nothing', 'pro'],
+      ['GET /page', 'pro'],
     ] as const) {
-      expect((await ask(request, key)).headers.get('x-ratelimit-remaining'), request).to.equal('3')
+      const { headers } = await ask(request, key)
+      expect(headers.get('x-ratelimit-remaining'), request).to.equal('3')
+      expect(headers.get('ratelimit-policy'), request).to.equal(policy)
+      expect(headers.get('ratelimit'), request).to.equal('"minute";r=299;t=60, "month";r=3;t=86400')
+      expect(headers.get('cache-control'), request).to.match(/^private/)
     }
+    waitSeconds = 7
+    const { headers } = await ask('GET /list', 'pro')
+    const refusal = ['ratelimit-policy', 'ratelimit', 'retry-after'].map(name => headers.get(name))
+    expect(refusal).to.deep.equal([policy, '"minute";r=0;t=7', '7'])
     isLost = true
     expect(await outcomeOf('GET /list', 'pro')).to.deep.equal([503, 'PRICES_INDEX_UNAVAILABLE'])
     expect(await outcomeOf('DELETE /things/1', 'pro')).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])

@@ -8,6 +8,7 @@
  */
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Query } from '#infra/postgres/pool.ts'
+import { exceededLimit } from '#schemas/api/rate-limit.ts'
 
 const DAY_MS = 86_400_000
 const REISSUES_PER_DAY = 5
@@ -33,7 +34,9 @@ export async function allowReissue(
   if (!first) return
   const waitSeconds = Math.max(1, Math.ceil((first.created_at.getTime() + DAY_MS - now) / 1000))
   const detail = `A key is reissued ${REISSUES_PER_DAY} times in 24 hours at most; wait as Retry-After says.`
-  throw new HttpError('RATE_LIMIT_EXCEEDED', detail, { headers: ['Retry-After', String(waitSeconds)] })
+  throw new HttpError('RATE_LIMIT_EXCEEDED', detail, {
+    exceeded: exceededLimit('reissues', REISSUES_PER_DAY, waitSeconds, DAY_MS / 1000),
+  })
 }
 
 /**

@@ -16,6 +16,7 @@ import { localsOf, SENT, type Sent, sendEmpty } from '#infra/http/reply.ts'
 import type { StreamQuota, StreamSlots, StreamStart } from '#infra/redis/stream-slots.ts'
 import { bidEntry, priceEntry, snapshotQuery } from '#schemas/api/listing.ts'
 import { json, PRO, type Reply, STARTER } from '#schemas/api/operation.ts'
+import { type ExceededLimit, exceededLimit } from '#schemas/api/rate-limit.ts'
 import { permits } from '#schemas/api/scopes.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
@@ -42,6 +43,7 @@ export interface SnapshotNeeds {
 
 type QuotaName = keyof TierLimits & `${string}_stream_starts_per_day`
 
+const DAY_SECONDS = 86_400
 const STREAM =
   'One line per entry, fixed when the request begins. One stream per key at a time; the X-RateLimit headers report the stream starts of a rolling day.'
 const STREAM_HEADERS = {
@@ -105,7 +107,11 @@ function openSide(needs: SnapshotNeeds, side: Side, quotaName: QuotaName) {
     throw snapshotUnavailable(side, cause)
   }
   const showQuota = (response: Response, { tier }: Credential, quota: StreamQuota): void => {
-    localsOf(response).rateHeaders = quotaHeaders(quota, tier)
+    const locals = localsOf(response)
+    const { limit, remaining, resetAt } = quota
+    const starts = { ...startsOf(quota), remaining, resetSeconds: Math.max(Math.ceil(resetAt - now() / 1000), 0) }
+    const allowances = { ...locals.limits?.allowances, [starts.name]: starts }
+    locals.limits = { tier, quota: { quota: limit, remaining }, resetAt, allowances }
   }
   const subjectOf = ({ lineageId }: Credential): string => `${side}:${lineageId}`
   return {
@@ -162,20 +168,16 @@ function headersOf(snapshot: PinnedSnapshot, coding: ContentCoding, now: () => n
   ]
 }
 
-function quotaHeaders({ limit, remaining, resetAt }: StreamQuota, tier: string): string[] {
-  return [
-    ...['X-RateLimit-Limit', String(limit), 'X-RateLimit-Remaining', String(remaining)],
-    ...['X-RateLimit-Reset', String(resetAt), 'X-RateLimit-Tier', tier],
-  ]
-}
+const startsOf = ({ limit, retryAfterSeconds }: StreamQuota): ExceededLimit =>
+  exceededLimit('stream-starts', limit, retryAfterSeconds, DAY_SECONDS)
 
 function refusal({ kind, quota }: Exclude<StreamStart, { kind: 'started' }>): HttpError {
-  const headers = ['Retry-After', String(quota.retryAfterSeconds)]
   if (kind === 'busy') {
+    const headers = ['Retry-After', String(quota.retryAfterSeconds)]
     return new HttpError('STREAM_ALREADY_ACTIVE', 'A stream of this key runs already; let it end first.', { headers })
   }
   const detail = `This key has started its ${quota.limit} streams of 24 hours; wait as Retry-After says.`
-  return new HttpError('RATE_LIMIT_STREAM_QUOTA_EXCEEDED', detail, { headers })
+  return new HttpError('RATE_LIMIT_STREAM_QUOTA_EXCEEDED', detail, { exceeded: startsOf(quota) })
 }
 
 const noRoom = (): HttpError =>

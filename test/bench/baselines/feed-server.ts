@@ -49,7 +49,8 @@ export interface FeedMemory {
 }
 
 const MIB = 2 ** 20
-const UNLIMITED: Metered = { refusedBy: undefined, remaining: 1, resetAt: 0, retryAfterSeconds: 0 }
+const quota = { quota: 1, windowSeconds: 60, remaining: 1, resetSeconds: 0 }
+const UNLIMITED: Metered = { refusedBy: undefined, minute: quota, month: quota, resetAt: 0 }
 const items = Array.from(
   { length: 100 },
   (_, at) =>
@@ -119,7 +120,7 @@ function gatewayServer(capBytes?: number): RequestListener {
     },
     limits: {
       meter: { take: async () => UNLIMITED, giveBack: async () => undefined, read: async () => UNLIMITED },
-      addresses: { charge: async () => undefined },
+      addresses: { perMinute: 60, charge: async () => undefined },
       clientOf: () => undefined,
       tiers: loadTiers(),
       noteUse: () => undefined,

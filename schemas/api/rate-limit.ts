@@ -1,0 +1,44 @@
+/**
+ * The header fields RateLimit-Policy and RateLimit: which quotas there are, and what is left of them.
+ *
+ * Pure. Source: draft-ietf-httpapi-ratelimit-headers-10, written as lists of structured fields (RFC 9651).
+ */
+
+/** A quota and what is left of it. */
+export interface Allowance {
+  quota: number
+  /** Seconds for which it is given; undefined for one of what is open at a time. */
+  windowSeconds: number | undefined
+  remaining: number
+  /** Seconds until there is more of it. */
+  resetSeconds: number
+}
+
+/** The quota that refused a request. */
+export interface ExceededLimit extends Allowance {
+  name: string
+}
+
+/** A quota of which nothing is left. */
+export const exceededLimit = (
+  name: string,
+  quota: number,
+  resetSeconds: number,
+  windowSeconds?: number,
+): ExceededLimit => ({ name, quota, windowSeconds, remaining: 0, resetSeconds })
+
+/** Structured fields know no larger integer. */
+const INTEGER_MAX = 999_999_999_999_999
+
+/** Both fields, names and values alternating; of a refusal RateLimit has what refused it alone. Names are letters and hyphens. */
+export function rateLimitFields(allowances: Readonly<Record<string, Allowance>>, exceeded?: ExceededLimit): string[] {
+  const refusing: typeof allowances = exceeded ? { [exceeded.name]: exceeded } : {}
+  const policies = Object.entries({ ...allowances, ...refusing }).map(([name, { quota, windowSeconds }]) => {
+    const window = windowSeconds === undefined ? 'qu="concurrent-requests"' : `w=${windowSeconds}`
+    return `"${name}";q=${Math.min(quota, INTEGER_MAX)};${window}`
+  })
+  const limits = Object.entries(exceeded ? refusing : allowances).map(
+    ([name, { remaining, resetSeconds }]) => `"${name}";r=${Math.min(remaining, INTEGER_MAX)};t=${resetSeconds}`,
+  )
+  return ['RateLimit-Policy', policies.join(', '), 'RateLimit', limits.join(', ')]
+}
