@@ -28,4 +28,16 @@ export type RefusalCode = 'AUTH_INVALID_API_KEY' | 'AUTH_API_KEY_REVOKED' | 'AUT
 /** The directory's answer on a credential. */
 export type KeyAnswer =
   | { accepted: true; credential: Credential }
-  | { accepted: false; code: RefusalCode; detail: string }
+  | {
+      accepted: false
+      code: RefusalCode
+      detail: string
+      /** Whether it was counted on its address before it was checked. */
+      isCounted?: true
+    }
+
+/**
+ * Counts a credential on its address, or throws the 429, before a check that costs something; returns what takes that back when
+ * the credential is a good one.
+ */
+export type CountFirst = () => Promise<() => void>

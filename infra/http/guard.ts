@@ -13,14 +13,17 @@ import type { ErrorCode } from '#schemas/api/error.ts'
 import type { Access } from '#schemas/api/operation.ts'
 import { exceededLimit } from '#schemas/api/rate-limit.ts'
 import { type NeededScope, permits } from '#schemas/api/scopes.ts'
-import type { Credential, KeyAnswer } from './credential.ts'
+import type { CountFirst, Credential, KeyAnswer } from './credential.ts'
 import { HttpError } from './http-error.ts'
 import { localsOf } from './reply.ts'
 
 /** What the guard is given. */
 export interface GuardNeeds {
-  /** Judges the credential of a request, of the kinds that its route takes; rejects when that is not possible. */
-  authenticate(request: Request, access: Access): KeyAnswer | Promise<KeyAnswer>
+  /**
+   * Judges the credential of a request, of the kinds that its route takes; rejects when that is not possible. What costs more than a
+   * look-up is counted first.
+   */
+  authenticate(request: Request, access: Access, countFirst: CountFirst): KeyAnswer | Promise<KeyAnswer>
   meter: Pick<RequestMeter, 'take' | 'read' | 'giveBack'>
   addresses: AddressLimit
   /** The address that a request comes from, behind the proxies that are trusted. */
@@ -71,6 +74,7 @@ export function openGuard(needs: GuardNeeds): Guard {
   const { retryAfterSeconds: seconds } = needs
   const headers = seconds === undefined ? [] : ['Retry-After', String(seconds)]
   const unreachable = (cause: unknown): never => {
+    if (cause instanceof HttpError) throw cause
     throw new HttpError('SERVICE_UNAVAILABLE', 'Keys cannot be checked at the moment.', { headers, cause })
   }
   /** No request passes uncounted. */
@@ -85,16 +89,28 @@ export function openGuard(needs: GuardNeeds): Guard {
     return credential
   }
   const take = openTake(needs)
+  const judge = (request: Request, access: Access) =>
+    needs.authenticate(request, access, async () => {
+      const address = needs.clientOf(request)
+      await chargeAddress(needs, address, 'credentials')
+      return () => void needs.addresses.giveBack(address, 'credentials')
+    })
+  /** Counts what comes without a valid key on its address. */
+  const charge = async (request: Request, budget: AddressBudget, isCounted = false): Promise<void> => {
+    const address = needs.clientOf(request)
+    if (budget === 'credentials') needs.noteRefused?.(address)
+    if (!isCounted) await chargeAddress(needs, address, budget)
+  }
   return {
     limitsOf,
     accept,
     enforce,
     authenticate(request, { access }) {
-      const judged = needs.authenticate(request, access)
+      const judged = judge(request, access)
       return judged instanceof Promise ? judged.catch(unreachable) : judged
     },
-    async refused(request, { code, detail }) {
-      await chargeAddress(needs, request, isGuess(request) ? 'credentials' : 'requests')
+    async refused(request, { code, detail, isCounted }) {
+      await charge(request, isGuess(request) ? 'credentials' : 'requests', isCounted)
       return new HttpError(code, detail, { headers: ['WWW-Authenticate', 'Bearer'] })
     },
     closed,
@@ -108,10 +124,10 @@ export function openGuard(needs: GuardNeeds): Guard {
       take(credential, limits, access === 'key').catch(cause => uncounted(uncountedCode, cause)),
     async passWithoutKey(request, response, budget = 'requests') {
       // Without Postgres no key is known to be valid, which is no reason to refuse what needs none.
-      const answer = await Promise.resolve(needs.authenticate(request, 'key')).catch(() => undefined)
+      const answer = await Promise.resolve(judge(request, 'key')).catch(() => undefined)
       // Whether a key is valid shows in the headers, so a guess counts as one wherever it is made.
       const isRefused = answer !== undefined && request.headers.authorization !== undefined
-      if (!answer?.accepted) return chargeAddress(needs, request, isRefused ? 'credentials' : budget)
+      if (!answer?.accepted) return charge(request, isRefused ? 'credentials' : budget)
       const credential = accept(response, answer)
       const limits = limitsOf(credential)
       const taken = take(credential, limits, false)
@@ -162,12 +178,10 @@ function closed(credential: Credential, { tiers, access, scope }: RouteRule): Ht
 const isGuess = ({ headers, url }: Request): boolean => headers.authorization !== undefined || /[?&]token=/.test(url)
 
 async function chargeAddress(
-  { addresses, clientOf, noteRefused }: GuardNeeds,
-  request: Request,
+  { addresses }: GuardNeeds,
+  address: string | undefined,
   budget: AddressBudget,
 ): Promise<void> {
-  const address = clientOf(request)
-  if (budget === 'credentials') noteRefused?.(address)
   const waitSeconds = await addresses.charge(address, budget)
   if (waitSeconds === undefined) return
   const detail = 'Too many requests without a valid API key came from this address; wait as Retry-After says.'

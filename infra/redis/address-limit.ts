@@ -21,7 +21,11 @@ export interface AddressLimit {
   perMinute: number
   /** Counts a request; the seconds to wait, at least 1, when its address is over the limit. */
   charge(address: string | undefined, budget: AddressBudget): Promise<number | undefined>
+  /** Takes a request back that was not to be counted after all; never rejects. */
+  giveBack(address: string | undefined, budget: AddressBudget): Promise<void>
 }
+
+const subjectOf = (address: string | undefined): string => networkOf(address ?? 'unknown')
 
 /** Opens the count of a namespace; each budget has `perMinute`. */
 export function openAddressLimit(redis: Redis, options: { prefix: string; perMinute: number }): AddressLimit {
@@ -41,12 +45,18 @@ export function openAddressLimit(redis: Redis, options: { prefix: string; perMin
     perMinute,
     async charge(address, budget) {
       try {
-        await limiters.get(budget)?.consume(networkOf(address ?? 'unknown'))
+        await limiters.get(budget)?.consume(subjectOf(address))
         return undefined
       } catch (refused) {
         if (!(refused instanceof RateLimiterRes)) throw refused
         return Math.max(Math.ceil(refused.msBeforeNext / 1000), 1)
       }
+    },
+    async giveBack(address, budget) {
+      await limiters
+        .get(budget)
+        ?.reward(subjectOf(address))
+        .catch(() => undefined)
     },
   }
 }

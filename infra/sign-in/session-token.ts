@@ -62,12 +62,12 @@ export async function signSession(
     .sign(await importJWK(key.privateKey, ALGORITHM))
 }
 
-/** What a token says; undefined when it is none of ours, or is expired. `publicKeyOf` rejects when it cannot be known. */
+/** What a token says, and when it expires; undefined when it is none of ours, or is expired. `publicKeyOf` rejects when it cannot be known. */
 export async function readSession(
   token: string,
   { issuer, now }: TokenScope,
   publicKeyOf: (id: string) => Promise<JWK | undefined>,
-): Promise<SessionClaims | undefined> {
+): Promise<(SessionClaims & { expiresAt: number }) | undefined> {
   let lost: unknown
   const keyOf: JWTVerifyGetKey = async ({ kid = '' }) => {
     const key = await publicKeyOf(kid).catch(error => {
@@ -85,7 +85,8 @@ export async function readSession(
       currentDate: new Date(now),
       requiredClaims: ['exp', 'sub', 'sid'],
     })
-    return { accountId: String(payload.sub), sessionId: String(payload.sid) }
+    const expiresAt = Number(payload.exp) * 1000
+    return { accountId: String(payload.sub), sessionId: String(payload.sid), expiresAt }
   } catch {
     if (lost) throw lost
     return undefined

@@ -63,10 +63,12 @@ export async function start(context: RoleContext, now: () => number = Date.now):
   const market = await openMarketViews(redis, config.namespace, log)
   const snapshotStreams = openSnapshotStreams({ settings: config, redis, log, metrics })
   const tiers = loadTiers(config.tiersFile)
-  const keys = openKeyDirectory(postgres)
+  const directory = openKeyDirectory(postgres)
   const meter = openRequestMeter(redis, { prefix: config.namespace, now })
   const live = openLiveView(openLiveReader(redis, config.namespace, { ask: registry.askKeys, bid: registry.bidKeys }))
   const { signIn, ...mailAndLinks } = openSignIn(config, signIns, now)
+  const forget = (accountId: string) => [directory, signIn?.sessions].map(one => one?.forget(accountId))
+  const keys = { ...directory, forget }
   const settings = { ...settingsOf(config, context.signal), now }
   const guard = openGuard({
     authenticate: openAuthenticate(keys, signIn?.sessions),

@@ -136,7 +136,7 @@ describe('feed streams', () => {
             read: async () => meteredKey(),
             giveBack: async () => {},
           },
-          addresses: { perMinute: 60, charge: async () => overBy },
+          addresses: { perMinute: 60, charge: async () => overBy, giveBack: async () => undefined },
           ...{ tiers: loadTiers(), noteUse: () => undefined, clientOf: () => undefined },
         },
         unavailable: () => reason,

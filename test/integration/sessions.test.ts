@@ -3,17 +3,21 @@
  */
 import { createHmac, createPublicKey, generateKeyPairSync, type JsonWebKey, sign, verify } from 'node:crypto'
 import { expect } from 'chai'
+import type { Database } from '#infra/postgres/pool.ts'
 import { newSecretKey, openSealedBox } from '#infra/runtime/sealed-box.ts'
 import { openSessions } from '#services/accounts/sessions/commands.ts'
 import { openSigningKeys } from '#services/accounts/sessions/signing-keys.ts'
 import { openBrowser } from '#test/fixtures/browser.ts'
 import { openSignInScenario, type SignInScenario, type Tokens } from '#test/fixtures/sign-in-scenario.ts'
+import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 type Json = Record<string, unknown>
 
 const decode = (part: string): Json => JSON.parse(Buffer.from(part, 'base64url').toString())
 const encode = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url')
+
+const uncounted = async () => () => undefined
 
 /** A token's parts, by the text alone. */
 function partsOf(token: string) {
@@ -109,13 +113,67 @@ describe('sessions', () => {
       const sessions = openSessions({ database: scenario.database, keys, issuer: 'https://a.example', now: () => time })
       const { body: account } = await scenario.ask('/v1/account', { as: tokens.access_token })
       const { accessToken } = await sessions.open(async () => account.id, time)
-      const accepted = async (by = sessions) => (await by.judge(accessToken)).accepted
+      const accepted = async (by = sessions) => (await by.judge(accessToken, uncounted)).accepted
       time += 899_000
       expect(await accepted()).to.equal(true)
       const scope = { database: scenario.database, keys, issuer: 'https://b.example', now: () => time }
       expect(await accepted(openSessions(scope)), 'by another issuer').to.equal(false)
       time += 1_000
       expect(await accepted()).to.equal(false)
+    })
+
+    it('are checked once, counted before that, and cost one statement however many requests bring them', async () => {
+      let statements = 0
+      const database: Database = {
+        ...scenario.database,
+        rows: (statement, values) => {
+          statements += 1
+          return scenario.database.rows(statement, values)
+        },
+      }
+      let counted = 0
+      const countFirst = async () => {
+        counted += 1
+        return () => {
+          counted -= 1
+        }
+      }
+      const keys = openSigningKeys(scenario.database, openSealedBox(newSecretKey()))
+      const sessions = openSessions({ database, keys, issuer: 'https://a.example', now: Date.now })
+      const { body: account } = await scenario.ask('/v1/account', { as: tokens.access_token })
+      const { accessToken } = await sessions.open(async () => account.id, Date.now())
+      const judge = async (token: string, by = countFirst) => (await sessions.judge(token, by)).accepted
+      expect(await judge(accessToken)).to.equal(true)
+      sessions.forget(account.id)
+      statements = 0
+      // Each request used to be a check of the signature and a statement.
+      const refusing = () => Promise.reject(new Error('over the limit'))
+      const answers = await Promise.all(Array.from({ length: 100 }, () => judge(accessToken, refusing)))
+      expect(answers.every(Boolean)).to.equal(true)
+      expect([statements, counted]).to.deep.equal([1, 0])
+      const forged = `${accessToken.slice(0, -8)}AAAAAAAA`
+      expect(await judge(forged)).to.equal(false)
+      expect([statements, counted], 'a bad one asks nothing of Postgres').to.deep.equal([1, 1])
+      expect(await judge(forged, refusing).catch(error => error.message)).to.equal('over the limit')
+    })
+
+    it('end within a second where another process has ended them, and at once here', async () => {
+      const keys = openSigningKeys(scenario.database, openSealedBox(newSecretKey()))
+      const scope = { database: scenario.database, keys, issuer: 'https://a.example', now: Date.now }
+      const [here, there] = [openSessions(scope), openSessions(scope)]
+      const { body: account } = await scenario.ask('/v1/account', { as: tokens.access_token })
+      const origin = { accountId: account.id, keyId: crypto.randomUUID() }
+      for (const end of [
+        (sessionId: string) => here.revoke({ accountId: account.id, sessionId }, Date.now()),
+        () => here.revokeAll(origin, Date.now()),
+      ]) {
+        const { accessToken } = await here.open(async () => account.id, Date.now())
+        const accepted = async (by: typeof here) => (await by.judge(accessToken, uncounted)).accepted
+        for (const by of [here, there]) expect(await accepted(by)).to.equal(true)
+        await end(String(partsOf(accessToken).claims.sid))
+        expect(await accepted(here)).to.equal(false)
+        await eventually(async () => !(await accepted(there)), 'the end of the session in the other process', 10_000)
+      }
     })
 
     it('end with their session, and with their account', async () => {

@@ -29,11 +29,14 @@ describe('a served route', () => {
   let isLost: boolean
   /** Addresses that were charged, and in which budget. */
   let charged: string[]
+  /** Of an address that is over its limit. */
+  let addressWaits: number | undefined
   beforeEach(() => {
     steps = []
     waitSeconds = undefined
     isLost = false
     charged = []
+    addressWaits = undefined
   })
 
   const tiers = loadTiers()
@@ -85,17 +88,30 @@ describe('a served route', () => {
     return waitSeconds === undefined ? meteredKey() : meteredKey('minute', waitSeconds)
   }
   const guard = openGuard({
-    authenticate({ headers: { authorization } }) {
+    async authenticate({ headers: { authorization } }, _access, countFirst) {
+      const isToken = authorization?.endsWith(' token')
+      const giveBack = isToken ? await countFirst() : undefined
+      if (isToken) steps.push('checked')
       const [tier = '', kind] = authorization?.slice('Bearer '.length).split(' ') ?? []
-      if (!(tier in tiers)) return { accepted: false, code: 'AUTH_INVALID_API_KEY', detail: 'unknown' }
+      const refusal = { accepted: false, code: 'AUTH_INVALID_API_KEY', detail: 'unknown' } as const
+      if (!(tier in tiers)) return isToken ? { ...refusal, isCounted: true } : refusal
+      giveBack?.()
       const credential = { kind: 'key', keyId: tier, tier: tier as Tier, isRootKey: kind !== 'child' } as Credential
       return { accepted: true, credential }
     },
     meter: { take: async () => metered(), giveBack: async () => undefined, read: async () => metered() },
-    addresses: { perMinute: 60, charge: async (address, budget) => void charged.push(`${address} ${budget}`) },
+    addresses: {
+      perMinute: 60,
+      async charge(address, budget) {
+        charged.push(`${address} ${budget}`)
+        return addressWaits
+      },
+      giveBack: async (address, budget) => void charged.push(`${address} ${budget} back`),
+    },
     clientOf: ({ headers }) => String(headers['x-client']),
     tiers,
     noteUse: keyId => void steps.push(`noted ${keyId}`),
+    noteRefused: address => void steps.push(`refused ${address}`),
   })
   const serve = (takesHead = true): Server =>
     createServer(
@@ -200,6 +216,21 @@ describe('a served route', () => {
     expect(await budgetOf('PUT /page')).to.deep.equal(['203.0.113.9 documents'])
     expect(await budgetOf('GET /page', 'nobody')).to.deep.equal(['203.0.113.9 credentials'])
     expect(await budgetOf('GET /page', 'pro')).to.deep.equal([])
+  })
+
+  it('counts what is costly to check on its address first, once, and takes a good one back', async () => {
+    const asked = 'GET /list HTTP/1.1\r\nX-Client: 203.0.113.9\r\nX-Rest:'
+    expect(await outcomeOf(asked, 'nobody token')).to.deep.equal([401, 'AUTH_INVALID_API_KEY'])
+    expect([steps, charged]).to.deep.equal([['checked', 'refused 203.0.113.9'], ['203.0.113.9 credentials']])
+    charged = []
+    expect(await outcomeOf(asked, 'pro token')).to.deep.equal([200, [1, 'pro']])
+    expect(charged).to.deep.equal(['203.0.113.9 credentials', '203.0.113.9 credentials back'])
+    addressWaits = 9
+    steps = []
+    for (const key of ['nobody token', 'pro token']) {
+      expect(await outcomeOf(asked, key)).to.deep.equal([429, 'RATE_LIMIT_EXCEEDED'])
+    }
+    expect(steps, 'nothing is checked').to.deep.equal([])
   })
 
   it('says which methods its path takes, with HEAD or without', async () => {

@@ -1,19 +1,16 @@
 /**
  * Finds the key of a Bearer credential: the check that every authenticated request passes.
  *
- * Reads accounts and api_keys, writes nothing; shared by the roles that answer clients. Invariant: an answer rests on a query
- * that was sent less than FRESH_MS ago, so a revocation is in force within that time whatever happens to connections; when
- * Postgres is lost, known keys pass for as long and no longer. Known keys are answered from memory without waiting. All keys
- * in use are asked for again by ONE query per REFRESH_MS, and unknown ones join the next query, so the load does not grow with
- * requests or attackers. Left out: LISTEN/NOTIFY. A connection that is cut in silence sends nothing, so the bound would rest
- * on the same query anyway.
+ * Reads accounts and api_keys, writes nothing; shared by the roles that answer clients. Invariant: a revocation is in force within the
+ * bound of fresh-answers.ts.
  */
 import { hash } from 'node:crypto'
 import type { Tier } from '#infra/config/tiers.ts'
-import type { KeyAnswer, RefusalCode } from '#infra/http/credential.ts'
+import type { CountFirst, KeyAnswer, RefusalCode } from '#infra/http/credential.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { Access } from '#schemas/api/operation.ts'
 import type { Scope } from '#schemas/api/scopes.ts'
+import { openFreshAnswers } from './fresh-answers.ts'
 
 /** The directory of keys. */
 export interface KeyDirectory {
@@ -26,12 +23,6 @@ export interface KeyDirectory {
   judgeHash(hash: string): KeyAnswer | Promise<KeyAnswer>
   /** Forgets what is known of an account's keys, so that a change made here is in force here at once. */
   forget(accountId: string): void
-}
-
-interface Known {
-  answer: KeyAnswer
-  /** Monotonic time at which the query was sent. */
-  askedAt: number
 }
 
 interface KeyRow {
@@ -50,12 +41,6 @@ interface KeyRow {
   rate_requests_per_minute_override: number | null
 }
 
-const FRESH_MS = 900
-const REFRESH_MS = 400
-const BATCH = 1_000
-const WAITING_MAX = 10_000
-const KNOWN_MAX = 50_000
-
 const SELECT = `SELECT encode(k.hash, 'hex') AS hash, k.id, k.account_id, k.root_key_id, coalesce(k.lineage_id, k.id) AS lineage_id, k.kind, k.scopes, a.tier,
     k.revoked_at IS NOT NULL OR r.revoked_at IS NOT NULL AS revoked,
     LEAST(k.expires_at, r.expires_at) <= now() AS expired,
@@ -69,90 +54,18 @@ const refusal = (code: RefusalCode, detail: string): KeyAnswer => ({ accepted: f
 const MALFORMED = refusal('AUTH_INVALID_API_KEY', 'Send your API key as `Authorization: Bearer <API_KEY>`.')
 const UNKNOWN = refusal('AUTH_INVALID_API_KEY', 'This API key is not known.')
 
-/** Opens the memory of answers given lately, in bounded number. */
-function openMemory() {
-  const known = new Map<string, Known>()
-  let forgotten = 0
-  return {
-    entryOf: (hash: string): Known | undefined => known.get(hash),
-    /** Counts what was forgotten: an answer that was asked for before may be older than the change. */
-    state: (): number => forgotten,
-    keep(hash: string, entry: Known): void {
-      if (known.size >= KNOWN_MAX) known.clear()
-      known.set(hash, entry)
-    },
-    drop: (hash: string): boolean => known.delete(hash),
-    forget(accountId: string): void {
-      forgotten += 1
-      for (const [hash, { answer }] of known) {
-        if (answer.accepted && answer.credential.accountId === accountId) known.delete(hash)
-      }
-    },
-  }
-}
-
 /** Opens the directory; `now` is a monotonic clock in milliseconds. */
-export function openKeyDirectory(database: Database, now: () => number = () => performance.now()): KeyDirectory {
-  const memory = openMemory()
-  const waiting = new Map<string, PromiseWithResolvers<KeyAnswer>>()
-  let isAsking = false
-
-  const ask = (hash: string): Promise<KeyAnswer> => {
-    const pending = waiting.get(hash)
-    if (pending) return pending.promise
-    if (waiting.size >= WAITING_MAX) return Promise.reject(new Error('too many keys wait for Postgres'))
-    const wanted = Promise.withResolvers<KeyAnswer>()
-    waiting.set(hash, wanted)
-    if (!isAsking) void askAll()
-    return wanted.promise
-  }
-
-  async function askAll(): Promise<void> {
-    isAsking = true
-    // Requests of one turn of the event loop share a query.
-    await new Promise(setImmediate)
-    while (waiting.size > 0) {
-      const batch = [...waiting].slice(0, BATCH)
-      for (const [hash] of batch) waiting.delete(hash)
-      await askBatch(new Map(batch))
-    }
-    isAsking = false
-  }
-
-  async function askBatch(batch: Map<string, PromiseWithResolvers<KeyAnswer>>): Promise<void> {
-    const askedAt = now()
-    const stateBefore = memory.state()
-    try {
-      const rows = await database.rows<KeyRow>(SELECT, [[...batch.keys()]])
-      const answers = new Map(rows.map(row => [row.hash, answerOf(row)]))
-      for (const [hash, wanted] of batch) {
-        const answer = answers.get(hash)
-        // Unknown keys are not kept: the next moment may create them, and their number is the attacker's choice.
-        if (answer && memory.state() === stateBefore) memory.keep(hash, { answer, askedAt })
-        else memory.drop(hash)
-        wanted.resolve(answer ?? UNKNOWN)
-      }
-    } catch (error) {
-      for (const wanted of batch.values()) wanted.reject(error)
-    }
-  }
-
-  const judgeHash: KeyDirectory['judgeHash'] = hash => {
-    const entry = memory.entryOf(hash)
-    const ageMs = entry ? now() - entry.askedAt : Number.POSITIVE_INFINITY
-    if (!entry || ageMs >= FRESH_MS) return ask(hash)
-    // A failure shows when the entry has aged: until then the key passes.
-    if (ageMs >= REFRESH_MS) ask(hash).catch(() => undefined)
-    return entry.answer
-  }
-
+export function openKeyDirectory(database: Database, now?: () => number): KeyDirectory {
+  const query = async (hashes: readonly string[]) =>
+    new Map((await database.rows<KeyRow>(SELECT, [hashes])).map(row => [row.hash, answerOf(row)]))
+  const { judge: judgeHash, forget } = openFreshAnswers(query, UNKNOWN, now)
   return {
     judge(authorization) {
       const key = bearerOf(authorization)
       return key === undefined ? MALFORMED : judgeHash(hashOfKey(key))
     },
     judgeHash,
-    forget: memory.forget,
+    forget,
   }
 }
 
@@ -200,11 +113,15 @@ const SESSION_FORM = /^bearer ([\w-]+\.[\w-]+\.[\w-]+)$/i
 /** Judges API keys, and session tokens where a route takes them and sign-in is configured; keys have no dots. */
 export function openAuthenticate(
   keys: Pick<KeyDirectory, 'judge'>,
-  sessions: { judge(token: string): Promise<KeyAnswer> } | undefined,
-): (request: { headers: { authorization?: string } }, access: Access) => KeyAnswer | Promise<KeyAnswer> {
-  return ({ headers: { authorization } }, access) => {
+  sessions: { judge(token: string, countFirst: CountFirst): KeyAnswer | Promise<KeyAnswer> } | undefined,
+): (
+  request: { headers: { authorization?: string } },
+  access: Access,
+  countFirst: CountFirst,
+) => KeyAnswer | Promise<KeyAnswer> {
+  return ({ headers: { authorization } }, access, countFirst) => {
     const takesSession = access === 'account' || access === 'management' || access === 'recent-session'
     const token = takesSession && authorization !== undefined ? SESSION_FORM.exec(authorization)?.[1] : undefined
-    return token === undefined || !sessions ? keys.judge(authorization) : sessions.judge(token)
+    return token === undefined || !sessions ? keys.judge(authorization) : sessions.judge(token, countFirst)
   }
 }

@@ -1,18 +1,16 @@
 /**
  * Sessions: short tokens for requests, refresh tokens that are good for one use.
  *
- * Reads and writes sessions and refresh_tokens; reads accounts and api_keys. States of a session: open -> revoked |
+ * Reads and writes sessions and refresh_tokens. States of a session: open -> revoked |
  * expired. Invariant: of a session's refresh tokens the newest alone is unused, and the use of a used one revokes the
- * session, since two holders have it (RFC 9700, 4.14.2). A request's token is checked against its session each
- * time, so a revocation is in force at once.
+ * session, since two holders have it (RFC 9700, 4.14.2). What is revoked here is in force here at once.
  */
-import type { Tier } from '#infra/config/tiers.ts'
-import type { KeyAnswer } from '#infra/http/credential.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
-import { readSession, type SigningKey, signSession, TOKEN_LIFE_SECONDS } from '#infra/sign-in/session-token.ts'
+import { type SigningKey, signSession, TOKEN_LIFE_SECONDS } from '#infra/sign-in/session-token.ts'
 import { type Origin, recordAction, recordAudit } from '../audit/commands.ts'
 import { hashOf, newText } from '../one-time-text.ts'
+import { openSessionCheck, type SessionCheck } from './reader.ts'
 import type { PublicKey, SigningKeys } from './signing-keys.ts'
 
 /** The tokens of a session; the only copies. */
@@ -25,49 +23,22 @@ export interface SessionTokens {
 }
 
 /** The sessions of a platform. */
-export interface Sessions {
+export interface Sessions extends SessionCheck {
   /** Opens a session of the account that `claim` names, in one transaction with it; `address` is its client's. */
   open(claim: (query: Query) => Promise<string>, now: number, address?: string): Promise<SessionTokens>
   /** Takes a refresh token for new tokens; refuses one that was used before, and revokes its session. */
   refresh(refreshToken: string, now: number, address?: string): Promise<SessionTokens>
   /** Ends a session. */
-  revoke(sessionId: string, now: number): Promise<void>
+  revoke(session: { accountId: string; sessionId: string }, now: number): Promise<void>
   /** Ends every session of an account, and sign-ins that would become one. */
   revokeAll(origin: Origin, now: number): Promise<void>
-  /** Judges the token of a request: it acts as its account's active root key. */
-  judge(token: string): Promise<KeyAnswer>
   /** The keys to check tokens with. */
   publicKeys(now: number): Promise<PublicKey[]>
 }
 
 const DAY_MS = 86_400_000
 const SESSION_LIFE_MS = 30 * DAY_MS
-/** How long after its sign-in a session may change who can take the account over; a refresh does not begin it again. */
-const RECENT_MS = 10 * 60_000
 const PREFIX = 'refresh_'
-
-const JUDGED = `SELECT k.id AS key_id, coalesce(k.lineage_id, k.id) AS lineage_id, a.tier, s.created_at, a.disabled_at IS NOT NULL AS disabled,
-    k.quota_requests_per_month_override AS quota, k.rate_requests_per_minute_override AS rate
-  FROM sessions s JOIN accounts a ON a.id = s.account_id
-  JOIN api_keys k ON k.account_id = a.id AND k.kind = 'root' AND k.revoked_at IS NULL
-  WHERE s.id = $1 AND s.account_id = $2 AND s.revoked_at IS NULL AND s.expires_at > $3`
-
-interface JudgedRow {
-  key_id: string
-  lineage_id: string
-  created_at: Date
-  tier: Tier
-  disabled: boolean
-  quota: number | null
-  rate: number | null
-}
-
-const INVALID: KeyAnswer = {
-  accepted: false,
-  code: 'AUTH_INVALID_API_KEY',
-  detail: 'This session token is not valid, or has expired; take a new one with POST /account/session/refresh.',
-}
-const DISABLED: KeyAnswer = { accepted: false, code: 'AUTH_ACCOUNT_DISABLED', detail: 'This account is disabled.' }
 
 const invalidRefresh = (): HttpError =>
   new HttpError('AUTH_INVALID_SESSION', 'This refresh token is not valid, was used, or has expired; sign in again.')
@@ -81,6 +52,7 @@ export function openSessions(options: {
   now: () => number
 }): Sessions {
   const { database, keys, issuer } = options
+  const check = openSessionCheck(options)
 
   async function issue(
     query: Query,
@@ -119,60 +91,37 @@ export function openSessions(options: {
     },
     async refresh(refreshToken, now, address) {
       const key = await keys.current(now)
+      let found: LockedSession | undefined
       const tokens = await database.transaction(async query => {
-        const found = await lockSession(query, refreshToken, now)
+        found = await lockSession(query, refreshToken, now)
         if (found?.isUsed && !found.isEnded) await endReused(query, found, { now, address })
         if (!found || found.isUsed || found.isEnded) return undefined
         await query('UPDATE refresh_tokens SET used_at = $2 WHERE hash = $1', [hashOf(refreshToken), new Date(now)])
         return issue(query, found, { key, now })
       })
       // Refused only now: the revocation must stay.
-      if (!tokens) throw invalidRefresh()
-      return tokens
+      if (tokens) return tokens
+      if (found) check.forget(found.accountId)
+      throw invalidRefresh()
     },
-    revoke: (sessionId, now) => revokeSession(database.rows, sessionId, now),
-    revokeAll: (origin, now) => database.transaction(query => revokeSessionsOf(query, origin, now)),
-    async judge(token) {
-      const now = options.now()
-      const claims = await readSession(token, { issuer, now }, id => keys.publicKeyOf(id, now))
-      if (!claims) return INVALID
-      const [row] = await database.rows<JudgedRow>(JUDGED, [claims.sessionId, claims.accountId, new Date(now)])
-      return row ? answerOf(row, claims, now) : INVALID
-    },
+    revoke: ({ accountId, sessionId }, now) =>
+      revokeSession(database.rows, sessionId, now).then(() => check.forget(accountId)),
+    revokeAll: (origin, now) =>
+      database.transaction(query => revokeSessionsOf(query, origin, now)).then(() => check.forget(origin.accountId)),
+    ...check,
   }
 }
 
-function answerOf(
-  row: JudgedRow,
-  { accountId, sessionId }: { accountId: string; sessionId: string },
-  now: number,
-): KeyAnswer {
-  if (row.disabled) return DISABLED
-  return {
-    accepted: true,
-    credential: {
-      kind: 'session',
-      keyId: row.key_id,
-      accountId,
-      tier: row.tier,
-      isRootKey: true,
-      rootKeyId: row.key_id,
-      lineageId: row.lineage_id,
-      quotaPerMonthOverride: row.quota,
-      ratePerMinuteOverride: row.rate,
-      scopes: null,
-      sessionId,
-      isRecentSession: now - row.created_at.getTime() < RECENT_MS,
-    },
-  }
+interface LockedSession {
+  id: string
+  accountId: string
+  expiresAt: number
+  isUsed: boolean
+  isEnded: boolean
 }
 
 /** Locks the session of a refresh token, so that of two uses one comes second. */
-async function lockSession(
-  query: Query,
-  refreshToken: string,
-  now: number,
-): Promise<{ id: string; accountId: string; expiresAt: number; isUsed: boolean; isEnded: boolean } | undefined> {
+async function lockSession(query: Query, refreshToken: string, now: number): Promise<LockedSession | undefined> {
   const hash = hashOf(refreshToken)
   const [session] = await query<{ id: string; account_id: string; expires_at: Date; revoked_at: Date | null }>(
     `SELECT s.id, s.account_id, s.expires_at, s.revoked_at FROM sessions s

@@ -47,6 +47,7 @@ export function openSigningKeys(database: Database, box: SealedBox): SigningKeys
   let signing: { key: SigningKey; retiresAt: number } | undefined
   let known = new Map<string, PublicKey>()
   let loadedAt = Number.NEGATIVE_INFINITY
+  let loading: Promise<unknown> | undefined
   const sealContextOf = (id: string): string => `signing_keys/${id}`
 
   const readSigning = async (query: Query, now: number): Promise<typeof signing> => {
@@ -95,7 +96,12 @@ export function openSigningKeys(database: Database, box: SealedBox): SigningKeys
       return signing.key
     },
     async publicKeyOf(id, now) {
-      if (!known.has(id) && Math.abs(now - loadedAt) >= RELOAD_MS) await published(now)
+      if (!known.has(id) && Math.abs(now - loadedAt) >= RELOAD_MS) {
+        loading ??= published(now).finally(() => {
+          loading = undefined
+        })
+        await loading
+      }
       return known.get(id)
     },
   }

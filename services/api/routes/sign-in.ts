@@ -149,11 +149,11 @@ const sessions = (needs: SignInNeeds): Route[] => [
     description: 'Ends the session whose access token asks, at once. A key has no session, which is a 404.',
     reply: json('OkReply', okReply, 'The session is over.'),
     errors: ['NOT_FOUND'],
-    async handle({ credential: { sessionId } }) {
+    async handle({ credential: { accountId, sessionId } }) {
       if (sessionId === undefined) {
         throw new HttpError('NOT_FOUND', 'A key has no session; only a session can sign out.')
       }
-      await scopeOf(needs).sessions.revoke(sessionId, needs.now())
+      await scopeOf(needs).sessions.revoke({ accountId, sessionId }, needs.now())
       return { ok: true }
     },
   }),

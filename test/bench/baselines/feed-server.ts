@@ -120,7 +120,7 @@ function gatewayServer(capBytes?: number): RequestListener {
     },
     limits: {
       meter: { take: async () => UNLIMITED, giveBack: async () => undefined, read: async () => UNLIMITED },
-      addresses: { perMinute: 60, charge: async () => undefined },
+      addresses: { perMinute: 60, charge: async () => undefined, giveBack: async () => undefined },
       clientOf: () => undefined,
       tiers: loadTiers(),
       noteUse: () => undefined,
