@@ -89,7 +89,7 @@ export function openGuard(needs: GuardNeeds): Guard {
     return credential
   }
   const take = openTake(needs)
-  const judge = (request: Request, access: Access) =>
+  const authenticate = (request: Request, access: Access) =>
     needs.authenticate(request, access, async () => {
       const address = needs.clientOf(request)
       await chargeAddress(needs, address, 'credentials')
@@ -106,7 +106,7 @@ export function openGuard(needs: GuardNeeds): Guard {
     accept,
     enforce,
     authenticate(request, { access }) {
-      const judged = judge(request, access)
+      const judged = authenticate(request, access)
       return judged instanceof Promise ? judged.catch(unreachable) : judged
     },
     async refused(request, { code, detail, isCounted }) {
@@ -124,7 +124,7 @@ export function openGuard(needs: GuardNeeds): Guard {
       take(credential, limits, access === 'key').catch(cause => uncounted(uncountedCode, cause)),
     async passWithoutKey(request, response, budget = 'requests') {
       // Without Postgres no key is known to be valid, which is no reason to refuse what needs none.
-      const answer = await Promise.resolve(judge(request, 'key')).catch(() => undefined)
+      const answer = await Promise.resolve(authenticate(request, 'key')).catch(() => undefined)
       // Whether a key is valid shows in the headers, so a guess counts as one wherever it is made.
       const isRefused = answer !== undefined && request.headers.authorization !== undefined
       if (!answer?.accepted) return charge(request, isRefused ? 'credentials' : budget)

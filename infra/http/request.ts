@@ -2,7 +2,8 @@
  * Reads what a request says: its query string, its body, and the values that a schema makes of them.
  *
  * A query or body that cannot be decoded is a 400, one that breaks its schema a 422 with its violations. Of parameters that no schema
- * names, those are refused that parameter-names.ts takes for misspelled; the others are ignored. Express' own query parser is off: it decodes leniently and knows nested objects that no route has.
+ * names, those are refused that parameter-names.ts takes for misspelled; the others are ignored. Express' own query parser is off: it
+ * decodes leniently and knows nested objects that no route has.
  */
 import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
