@@ -6,6 +6,7 @@
 import { expect } from 'chai'
 import { openBrowser } from '#test/fixtures/browser.ts'
 import { openSignInScenario, type SignInScenario, type Tokens } from '#test/fixtures/sign-in-scenario.ts'
+import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const LINK = /http\S+verify\?token=\S+/
@@ -58,6 +59,7 @@ describe('taking an account over', () => {
     await age(400)
     expect((await post('/platform', tokens.access_token)).status).to.equal(200)
     await age(601)
+    await eventually(async () => (await post('/platform', tokens.access_token)).status === 403, 'the session to be old')
     const { access_token: refreshed } = (await refresh(tokens)).body
     for (const as of [tokens.access_token, refreshed]) {
       for (const [method, path, body] of SENSITIVE) {
