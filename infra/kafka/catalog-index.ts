@@ -5,18 +5,17 @@
  * their version has come, all at once, and a version that was given out never changes: who holds one goes on with it.
  * Invariant: what a version answers derives from the last record of each item alone, as compaction leaves it. So an
  * item that was renamed has its new name and no longer the old one, and of two items with one name and phase the lower id has it.
- * A provisional item keeps its id: the item with its name and phase, should the catalog come to have it, answers under that id alone.
+ * A provisional item keeps its id and name: the item with its name, in any spelling, and phase, should the catalog come to have
+ * it, answers under that id alone.
  */
 import type { CatalogItem, CatalogLookup } from '#schemas/values/catalog-item.ts'
-import { nameKey } from '#schemas/values/item-name.ts'
+import { type ItemNames, nameKey, openItemNames, plainName } from '#schemas/values/item-name.ts'
 
 /** All that one version answers. */
-interface CatalogVersion extends CatalogLookup {
+interface CatalogVersion extends CatalogLookup, ItemNames {
   /** All items by ascending id. */
   readonly items: readonly CatalogItem[]
   byId(itemId: number): CatalogItem | undefined
-  /** All items that share a name, the phaseless entry first. */
-  idsOfName(marketHashName: string): readonly number[]
 }
 
 /** The fold. */
@@ -74,31 +73,25 @@ function withProvisional(
   items: ReadonlyMap<number, CatalogItem>,
   provisional: ReadonlyMap<number, CatalogItem>,
 ): ReadonlyMap<number, CatalogItem> {
-  const keyOf = ({ market_hash_name, phase }: CatalogItem): string => nameKey(market_hash_name, phase)
+  const keyOf = ({ market_hash_name, phase }: CatalogItem): string => nameKey(plainName(market_hash_name), phase)
   const names = new Set(provisional.values().map(keyOf))
   const itemOfName = new Map<string, CatalogItem>()
-  for (const item of items.values()) if (names.has(keyOf(item))) itemOfName.set(keyOf(item), item)
+  for (const item of items.values()) {
+    const key = keyOf(item)
+    const isPlain = key === nameKey(item.market_hash_name, item.phase)
+    if (names.has(key) && (isPlain || !itemOfName.has(key))) itemOfName.set(key, item)
+  }
   const all = new Map(items)
   for (const { item_id } of itemOfName.values()) all.delete(item_id)
   for (const [id, item] of provisional) {
     const built = itemOfName.get(keyOf(item))
-    all.set(id, built ? { ...built, item_id: id } : { ...item, is_provisional: true })
+    const { market_hash_name } = item
+    all.set(id, built ? { ...built, item_id: id, market_hash_name } : { ...item, is_provisional: true })
   }
   return all
 }
 
 function versionOf(version: string, byId: ReadonlyMap<number, CatalogItem>): CatalogVersion {
   const items = [...byId.values()].sort((a, b) => a.item_id - b.item_id)
-  const byName = Map.groupBy(items, item => item.market_hash_name)
-  // The sort is stable, so among phases, and among items that claim one phase, the lower id comes first.
-  for (const named of byName.values()) {
-    if (named.length > 1) named.sort((a, b) => Number(a.phase !== null) - Number(b.phase !== null))
-  }
-  return {
-    version,
-    items,
-    byId: itemId => byId.get(itemId),
-    idOf: (name, phase) => byName.get(name)?.find(item => item.phase === phase)?.item_id,
-    idsOfName: name => (byName.get(name) ?? []).map(({ item_id }) => item_id),
-  }
+  return { version, items, byId: itemId => byId.get(itemId), ...openItemNames(items) }
 }

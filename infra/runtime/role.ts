@@ -7,20 +7,17 @@
  */
 import type { TopicKey } from '#schemas/topics.ts'
 import type { CatalogItem, CatalogLookup } from '#schemas/values/catalog-item.ts'
+import type { ItemNames } from '#schemas/values/item-name.ts'
 import type { PlatformConfig } from './config.ts'
 import type { HttpHost } from './http-host.ts'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
 
 /** The catalog of this process, in memory; infra/kafka/catalog-reader.ts opens it. */
-export interface CatalogReader {
+export interface CatalogReader extends ItemNames {
   /** All items by ascending id; a new array after a change. */
   items(): readonly CatalogItem[]
   byId(itemId: number): CatalogItem | undefined
-  /** The item of a name and phase; a null phase is the phaseless entry. */
-  idOf(marketHashName: string, phase: string | null): number | undefined
-  /** All items that share a name, the phaseless entry first. */
-  idsOfName(marketHashName: string): readonly number[]
   /** The published version; changes when items do. */
   version(): string
   /** The names of the present version; they stay as they are when the next one comes. */

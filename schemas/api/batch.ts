@@ -6,7 +6,7 @@
  */
 import { z } from 'zod'
 import { askMembers, bidMembers, exampleAsk, exampleBid, exampleTimes, quoteTimes } from './listing.ts'
-import { currencyMember, list, optional, providersMember, text, violates } from './query-values.ts'
+import { currencyMember, list, NAME_NOTE, optional, providersMember, text, violates } from './query-values.ts'
 import { exampleItem, instant, itemMembers } from './reply-values.ts'
 
 /** What the body of a batch depends on. */
@@ -28,7 +28,7 @@ export const batchBody = ({ providers, isCurrency }: BatchScope) =>
         example: [4940, 4941],
       }),
       market_hash_names: optional(list(text(), { max: BATCH_ITEMS_MAX })).meta({
-        description: `Exact names; the name of a phased finish means its cheapest phase. Ids and names together at most ${BATCH_ITEMS_MAX}.`,
+        description: `Names. ${NAME_NOTE} The name of a phased finish means its cheapest phase. Ids and names together at most ${BATCH_ITEMS_MAX}.`,
         example: [exampleItem.market_hash_name],
       }),
       providers: providersMember(providers),

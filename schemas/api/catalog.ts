@@ -5,7 +5,7 @@
  * `is_provisional` where the built catalog has the item.
  */
 import { z } from 'zod'
-import { boolean, integer, itemSelector, pageOffset, repeated, text } from './query-values.ts'
+import { boolean, integer, itemSelector, NAME_NOTE, pageOffset, repeated, text } from './query-values.ts'
 import { exampleItem, examplePage, offsetPagination } from './reply-values.ts'
 
 /** Parameters of GET /items; without `limit` one reply lists all matches. */
@@ -15,7 +15,9 @@ export const itemsQuery = z.object({
     example: 'redline',
   }),
   item_id: integer({ min: 1 }).optional().meta({ description: 'Catalog id of one item.', example: 4940 }),
-  market_hash_name: text().optional().meta({ description: 'Exact name.', example: exampleItem.market_hash_name }),
+  market_hash_name: text()
+    .optional()
+    .meta({ description: `Name of an item. ${NAME_NOTE}`, example: exampleItem.market_hash_name }),
   item_type: text()
     .optional()
     .meta({ description: 'Class of the item, such as Weapon, Sticker or Crate; in any case.', example: 'Weapon' }),

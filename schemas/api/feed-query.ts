@@ -4,7 +4,7 @@
  * Rules: DECISIONS.md, "Feeds". Filter values count as sent, repeats included; unknown ids and names pass and match nothing.
  */
 import { z } from 'zod'
-import { boolean, integer, providerKey, time, violates } from './query-values.ts'
+import { boolean, integer, NAME_NOTE, providerKey, time, violates } from './query-values.ts'
 
 /** Values of `item_ids` and `market_hash_names` together, at most. */
 export const FILTER_VALUES_MAX = 100
@@ -40,7 +40,7 @@ const filters = (providers: readonly string[]) => ({
   market_hash_names: many(name)
     .optional()
     .meta({
-      description: 'Exact names, repeated once per name. A name covers every phase of a finish.',
+      description: `Names, repeated once per name. ${NAME_NOTE} A name covers every phase of a finish.`,
       example: ['AK-47 | Redline (Field-Tested)'],
     }),
 })

@@ -3,7 +3,7 @@
  * inventories".
  */
 import { z } from 'zod'
-import { list, optional, phase, text, uuid, violates } from './query-values.ts'
+import { list, NAME_NOTE, optional, phase, text, uuid, violates } from './query-values.ts'
 import { exampleItem, instant, itemMembers } from './reply-values.ts'
 
 /** Units that one transaction or entry may hold. */
@@ -62,7 +62,7 @@ export const itemChoice = {
     example: exampleItem.item_id,
   }),
   market_hash_name: optional(text()).meta({
-    description: 'Exact name of the item.',
+    description: `Name of the item. ${NAME_NOTE}`,
     example: exampleItem.market_hash_name,
   }),
   phase: optional(phase()).meta({ description: 'Phase of a phased finish.', example: 'Ruby' }),

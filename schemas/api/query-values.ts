@@ -227,16 +227,21 @@ export const currencyMember = (isKnown: (code: string) => boolean) =>
     .transform(code => code ?? DEFAULT_CURRENCY)
     .meta(CURRENCY_NOTE)
 
+/** How names that come in are compared (DECISIONS.md, "Catalog"). */
+export const NAME_NOTE = "Blanks and Unicode form may differ from the catalog's; case counts."
+
 /** The parameters that select an item; `item_id` takes precedence over the two others. */
 export const itemSelector = {
   item_id: integer({ min: 1 }).optional().meta({
     description: 'Catalog id of one item. Takes precedence over `market_hash_name` and `phase`.',
     example: 4940,
   }),
-  market_hash_name: text().optional().meta({
-    description: 'Exact name of an item. Without `phase` it means all phases of a phased finish.',
-    example: 'AK-47 | Redline (Field-Tested)',
-  }),
+  market_hash_name: text()
+    .optional()
+    .meta({
+      description: `Name of an item. ${NAME_NOTE} Without \`phase\` it means all phases of a phased finish.`,
+      example: 'AK-47 | Redline (Field-Tested)',
+    }),
   phase: phase().optional().meta({ description: 'Phase of a phased finish.', example: 'Ruby' }),
 }
 

@@ -47,7 +47,7 @@ export interface CatalogItem {
   is_provisional?: true
 }
 
-/** Finds the item of a name and phase. */
+/** Finds the item of a name, in any spelling (item-name.ts), and phase; a null phase is the phaseless entry. */
 export type ResolveItem = (marketHashName: string, phase: string | null) => number | undefined
 
 /** The names of one version of the catalog; they never change. */

@@ -13,6 +13,7 @@ import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { parse } from 'csv-parse'
 import { parseInstant } from '#schemas/values/instant.ts'
+import { plainName } from '#schemas/values/item-name.ts'
 import { minorUnits } from './minor-units.ts'
 
 /** One close of a name. */
@@ -30,7 +31,7 @@ type RowFault = 'name_missing' | 'date_invalid' | 'price_invalid' | 'currency_in
 
 /** What a file holds. */
 export interface HistoryFile {
-  /** Name, as the file has it → its closes by date. */
+  /** Name, in its plain form → its closes by date. */
   closes: Map<string, Close[]>
   rows: number
   rejected: Map<RowFault, number>
@@ -89,7 +90,7 @@ function checkedHeader(header: string[]): string[] {
 }
 
 function takeRow(file: HistoryFile, row: Record<string, string>): void {
-  const name = row.market_hash_name ?? ''
+  const name = plainName(row.market_hash_name ?? '')
   const close = readClose(row)
   const fault = isName(name) ? close : 'name_missing'
   if (typeof fault === 'string') {
@@ -102,7 +103,7 @@ function takeRow(file: HistoryFile, row: Record<string, string>): void {
 }
 
 const isName = (name: string): boolean =>
-  name.trim() !== '' && name.length <= NAME_MAX_LENGTH && !name.includes('\0') && name.isWellFormed()
+  name !== '' && name.length <= NAME_MAX_LENGTH && !name.includes('\0') && name.isWellFormed()
 
 function readClose({
   date = '',

@@ -5,6 +5,7 @@
  * answers. Concurrent requests for an account are coalesced, and at most AT_ONCE accounts are read at a time. The cache is
  * bounded by its items.
  */
+import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import type { PlatformAsset } from './asset.ts'
 import { type InventoryAnswer, type InventorySource, openHttpSource } from './source.ts'
@@ -113,19 +114,12 @@ function openSlots(): (work: () => Promise<InventoryAnswer>) => Promise<Inventor
   }
 }
 
-/** What of the catalog is asked. */
-interface CatalogNames {
-  byId(itemId: number): CatalogItem | undefined
-  /** All items that share a name, the one without a phase first. */
-  idsOfName(marketHashName: string): readonly number[]
-}
-
 /**
- * The item of an asset, by its exact name; undefined when the catalog has none. Phases share a name, so the finish decides
+ * The item of an asset, by its name; undefined when the catalog has none. Phases share a name, so the finish decides
  * among them; without a finish the asset is the item as a whole.
  */
 export function matchAsset(
-  catalog: CatalogNames,
+  catalog: Pick<CatalogReader, 'byId' | 'idsOfName'>,
   { marketHashName, paintIndex }: Pick<PlatformAsset, 'marketHashName' | 'paintIndex'>,
 ): CatalogItem | undefined {
   const items = catalog.idsOfName(marketHashName).flatMap(id => catalog.byId(id) ?? [])

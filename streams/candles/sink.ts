@@ -9,6 +9,7 @@ import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { DayClosed } from '#schemas/events/day-closed.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
+import type { ResolveItem } from '#schemas/values/catalog-item.ts'
 import { timeFault } from '#schemas/values/event-time.ts'
 import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
 import { unstorable } from '#schemas/values/storable.ts'
@@ -16,9 +17,6 @@ import { OK, type Outcome, type ViewRecord } from '#streams/runner/outcome.ts'
 import type { RowSink } from '#streams/runner/sink-runner.ts'
 import { type CandleBatch, foldChange } from './step.ts'
 import { candleParts, candleStanding, writePart, writeStanding } from './table.ts'
-
-/** Finds the item of a name and phase. */
-type IdOf = (name: string, phase: string | null) => number | undefined
 
 const LOWEST_VERSION = 0
 const { ms: DAY_MS } = CANDLE_INTERVALS['1d']
@@ -61,7 +59,7 @@ export function openCandleSink(batcher: Batcher): RowSink {
  * days beyond the retention expire as always. Current asks do not come from history: candle_standing is not touched. `history`
  * reports names that the catalog lacks.
  */
-export function openDayCandleSink(batcher: Batcher, idOf: IdOf): RowSink {
+export function openDayCandleSink(batcher: Batcher, idOf: ResolveItem): RowSink {
   const rows = new RowBuffer(candleParts)
   return {
     apply: record =>
@@ -71,7 +69,7 @@ export function openDayCandleSink(batcher: Batcher, idOf: IdOf): RowSink {
   }
 }
 
-function takeClose(rows: RowBuffer, record: ViewRecord, idOf: IdOf): Outcome {
+function takeClose(rows: RowBuffer, record: ViewRecord, idOf: ResolveItem): Outcome {
   const close: DayClosed = record.value
   const { provider, day, price, previous_price, listings, previous_listings } = close
   const itemId = idOf(close.market_hash_name, close.phase)

@@ -1,5 +1,4 @@
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
-import { looseNames } from '#schemas/values/market-text.ts'
 import { defineTableView } from '#streams/runner/table-view.ts'
 import { partitionSql } from '#streams/runner/view.ts'
 import { candleParts, candleStanding } from './table.ts'
@@ -31,8 +30,7 @@ export const view = defineTableView({
   async open(topic, batcher, catalog) {
     const { openCandleSink, openDayCandleSink } = await import('./sink.ts')
     if (topic !== 'dayCloses') return openCandleSink(batcher)
-    const { idOf, items } = await catalog()
-    return openDayCandleSink(batcher, looseNames(idOf, items))
+    return openDayCandleSink(batcher, (await catalog()).idOf)
   },
   verify: {
     topics: ['bookChanges'],

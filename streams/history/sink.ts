@@ -8,6 +8,7 @@ import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { DayClosed } from '#schemas/events/day-closed.ts'
+import type { ResolveItem } from '#schemas/values/catalog-item.ts'
 import { timeFault } from '#schemas/values/event-time.ts'
 import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
 import { unstorable } from '#schemas/values/storable.ts'
@@ -15,9 +16,6 @@ import { OK } from '#streams/runner/outcome.ts'
 import type { RowSink } from '#streams/runner/sink-runner.ts'
 import { type Day, foldDay } from './step.ts'
 import { changes, historyVersion, providerDays, writeChange, writeClose } from './table.ts'
-
-/** Finds the item of a name and phase. */
-type IdOf = (name: string, phase: string | null) => number | undefined
 
 const DAY_MS = 86_400_000
 const UNKNOWN = -1
@@ -53,7 +51,7 @@ export function openHistorySink(batcher: Batcher): RowSink {
  * does. A row is keyed by item, provider and day, so a file that is published twice leaves the same table. A close that ends
  * its file is a withdrawal at the day's end.
  */
-export function openDayCloseSink(batcher: Batcher, idOf: IdOf): RowSink {
+export function openDayCloseSink(batcher: Batcher, idOf: ResolveItem): RowSink {
   const rows = new RowBuffer(providerDays)
   return {
     apply(record) {

@@ -1,5 +1,4 @@
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
-import { looseNames } from '#schemas/values/market-text.ts'
 import { defineTableView } from '#streams/runner/table-view.ts'
 import { partitionSql } from '#streams/runner/view.ts'
 import { changes, providerDays } from './table.ts'
@@ -34,8 +33,7 @@ export const view = defineTableView({
   async open(topic, batcher, catalog) {
     const { openHistorySink, openDayCloseSink } = await import('./sink.ts')
     if (topic !== 'dayCloses') return openHistorySink(batcher)
-    const { idOf, items } = await catalog()
-    return openDayCloseSink(batcher, looseNames(idOf, items))
+    return openDayCloseSink(batcher, (await catalog()).idOf)
   },
   verify: {
     topics: ['bookChanges'],

@@ -5,9 +5,10 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { identityFault } from '#infra/config/catalog.ts'
+import { identityFault, loadCatalog } from '#infra/config/catalog.ts'
 import { openCatalogIndex } from '#infra/kafka/catalog-index.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { plainName } from '#schemas/values/item-name.ts'
 
 type Named = Pick<CatalogItem, 'item_id' | 'market_hash_name' | 'phase'>
 /** An item, or the version that is complete with it. */
@@ -80,6 +81,22 @@ describe('the catalog index', () => {
     expect([version, idOf('a', null), idOf('b', null)]).to.deep.equal(['v1+', 1, 2])
   })
 
+  it('used to have an item twice: a provisional one, and that of the catalog whose name has another blank', () => {
+    const index = indexOf([item(1, 'Team | Event'), 'v1'])
+    index.addProvisional([item(100_000, 'New Team | Event')])
+    index.take({ ...item(2, 'New Team  | Event'), rarity_name: 'Covert' })
+    index.complete('v2')
+    const { idOf, byId } = index.current()
+    expect([idOf('New Team | Event', null), idOf('New Team  | Event', null), byId(2)]).to.deep.equal([
+      ...[100_000, 100_000, undefined],
+    ])
+    expect(byId(100_000)).to.deep.equal({ ...item(100_000, 'New Team | Event'), rarity_name: 'Covert' })
+    index.take(item(3, 'New Team | Event'))
+    index.complete('v3')
+    const exact = index.current()
+    expect([exact.idOf('New Team | Event', null), exact.idOf('New Team  | Event', null)]).to.deep.equal([100_000, 2])
+  })
+
   const names = fc.constantFrom('a', 'b', 'c')
   const phases = fc.constantFrom(null, 'Ruby' as const, 'Emerald' as const)
   const record = fc.record({ item_id: fc.integer({ min: 1, max: 6 }), market_hash_name: names, phase: phases })
@@ -108,6 +125,68 @@ describe('the catalog index', () => {
       }
     })
     fc.assert(property, { numRuns: 300 })
+  })
+})
+
+describe('names', () => {
+  const { idOf, idsOfName } = indexOf([
+    ...[item(1, 'Sticker | Ninjas in Pyjamas  | Katowice 2015'), item(2, 'Nova | Wurst H\u00f6lle (Field-Tested)')],
+    ...[item(3, 'Sticker | AdreN  | MLG Columbus 2016'), item(4, 'Sticker | adreN | MLG Columbus 2016')],
+    ...[
+      item(5, 'A  B'),
+      item(6, 'A B'),
+      item(7, '\u2605 StatTrak\u2122 Bayonet'),
+      item(8, 'C  D'),
+      item(9, 'C D', 'Ruby'),
+    ],
+    'v1',
+  ]).current()
+  const cases: [what: string, name: string, id: number | undefined][] = [
+    ['as the catalog has it', 'Sticker | Ninjas in Pyjamas  | Katowice 2015', 1],
+    ['with one blank for two', 'Sticker | Ninjas in Pyjamas | Katowice 2015', 1],
+    ['with three', 'Sticker | Ninjas in Pyjamas   | Katowice 2015', 1],
+    ['with a no-break space', 'Sticker |\u00a0Ninjas in Pyjamas\u00a0| Katowice 2015', 1],
+    ['with blanks around it', ' \tSticker | Ninjas in Pyjamas | Katowice 2015 \r\n', 1],
+    ['with wide, thin and ideographic spaces', 'Sticker\u2003| Ninjas\u2009in Pyjamas\u3000| Katowice\u202f2015', 1],
+    ['with U+0085 and a line separator', 'Sticker\u0085| Ninjas in\u2028Pyjamas | Katowice 2015', 1],
+    ['behind a byte order mark', '\ufeffSticker | Ninjas in Pyjamas  | Katowice 2015', 1],
+    ['with zero-width spaces', 'Sticker |\u200b Ninjas in Pyja\u200bmas | Katowice 2015\u200b', 1],
+    ['with a soft hyphen and a word joiner', 'Sticker | Nin\u00adjas in Pyjamas \u2060| Katowice 2015', 1],
+    ['without a blank', 'Sticker| Ninjas in Pyjamas | Katowice 2015', undefined],
+    ['composed', 'Nova | Wurst H\u00f6lle (Field-Tested)', 2],
+    ['decomposed', 'Nova | Wurst Ho\u0308lle (Field-Tested)', 2],
+    ['decomposed, with a soft hyphen between', 'Nova | Wurst Ho\u00ad\u0308lle\u00a0(Field-Tested)', 2],
+    ['without its accent', 'Nova | Wurst Holle (Field-Tested)', undefined],
+    ['in its own case', 'Sticker | AdreN | MLG Columbus 2016', 3],
+    ['in the case of another', 'Sticker | adreN | MLG Columbus 2016 ', 4],
+    ['in the case of none', 'Sticker | ADREN | MLG Columbus 2016', undefined],
+    ['of which another differs in blanks', 'A  B', 5],
+    ['in the plain form of two', 'A B', 6],
+    ['in another form of two', ' A   B', 6],
+    ['with signs as a phone writes them', '\u2605 StatTrak\u2122\ufe0f Bayonet', 7],
+    ['in full width', '\uff21 \uff22', undefined],
+    ['of blanks alone', ' \u00a0\u200b', undefined],
+  ]
+  for (const [what, name, id] of cases) {
+    it(`${what} find ${id === undefined ? 'nothing' : `item ${id}`}`, () =>
+      expect([idOf(name, null), idsOfName(name)]).to.deep.equal([id, id === undefined ? [] : [id]]))
+  }
+
+  it('find the phase that is asked for, in whichever spelling the catalog has it', () => {
+    expect([idOf('C D', null), idOf(' C D', 'Ruby'), idOf('C D', 'Emerald')]).to.deep.equal([8, 9, undefined])
+  })
+
+  it('are not composed where marks are piled up, since that takes a time quadratic in their number', () => {
+    const marks = '\u0345'.repeat(16_000) + '\u0334'.repeat(16_000)
+    expect(plainName(` o${marks} `)).to.equal(`o${marks}`)
+  })
+
+  it('of the whole catalog find their items however they are written, since no two are one name', () => {
+    const items = loadCatalog()
+    const whole = indexOf([...items, 'v1']).current()
+    const written = (name: string): string => `\u2003${name.normalize('NFD').replaceAll(/ +/g, '\u00a0 ')}\ufeff`
+    const lost = items.filter(one => whole.idOf(written(one.market_hash_name), one.phase) !== one.item_id)
+    expect(lost).to.deep.equal([])
   })
 })
 

@@ -3,6 +3,7 @@
  */
 import { expect } from 'chai'
 import { loadCatalog } from '#infra/config/catalog.ts'
+import { openItemNames } from '#schemas/values/item-name.ts'
 import { assetsOf, inventoryPage } from '#services/inventory/asset.ts'
 import { matchAsset } from '#services/inventory/reader.ts'
 
@@ -156,14 +157,7 @@ describe('an asset of the platform', () => {
 describe('the item of an asset', () => {
   const catalog = loadCatalog()
   const byId = new Map(catalog.map(item => [item.item_id, item]))
-  const byName = Map.groupBy(catalog, item => item.market_hash_name)
-  const names = {
-    byId: (id: number) => byId.get(id),
-    idsOfName: (name: string) =>
-      [...(byName.get(name) ?? [])]
-        .sort((a, b) => Number(a.phase !== null) - Number(b.phase !== null))
-        .map(item => item.item_id),
-  }
+  const names = { ...openItemNames(catalog), byId: (id: number) => byId.get(id) }
   it('is the one of its name and finish, for every item of the catalog', () => {
     for (const item of catalog) {
       if (item.phase !== null && item.paint_index === null) continue
@@ -178,6 +172,9 @@ describe('the item of an asset', () => {
       market_hash_name: name,
       phase: null,
     })
+    expect(matchAsset(names, { marketHashName: `${name.replace(' ', '\u00a0')} `, paintIndex: null })?.phase).to.equal(
+      null,
+    )
     expect(matchAsset(names, { marketHashName: '2021 Service Medal', paintIndex: null })).to.equal(undefined)
   })
 })

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { loadSupply } from '#infra/config/supply.ts'
-import { openNameIndex, readMarketText } from '#schemas/values/market-text.ts'
+import { readMarketText } from '#schemas/values/market-text.ts'
 import { readHistoryFile, UnusableHistory } from '#services/ingest/history-file.ts'
 
 describe('names of history files', () => {
@@ -17,25 +17,13 @@ describe('names of history files', () => {
     ['Glock-18 | Gamma Doppler (Field-Tested) - Emerald', 'Glock-18 | Gamma Doppler (Field-Tested)', 'Emerald'],
     ['AK-47 | Case Hardened (Field-Tested) Tier3', 'AK-47 | Case Hardened (Field-Tested) Tier3', null],
     ['  Sticker |  Ruby  ', 'Sticker | Ruby', null],
+    ['★ Bayonet |\u00a0Doppler (Factory New)\u00a0Phase2\ufeff', '★ Bayonet | Doppler (Factory New)', 'Phase 2'],
+    ['Nova | Wurst Ho\u0308lle (Field-Tested)', 'Nova | Wurst H\u00f6lle (Field-Tested)', null],
     ['Phase 2', 'Phase 2', null],
   ] as const
   for (const [text, name, phase] of cases)
     it(`${text} is ${name}${phase ? ` in ${phase}` : ''}`, () =>
       expect(readMarketText(text)).to.deep.equal({ name, phase }))
-
-  it('find items in whose names blanks differ, the exact name first', () => {
-    const idOf = openNameIndex([
-      { item_id: 1, market_hash_name: 'A  B', phase: null },
-      { item_id: 2, market_hash_name: 'A B', phase: 'Ruby' },
-    ])
-    expect([
-      idOf('A  B', null),
-      idOf('A B', null),
-      idOf(' A B', 'Ruby'),
-      idOf('A B', 'Emerald'),
-      idOf('AB', null),
-    ]).to.deep.equal([...[1, 1, 2, undefined, undefined]])
-  })
 })
 
 describe('history files', () => {
@@ -61,6 +49,18 @@ describe('history files', () => {
         ],
       ],
     ])
+  })
+
+  it('used to give the closes of a name apart for each spelling of it', async () => {
+    const rows = [
+      'A  B,2023-01-02,5,CNY',
+      'A\u00a0B ,2023-01-03,6,CNY',
+      '\u200bA B,2023-01-02,7,CNY',
+      ' \u00a0,2023-01-02,7,CNY',
+    ]
+    const { closes, rejected } = await read(`market_hash_name,date,price_minor,currency\n${rows.join('\n')}\n`)
+    expect([...closes].map(([name, all]) => [name, ...all.map(({ price }) => price)])).to.deep.equal([['A B', 7, 6]])
+    expect([...rejected]).to.deep.equal([['name_missing', 1]])
   })
 
   it('take units where the column says price', async () => {

@@ -4,7 +4,7 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { loadCatalog } from '#infra/config/catalog.ts'
-import { nameKey } from '#schemas/values/item-name.ts'
+import { openItemNames } from '#schemas/values/item-name.ts'
 import { guardedCell, unguardedCell } from '#services/portfolios/csv/columns.ts'
 import {
   LEDGER_HEADER,
@@ -19,9 +19,8 @@ import { MALFORMED } from '#test/fixtures/malformed-csv.ts'
 
 const catalog = loadCatalog()
 const byId = new Map(catalog.map(item => [item.item_id, item]))
-const ids = new Map(catalog.map(item => [nameKey(item.market_hash_name, item.phase), item.item_id]))
 const scope: CsvScope = {
-  idOf: (name, phase) => ids.get(nameKey(name, phase)),
+  idOf: openItemNames(catalog).idOf,
   nameOf: id => byId.get(id)?.market_hash_name,
   isCurrency: code => ['USD', 'EUR', 'BTC'].includes(code),
   latestDay: '2026-06-01',
@@ -78,6 +77,19 @@ describe('portfolio files', () => {
     if (content.kind !== 'refused') throw new Error(content.kind)
     expect(content.faults.map(({ row }) => row)).to.deep.equal([2, 3, 4])
     expect(content.unresolved).to.deep.equal(['Nope', 'Never'])
+  })
+
+  it('find an item by any spelling of its name, and refuse an id beside the name of another', async () => {
+    const rows = [
+      ',Sticker |\u00a0Ninjas in Pyjamas | Katowice 2015 ,2',
+      '16981,Sticker | Ninjas in Pyjamas | Katowice 2015,3',
+    ]
+    expect(await read(`item_id,market_hash_name,quantity\n${rows.join('\n')}\n`)).to.deep.include({
+      kind: 'snapshot',
+      rows: [2, 3].map(quantity => ({ item_id: 16981, quantity })),
+    })
+    const other = await read('item_id,market_hash_name,quantity\n16981,Sticker | Ninjas in Pyjamas | Cologne 2015,3\n')
+    expect(other).to.have.property('kind', 'refused')
   })
 
   const text = fc.oneof(

@@ -10,7 +10,8 @@ import { createReadStream, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { createGunzip, gzipSync } from 'node:zlib'
 import { parse } from 'csv-parse'
-import { openNameIndex, readMarketText } from '#schemas/values/market-text.ts'
+import { openItemNames } from '#schemas/values/item-name.ts'
+import { readMarketText } from '#schemas/values/market-text.ts'
 import { loadCatalog } from '../catalog.ts'
 
 /** Units that exist for each unit on offer at the peak: an assumption, the same for all items. */
@@ -18,7 +19,7 @@ const UNITS_PER_LISTING = 50
 
 const [file] = process.argv.slice(2)
 if (file === undefined) throw new Error('which history file? npm run supply:build -- HISTORY.csv.gz')
-const idOf = openNameIndex(loadCatalog())
+const { idOf } = openItemNames(loadCatalog())
 const peaks = new Map<number, number>()
 let [first, last] = ['9999-12-31', '0000-01-01']
 const rows = createReadStream(file)

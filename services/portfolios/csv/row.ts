@@ -7,6 +7,7 @@
  * rows before it in that choice alone.
  */
 import { parseInstant } from '#schemas/values/instant.ts'
+import { plainName } from '#schemas/values/item-name.ts'
 import { parsePhase } from '#schemas/values/phase.ts'
 import type { TransactionInput } from '../ledger/reader.ts'
 import { type Header, type LedgerColumn, unguardedCell } from './columns.ts'
@@ -99,7 +100,8 @@ function readItem(row: Row, scope: CsvScope): number {
   if (id !== '') {
     const known = WHOLE.test(id) ? scope.nameOf(Number(id)) : undefined
     if (known === undefined) throw new RowFault(`item_id ${shown(id)} is none of the catalog`, id)
-    if (name !== '' && name !== known) throw new RowFault(`item_id ${id} is ${shown(known)}, not ${shown(name)}`)
+    if (name !== '' && plainName(name) !== plainName(known))
+      throw new RowFault(`item_id ${id} is ${shown(known)}, not ${shown(name)}`)
     return Number(id)
   }
   if (name === '') throw new RowFault('market_hash_name or item_id is missing')
