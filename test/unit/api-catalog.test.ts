@@ -7,13 +7,20 @@ import { loadCatalog } from '#infra/config/catalog.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { type ItemsQuery, imagesReply, itemsMetadataReply, itemsReply } from '#schemas/api/catalog.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { openItemNames } from '#schemas/values/item-name.ts'
 import { openCatalogPages } from '#services/api/queries/catalog-pages.ts'
 
 /** One item in twelve, so that comparing whole answers stays quick, and all of one finish. */
-const items = loadCatalog().filter((item, i) => i % 12 === 0 || item.skin_name === 'Redline')
+const items = loadCatalog().filter(
+  ({ skin_name, market_hash_name }, i) => i % 12 === 0 || skin_name === 'Redline' || market_hash_name.includes('  '),
+)
 let version = '1'
 let shown: readonly CatalogItem[] = items
-const pages = openCatalogPages({ items: () => shown, version: () => version } as CatalogReader)
+const pages = openCatalogPages({
+  ...openItemNames(items),
+  items: () => shown,
+  version: () => version,
+} as CatalogReader)
 const answer = (query: Partial<ItemsQuery>) => JSON.parse(pages.items({ offset: 0, ...query }).toString())
 const idsOf = (found: readonly CatalogItem[]): number[] => found.map(item => item.item_id)
 const sample = fc.constantFrom(...items)
@@ -98,6 +105,29 @@ describe('GET /items', () => {
     expect(namesFor('redline AK-47 nothing')).to.deep.equal([])
     // A filter that leaves out what holds the text does not turn the search into one for words.
     expect(answer({ q: 'AK-47 | Redline', item_type: 'sticker' }).items).to.deep.equal([])
+  })
+
+  it('used to find nothing by names and parts of names whose blanks or accents are written otherwise', () => {
+    const team = 'Ninjas in Pyjamas  | Katowice 2015'
+    const sticker = items.filter(item => item.market_hash_name === `Sticker | ${team}`)
+    const slab = items.filter(item => item.market_hash_name === `Sticker Slab | ${team}`)
+    expect([sticker.length, slab.length]).to.deep.equal([1, 1])
+    for (const q of [
+      'pyjamas | KATOWICE 2015',
+      'Pyjamas\u00a0| Katowice\u00a02015',
+      ' pyjamas   | katowice 2015\ufeff',
+    ]) {
+      expect(answer({ q }).items, q).to.deep.equal([...sticker, ...slab])
+    }
+    expect(answer({ market_hash_name: 'Sticker |\u00a0Ninjas in Pyjamas | Katowice 2015 ' }).items).to.deep.equal(
+      sticker,
+    )
+    expect(answer({ skin_name: 'ninjas in pyjamas | katowice 2015' }).items).to.deep.equal([...sticker, ...slab])
+    expect(answer({ base_name: 'Ground Rebel' }).items).to.have.length(1)
+    const accented = items.filter(item => /\u00f6/.test(item.market_hash_name)).map(item => item.item_id)
+    expect(accented.length).to.be.greaterThan(0)
+    expect(idsOf(answer({ q: 'o\u0308' }).items)).to.deep.equal(accented)
+    expect(answer({ q: ' \u00a0' }).pagination.total, 'a search of blanks is none').to.equal(items.length)
   })
 
   it('finds weapons by class and model, which found nothing when the class was the kind', () => {

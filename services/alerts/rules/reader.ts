@@ -9,6 +9,7 @@ import type { Database } from '#infra/postgres/pool.ts'
 import type { StoredRule } from '#schemas/events/alert-rule-changed.ts'
 import type { StoredTrigger } from '#schemas/events/alert-triggered.ts'
 import type { AlertKind } from '#schemas/values/alert.ts'
+import { plainName } from '#schemas/values/item-name.ts'
 import type { AlertEvent } from '../delivery/event-body.ts'
 
 /** A stored alert; times in milliseconds since the epoch. */
@@ -129,7 +130,8 @@ export async function listAlerts(
 function filterOf(search: string | undefined): [filter: string, value: string | null] {
   if (search === undefined) return ['$2::text IS NULL', null]
   if (DIGITS.test(search)) return ['a.item_id = $2::bigint', search]
-  return [`strpos(lower(a.market_hash_name), lower($2::text)) > 0`, search]
+  const name = `regexp_replace(a.market_hash_name, '\\s+', ' ', 'g')`
+  return [`strpos(lower(${name}), lower($2::text)) > 0`, plainName(search)]
 }
 
 type ShownMember = 'id' | 'alert_id' | 'triggered_value' | 'triggered_currency' | 'reason' | 'created_at'

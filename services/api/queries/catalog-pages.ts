@@ -9,7 +9,7 @@
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { ENUMERATED_FIELDS, type ItemsQuery } from '#schemas/api/catalog.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { itemPredicate } from './item-filters.ts'
+import { itemPredicate, searchText } from './item-filters.ts'
 import { paginationOf } from './listing.ts'
 
 /** The catalog's answers as JSON bytes. */
@@ -33,6 +33,7 @@ interface Serialised {
 interface Pages {
   version: string
   items: readonly CatalogItem[]
+  searchTexts: readonly string[]
   serialised?: Serialised
   metadata?: Buffer
   png?: Buffer
@@ -41,10 +42,13 @@ interface Pages {
 
 /** Opens the pages of a catalog; each is made at its first use. */
 export function openCatalogPages(catalog: CatalogReader): CatalogPages {
-  let pages: Pages = { version: '', items: [] }
+  let pages: Pages = { version: '', items: [], searchTexts: [] }
   const current = (): Pages => {
     const version = catalog.version()
-    if (version !== pages.version) pages = { version, items: catalog.items() }
+    if (version !== pages.version) {
+      const items = catalog.items()
+      pages = { version, items, searchTexts: items.map(item => searchText(item.market_hash_name)) }
+    }
     return pages
   }
   const serialised = (kept: Pages): Serialised => {
@@ -59,7 +63,9 @@ export function openCatalogPages(catalog: CatalogReader): CatalogPages {
     warm: () => void serialised(current()),
     items(query) {
       const kept = current()
-      return pageOfItems(kept.items, serialised(kept), query)
+      const { items, searchTexts } = kept
+      const fits = itemPredicate(query, { searchTexts, idsOfName: catalog.idsOfName })
+      return pageOfItems(items, serialised(kept), query, fits)
     },
     metadata() {
       const kept = current()
@@ -90,12 +96,16 @@ function serialise(items: readonly CatalogItem[]): Serialised {
   return { whole: Buffer.concat(chunks), starts, ends }
 }
 
-function pageOfItems(items: readonly CatalogItem[], { whole, starts, ends }: Serialised, query: ItemsQuery): Buffer {
-  const fits = itemPredicate(query, items)
+function pageOfItems(
+  items: readonly CatalogItem[],
+  { whole, starts, ends }: Serialised,
+  query: ItemsQuery,
+  fits: ReturnType<typeof itemPredicate>,
+): Buffer {
   const { offset } = query
   if (!fits && query.limit === undefined && offset === 0) return whole
   const found: number[] = []
-  for (let i = 0; i < items.length; i++) if (!fits || fits(items[i] as CatalogItem)) found.push(i)
+  for (let i = 0; i < items.length; i++) if (!fits || fits(items[i] as CatalogItem, i)) found.push(i)
   const limit = query.limit ?? Math.max(1, found.length - offset)
   const parts = found.slice(offset, offset + limit).flatMap((index, i) => {
     const part = whole.subarray(starts[index], ends[index])

@@ -3,10 +3,19 @@
  *
  * Pure. Rules: DECISIONS.md, "Catalog".
  */
+import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { ItemsQuery } from '#schemas/api/catalog.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { plainName } from '#schemas/values/item-name.ts'
 
-type Predicate = (item: CatalogItem) => boolean
+/** Of an item and its place in the catalog. */
+type Predicate = (item: CatalogItem, at: number) => boolean
+
+/** What filters ask of a catalog. */
+interface FilteredCatalog extends Pick<CatalogReader, 'idsOfName'> {
+  /** The name of each item as {@link searchText} has it. */
+  searchTexts: readonly string[]
+}
 
 /** The usual names of the rarity colours, by the colour that the catalog holds. */
 const COLOUR_NAMES: Record<string, readonly string[]> = {
@@ -21,22 +30,19 @@ const COLOUR_NAMES: Record<string, readonly string[]> = {
 }
 
 /** Compared as they are. */
-const EXACT = [
-  'item_id',
-  'market_hash_name',
-  'wear_name',
-  'phase',
-  'rarity_name',
-  'style_name',
-  'is_stattrak',
-  'is_souvenir',
-] as const
+const EXACT = ['item_id', 'wear_name', 'phase', 'rarity_name', 'style_name', 'is_stattrak', 'is_souvenir'] as const
 
 /** Compared without regard to case. */
-const CASELESS = ['item_type', 'item_subtype', 'weapon_type', 'base_name', 'skin_name', 'collection'] as const
+const CASELESS = ['item_type', 'item_subtype', 'weapon_type', 'collection'] as const
+
+/** Parts of names, compared in any spelling as well. */
+const NAME_PARTS = ['base_name', 'skin_name'] as const
+
+/** A name, or a part of one, as it is searched: in its plain form and lower case. */
+export const searchText = (name: string): string => plainName(name).toLowerCase()
 
 /** Whether an item of a catalog fits all filters of a query; undefined when there are none. */
-export function itemPredicate(query: ItemsQuery, catalog: readonly CatalogItem[]): Predicate | undefined {
+export function itemPredicate(query: ItemsQuery, catalog: FilteredCatalog): Predicate | undefined {
   const tests: Predicate[] = []
   for (const field of EXACT) {
     const wanted = query[field]
@@ -46,25 +52,27 @@ export function itemPredicate(query: ItemsQuery, catalog: readonly CatalogItem[]
     const wanted = query[field]?.toLowerCase()
     if (wanted !== undefined) tests.push(item => item[field]?.toLowerCase() === wanted)
   }
-  const { q, crates, rarity_color: colour } = query
-  if (q !== undefined) tests.push(matches(q, catalog))
+  for (const field of NAME_PARTS) {
+    const wanted = query[field] === undefined ? undefined : searchText(query[field])
+    if (wanted !== undefined) tests.push(({ [field]: part }) => part !== null && searchText(part) === wanted)
+  }
+  const { market_hash_name: name, crates, rarity_color: colour } = query
+  if (name !== undefined) {
+    const ids = catalog.idsOfName(name)
+    tests.push(item => ids.includes(item.item_id))
+  }
+  const q = searchText(query.q ?? '')
+  if (q !== '') tests.push(matches(q, catalog.searchTexts))
   if (crates !== undefined) tests.push(item => item.crates.some(crate => crates.includes(crate)))
   if (colour !== undefined) tests.push(hasColour(colour))
-  return tests.length === 0 ? undefined : item => tests.every(test => test(item))
+  return tests.length === 0 ? undefined : (item, at) => tests.every(test => test(item, at))
 }
 
 /** Items whose names contain a text; if none does, items whose names contain all of its words. */
-function matches(text: string, catalog: readonly CatalogItem[]): Predicate {
-  const hasText = contains(text)
-  if (catalog.some(hasText)) return hasText
-  const words = text.split(/\s+/).filter(word => word !== '')
-  const tests = words.map(contains)
-  return item => tests.length > 0 && tests.every(test => test(item))
-}
-
-function contains(text: string): Predicate {
-  const wanted = text.toLowerCase()
-  return item => item.market_hash_name.toLowerCase().includes(wanted)
+function matches(text: string, names: readonly string[]): Predicate {
+  if (names.some(name => name.includes(text))) return (_, at) => names[at]?.includes(text) === true
+  const words = text.split(' ')
+  return (_, at) => words.every(word => names[at]?.includes(word))
 }
 
 /** Takes `#4b69ff`, `4b69ff` in either case, or a name of the colour. */

@@ -91,17 +91,20 @@ async function readInventory(
 
 function replyOf({ catalog }: Pick<InventoryNeeds, 'catalog'>, inventory: LinkedInventory): Reply {
   return {
-    data: inventory.map(asset => ({
-      assetid: asset.assetid,
-      market_hash_name: asset.marketHashName,
-      phase: matchAsset(catalog, asset)?.phase ?? null,
-      name: asset.name,
-      icon_url: asset.iconUrl,
-      tradable: asset.isTradable,
-      marketable: asset.isMarketable,
-      quantity: asset.quantity,
-      ...asset.details,
-    })),
+    data: inventory.map(asset => {
+      const item = matchAsset(catalog, asset)
+      return {
+        assetid: asset.assetid,
+        market_hash_name: item?.market_hash_name ?? asset.marketHashName,
+        phase: item?.phase ?? null,
+        name: asset.name,
+        icon_url: asset.iconUrl,
+        tradable: asset.isTradable,
+        marketable: asset.isMarketable,
+        quantity: asset.quantity,
+        ...asset.details,
+      }
+    }),
     total_count: inventory.length,
   }
 }
