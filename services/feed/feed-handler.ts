@@ -29,7 +29,7 @@ import {
   unavailable,
 } from './feed-access.ts'
 import type { FeedMetrics } from './feed-metrics.ts'
-import { type FeedRequest, feedRequestOf } from './feed-query.ts'
+import { type FeedCatalog, type FeedRequest, feedRequestOf } from './feed-query.ts'
 import type { AdmittedRequest, Gateway } from './gateway.ts'
 import { type ReplayNeeds, replayOf, replayRangeOf } from './replay.ts'
 import { prepareStart, type Started, type StreamStartOptions } from './stream-start.ts'
@@ -40,6 +40,7 @@ export interface FeedHandlerOptions {
   /** Requests by key and by address. */
   limits: Omit<GuardNeeds, 'authenticate'>
   gateway: Pick<Gateway, 'connect'>
+  catalog: FeedCatalog
   /** Keys that `providers` takes. */
   providerKeys: readonly string[]
   /** What `ready` lists when no provider was named. */
@@ -115,7 +116,7 @@ function openStreams(access: FeedAccess, options: FeedHandlerOptions) {
   return async (side: Side, asked: AskedStream, start: StartOf): Promise<Sent> => {
     const { query, credential, request, response, held } = asked
     if (options.unavailable() !== undefined) throw unavailable()
-    const feed = feedRequestOf(side, query)
+    const feed = feedRequestOf(side, query, options.catalog)
     const providers = feed.providers ?? options.providersOf[side]
     const started = await start(request, feed, providers, options)
     const release = (): void => {

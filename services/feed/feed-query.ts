@@ -1,5 +1,7 @@
+import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { FeedQuery, ReplayQuery } from '#schemas/api/feed-query.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
+import { plainName } from '#schemas/values/item-name.ts'
 import type { Subscription } from './hub.ts'
 
 /** A subscription with what its `ready` event holds. */
@@ -23,8 +25,17 @@ interface FeedOptions {
   conflate: boolean
 }
 
+/** What names are looked up in. */
+export type FeedCatalog = Pick<CatalogReader, 'byId' | 'idsOfName'>
+
+/** The catalog's spelling of a name; of one that it lacks, those under which its item would most likely come. */
+function spellingsOf(catalog: FeedCatalog, name: string): string[] {
+  const item = catalog.byId(catalog.idsOfName(name)[0] ?? -1)
+  return item ? [item.market_hash_name] : [name, plainName(name)]
+}
+
 /** What a subscriber asks for; a replay has none of the options. */
-export function feedRequestOf(side: Side, query: FeedQuery | ReplayQuery): FeedRequest {
+export function feedRequestOf(side: Side, query: FeedQuery | ReplayQuery, catalog: FeedCatalog): FeedRequest {
   const { providers, item_ids: ids = [], market_hash_names: names = [] } = query
   const { resume = false, snapshot = false, policy } = 'from' in query ? {} : query
   return {
@@ -32,7 +43,7 @@ export function feedRequestOf(side: Side, query: FeedQuery | ReplayQuery): FeedR
       side,
       providers: providers && new Set(providers),
       itemIds: new Set(ids),
-      names: new Set(names),
+      names: new Set(names.flatMap(name => spellingsOf(catalog, name))),
       isFiltered: ids.length + names.length > 0,
     },
     providers: providers && [...new Set(providers)],

@@ -90,6 +90,7 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
     },
     limits: { ...limitsBy(redis, config), tiers, noteUse: id => keyUse.note(id, Date.now()), noteRefused },
     gateway,
+    catalog,
     starts: {
       live: reader,
       history,

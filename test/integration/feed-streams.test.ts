@@ -129,6 +129,7 @@ describe('feed streams', () => {
     server = createServer(
       openFeedHandler({
         ...{ gateway, providerKeys: KEYS, providersOf, metrics, ...noStarts(itemOf) },
+        catalog: { byId: itemOf, idsOfName: () => [] },
         access: { connectionsOf, leases: countHere(), keys: { judge, judgeHash }, tokens: NO_TOKENS },
         limits: {
           meter: {

@@ -7,12 +7,16 @@ import { HttpError } from '#infra/http/http-error.ts'
 import { parse } from '#infra/http/request.ts'
 import type { Violation } from '#schemas/api/error.ts'
 import { FILTER_VALUES_MAX, feedQuery, replayQuery } from '#schemas/api/feed-query.ts'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { openItemNames } from '#schemas/values/item-name.ts'
 import { feedRequestOf } from '#services/feed/feed-query.ts'
 
 const KEYS = ['provider_01', 'provider_02', 'provider_03']
 const SCHEMA = feedQuery(KEYS)
+const ITEMS = [{ item_id: 1, market_hash_name: 'AK-47  | Redline', phase: null }] as CatalogItem[]
+const CATALOG = { ...openItemNames(ITEMS), byId: (id: number) => ITEMS.find(item => item.item_id === id) }
 const parsed = (query: string) =>
-  feedRequestOf('ask', parse(SCHEMA, { url: `/feed/prices?${query}`, headers: {} } as IncomingMessage))
+  feedRequestOf('ask', parse(SCHEMA, { url: `/feed/prices?${query}`, headers: {} } as IncomingMessage), CATALOG)
 
 /** The refusal of a query; its violations, or its code. */
 function refused(query: string): Violation[] | string {
@@ -45,17 +49,30 @@ describe('feed query', () => {
 
   it('takes repeated values, counts them as sent and ignores what it does not know', () => {
     const { subscription, providers, itemIdsCount, namesCount } = parsed(
-      'providers=provider_02&item_ids=5&item_ids=5&item_ids=12&market_hash_names=AK-47+%7C+Redline&x=1&providers=provider_02',
+      'providers=provider_02&item_ids=5&item_ids=5&item_ids=12&market_hash_names=AK-47+%7C+Redline+(Well-Worn)&x=1&providers=provider_02',
     )
     expect(subscription.providers).to.deep.equal(new Set(['provider_02']))
     expect(subscription.itemIds).to.deep.equal(new Set([5, 12]))
-    expect(subscription.names).to.deep.equal(new Set(['AK-47 | Redline']))
+    expect(subscription.names).to.deep.equal(new Set(['AK-47 | Redline (Well-Worn)']))
     expect(subscription.isFiltered).to.equal(true)
     expect({ providers, itemIdsCount, namesCount }).to.deep.equal({
       providers: ['provider_02'],
       itemIdsCount: 3,
       namesCount: 1,
     })
+  })
+
+  it("takes a name in any spelling as the catalog's, one that it lacks as sent and in its plain form", () => {
+    const spellings = [
+      'AK-47+|+Redline',
+      'AK-47%C2%A0|+Redline%20',
+      'AK-47++|+Redline',
+      'New++Team',
+      '%EF%BB%BFNew++Team',
+    ]
+    const { subscription, namesCount } = parsed(spellings.map(name => `market_hash_names=${name}`).join('&'))
+    expect(subscription.names).to.deep.equal(new Set(['AK-47  | Redline', 'New  Team', 'New Team', '\ufeffNew  Team']))
+    expect(namesCount).to.equal(5)
   })
 
   it('takes what lies beyond the specification only where it is asked for', () => {
@@ -143,7 +160,7 @@ describe('feed query', () => {
   it('ignores the options of a live feed on a replay, whatever they say', () => {
     const query = 'from=2026-03-03&resume=maybe&snapshot=2&policy=drop&policy=drop'
     const request = { url: `/feed/replay/prices?${query}`, headers: {} } as IncomingMessage
-    const { options } = feedRequestOf('ask', parse(replayQuery(KEYS), request))
+    const { options } = feedRequestOf('ask', parse(replayQuery(KEYS), request), CATALOG)
     expect(options).to.deep.equal({ resume: false, snapshot: false, conflate: false })
   })
 

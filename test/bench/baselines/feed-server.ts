@@ -111,6 +111,7 @@ function gatewayServer(capBytes?: number): RequestListener {
   deliver = count => gateway.deliver({ side: 'ask', provider: 'p', changes: changesNow(count) })
   return openFeedHandler({
     ...{ gateway, metrics, starts, replays, providerKeys: ['p'], providersOf: { ask: ['p'], bid: ['p'] } },
+    catalog: { byId: itemOf, idsOfName: () => [] },
     unavailable: () => undefined,
     access: {
       keys: { judge, judgeHash },
