@@ -2,13 +2,14 @@
  * Which names that the catalog lacks become provisional items.
  *
  * Pure. State: the names that providers list, and the items that names have become. A name becomes an item once two providers have
- * listed it in two refreshes each (schemas/api/DECISIONS.md, "Catalog"), and keeps its id. Bounded: a provider counts for so many
+ * listed it, in any spellings, in two refreshes each (schemas/api/DECISIONS.md, "Catalog"), and keeps its id. Bounded: a provider counts for so many
  * names at a time, and a name that nobody has listed for a week is forgotten. A record that adds nothing changes nothing, so a
  * repeat is harmless.
  */
 import type { NameUnresolved } from '#schemas/events/dead-lettered.ts'
 import type { NameSighted, Sighting } from '#schemas/events/name-sighted.ts'
 import type { ResolveItem } from '#schemas/values/catalog-item.ts'
+import { plainName } from '#schemas/values/item-name.ts'
 import { type Phase, parsePhase } from '#schemas/values/phase.ts'
 import { OK, type Outcome } from '#streams/runner/outcome.ts'
 
@@ -56,10 +57,11 @@ export function step(state: SightedNames, record: NameUnresolved, appendedAt: nu
   const skip = (reason: string): Effects => ({ outcome: { kind: 'skip', reason }, stored })
   // Sinks meet names too, but a sale or a day's close is no listing.
   if (record.group !== 'book') return skip('not_listed')
-  const { market_hash_name: name, provider, observed_at: refresh } = record
+  const { provider, observed_at: refresh } = record
+  const name = plainName(record.market_hash_name)
   const phase = record.phase === null ? null : parsePhase(record.phase)
   if (phase === undefined) return skip('unknown_phase')
-  if (!isPlainName(name)) return skip('unusual_name')
+  if (name === '' || name.length > MAX_NAME_LENGTH || /\p{C}/u.test(name)) return skip('unusual_name')
   const key = `${phase ?? ''}|${name}`
   if (state.itemIds.has(key) || idOf(name, phase) !== undefined) return { outcome: OK, stored }
   const before = state.names.get(key)?.sightings ?? []
@@ -80,10 +82,6 @@ export function step(state: SightedNames, record: NameUnresolved, appendedAt: nu
   if (value.item_id === null) return { outcome: OK, stored }
   return { outcome: OK, stored, item: { item_id: value.item_id, market_hash_name: name, phase } }
 }
-
-/** Without control characters, unusual blanks, and letters that could be composed otherwise. */
-const isPlainName = (name: string): boolean =>
-  name.length <= MAX_NAME_LENGTH && /^[^\s\p{C}]+( [^\s\p{C}]+)*$/u.test(name) && name === name.normalize('NFC')
 
 function add({ names, namesOfProvider }: SightedNames, key: string, value: NameSighted): void {
   names.set(key, value)

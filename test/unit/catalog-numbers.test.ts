@@ -87,6 +87,18 @@ describe('catalog: numbers', () => {
     expect(moved).to.include({ item_id: 1, def_index: String(entry.defIndex), image_url: entry.image })
   })
 
+  it('are none for an observed name that differs from another in blanks or composition alone', () => {
+    const entry = pool.find(item => item.kind === 'sticker')
+    const name = entry?.name ?? ''
+    const { items, observed } = assembleCatalog(
+      pool,
+      [`${name} `, name.replace(' ', '\u00a0'), 'Caf\u00e9', 'Cafe\u0301'],
+      NOTHING,
+    )
+    expect(items.filter(item => item.market_hash_name === name)).to.have.length(1)
+    expect(observed.map(item => item.market_hash_name.normalize('NFC'))).to.deep.equal(['Caf\u00e9'])
+  })
+
   it('are given to a quality that a further name proves, but not to that name', () => {
     const entry = pool.find(item => item.kind === 'weapon' && item.minFloat !== null && item.phase === null)
     if (entry === undefined) throw new Error('the pool holds no painted weapon: widen it')

@@ -5,6 +5,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import type { NameUnresolved } from '#schemas/events/dead-lettered.ts'
+import { openItemNames } from '#schemas/values/item-name.ts'
 import { openDrafting } from '#streams/provisional-items/draft.ts'
 import { FIRST_PROVISIONAL_ID, noNames, restore, type SightedNames, step } from '#streams/provisional-items/step.ts'
 
@@ -54,12 +55,22 @@ describe('provisional items', () => {
     expect(itemsOf(twice('a', 'b').map(record => ({ ...record, group: 'sales' })))).to.deep.equal([])
   })
 
-  it('are none with control characters, unusual blanks or letters composed otherwise', () => {
-    const unusual = ['a\u0000b', 'a  b', ' a', 'a ', 'a\u00a0b', 'a\u200bb', 'Cafe\u0301', '', 'x'.repeat(129)]
+  it('are none with control characters, without a character, or too long', () => {
+    const unusual = ['a\u0000b', 'a\u0007', '\ue000', '', ' \u00a0', '\ufeff', 'x'.repeat(129)]
     const usual = ['Café', 'x'.repeat(128), '★ Nomad', "Sticker | 'jL' (Foil)", '龍王']
     const names = [...unusual, ...usual]
     const records = names.flatMap(market_hash_name => twice('a', 'b').map(record => ({ ...record, market_hash_name })))
     expect(itemsOf(records).map(item => item.market_hash_name)).to.deep.equal(usual)
+  })
+
+  it('are one of all spellings of a name, in its plain form, and none of an item that the catalog has', () => {
+    const spellings = [' Café  | New', 'Cafe\u0301 |\u00a0New', 'Café |\u200b New\ufeff', 'Café | New']
+    const records = spellings.map((market_hash_name, i) => listed(i % 2 === 0 ? 'a' : 'b', i, { market_hash_name }))
+    expect(itemsOf(records)).to.deep.equal([
+      { item_id: FIRST_PROVISIONAL_ID, market_hash_name: 'Café | New', phase: null },
+    ])
+    const { idOf } = openItemNames([{ item_id: 1, market_hash_name: 'Café  | New', phase: null }])
+    expect(records.flatMap(record => step(noNames(), record, 1, idOf).stored)).to.deep.equal([])
   })
 
   it('forget a name that nobody has listed for a week, and none that is an item', () => {

@@ -7,7 +7,7 @@
  * first and enters the source later moves to the source's part under its old number.
  */
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { nameKey } from '#schemas/values/item-name.ts'
+import { nameKey, plainName } from '#schemas/values/item-name.ts'
 import { type Draft, expandSource } from './expand.ts'
 import { draftFromNames } from './observed.ts'
 import type { SourceItem } from './source.ts'
@@ -47,8 +47,12 @@ export function assembleCatalog(
   const numbered = new Set(before.map(keyOf))
   let nextId = before.reduce((highest, item) => Math.max(highest, item.item_id), 0) + 1
   for (const [key, draft] of drafts) if (!numbered.has(key)) items.push({ item_id: nextId++, ...draft })
-  const named = new Set([...items, ...observed].map(item => item.market_hash_name))
-  for (const name of names) if (!named.has(name)) observed.push({ item_id: nextId++, ...fromName(name) })
+  const named = new Set([...items, ...observed].map(item => plainName(item.market_hash_name)))
+  for (const name of names) {
+    if (named.has(plainName(name))) continue
+    named.add(plainName(name))
+    observed.push({ item_id: nextId++, ...fromName(name) })
+  }
   return { items: items.sort(byId), observed: observed.sort(byId) }
 }
 
