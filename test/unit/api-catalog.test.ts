@@ -141,6 +141,7 @@ describe('GET /items', () => {
     const [one, other] = [...new Set(items.flatMap(item => item.crates))] as [string, string]
     const expected = items.filter(item => item.crates.includes(one) || item.crates.includes(other))
     expect(answer({ crates: [one, other] }).items).to.deep.equal(expected)
+    expect(answer({ crates: [`${one.replaceAll(' ', '\u00a0')} `, other] }).items).to.deep.equal(expected)
   })
 
   it('takes a colour by its hexadecimal digits, with or without #, or by its name', () => {

@@ -63,7 +63,10 @@ export function itemPredicate(query: ItemsQuery, catalog: FilteredCatalog): Pred
   }
   const q = searchText(query.q ?? '')
   if (q !== '') tests.push(matches(q, catalog.searchTexts))
-  if (crates !== undefined) tests.push(item => item.crates.some(crate => crates.includes(crate)))
+  if (crates !== undefined) {
+    const wanted = new Set(crates.flatMap(crate => [crate, plainName(crate)]))
+    tests.push(item => item.crates.some(crate => wanted.has(crate)))
+  }
   if (colour !== undefined) tests.push(hasColour(colour))
   return tests.length === 0 ? undefined : (item, at) => tests.every(test => test(item, at))
 }
