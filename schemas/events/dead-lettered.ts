@@ -2,7 +2,8 @@
  * Dead letters: records that a stream processor cannot process, and records whose name the catalog lacks.
  *
  * Both hold the raw record and its origin, so that it can be replayed. Only the runner writes them, before it commits an
- * offset past the record or in the same transaction. A repeat has the same group, topic, partition and offset.
+ * offset past the record or in the same transaction. A repeat has the same group, topic, partition and offset. The relay of the outbox
+ * writes dead letters too: of the topic `outbox`, with a row's id as the offset.
  */
 import { defineEvent, nullable } from './event.ts'
 

@@ -9,12 +9,12 @@ import type { Outgoing } from '#infra/kafka/publisher.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import { deadLettered, nameUnresolved } from '#schemas/events/dead-lettered.ts'
-import { type TopicKey, topics } from '#schemas/topics.ts'
 import type { Outcome } from './outcome.ts'
 
 /** A record as it came, before any decoding. */
 interface RawRecord {
-  topic: TopicKey
+  /** Name of the topic, or of the table. */
+  topic: string
   partition: number
   offset: number
   key: Buffer | string | null
@@ -54,7 +54,7 @@ export function openDeadLetters(options: {
     if (line?.second === second && line.count >= LINES_PER_SECOND) return
     lines.set(reason, { second, count: line?.second === second ? line.count + 1 : 1 })
     const { partition, offset } = record
-    log.warn({ group, topic: topics[record.topic].name, partition, offset, reason, detail }, 'a record was not taken')
+    log.warn({ group, topic: record.topic, partition, offset, reason, detail }, 'a record was not taken')
   }
   return {
     recordOf(record, outcome) {
@@ -65,7 +65,7 @@ export function openDeadLetters(options: {
       }
       const origin = {
         group,
-        topic: topics[record.topic].name,
+        topic: record.topic,
         partition: record.partition,
         offset: record.offset,
       }

@@ -283,7 +283,7 @@ async function fold(
       : unknown.judge({ topic, partition, offset: message.offset }, decoded)
     if (outcome.kind === 'ok') continue
     if (outcome.kind === 'retry') return { records, next: message.offset, retryAfterMs: outcome.afterMs }
-    const deadLetter = deadLetters.recordOf({ topic, partition, ...message }, outcome)
+    const deadLetter = deadLetters.recordOf({ topic: topics[topic].name, partition, ...message }, outcome)
     if (deadLetter) records.push(deadLetter)
   }
   return { records, next: batch.next, retryAfterMs: undefined }

@@ -298,7 +298,7 @@ async function applyAll(
       : unknown.judge({ topic, partition, offset: message.offset }, decoded)
     if (outcome.kind === 'ok') continue
     if (outcome.kind === 'retry') return { records, next: message.offset, retryAfterMs: outcome.afterMs }
-    const record = deadLetters.recordOf({ topic, partition, ...message }, outcome)
+    const record = deadLetters.recordOf({ topic: topics[topic].name, partition, ...message }, outcome)
     if (record) records.push(record)
   }
   return { records, next: batch.next, retryAfterMs: undefined }

@@ -1,24 +1,18 @@
 /**
  * The write side of alerts where it meets itself: caps under concurrency, triggers that repeat, come late or race with
- * changes, and the outbox that must leave the last state last.
+ * changes.
  */
 import { expect } from 'chai'
-import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { openTransactionalProducer } from '#infra/kafka/transactional-producer.ts'
 import type { Database } from '#infra/postgres/pool.ts'
-import { openMetrics } from '#infra/runtime/metrics.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
 import type { AlertTriggered } from '#schemas/events/alert-triggered.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { changeAlert, createAlerts, deleteAlert, type NewAlert } from '#services/alerts/rules/commands.ts'
 import { deleteOldAlertEvents } from '#services/alerts/rules/main.ts'
-import { type Relay, startRelay } from '#services/alerts/rules/outbox-relay.ts'
 import type { StoredAlert } from '#services/alerts/rules/reader.ts'
 import { openTriggerApplier, readPosition } from '#services/alerts/rules/trigger-applier.ts'
 import type { Position } from '#streams/runner/positions.ts'
 import { positionAt, recordOf, write } from '#test/fixtures/sink-records.ts'
-import { eventually } from '#test/harness/eventually.ts'
-import { readTopic } from '#test/harness/read-topic.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -27,12 +21,10 @@ const newId = openUuidSource()
 
 describe('writes of alerts', () => {
   const platform = useServers()
-  let kafka: KafkaConnection
   let database: Database
   let nextPartition = 0
 
   before(() => {
-    kafka = platform.connect()
     database = platform.openDatabase({ connections: 16 })
   })
 
@@ -229,100 +221,6 @@ describe('writes of alerts', () => {
         fired += versions.length
       }
       expect(fired).to.be.above(0)
-    })
-  })
-
-  describe('the outbox', () => {
-    const relays: Relay[] = []
-    const relay = () => {
-      const started = startRelay({ database, kafka, log: platform.log, metrics: openMetrics() })
-      relays.push(started)
-      return started
-    }
-    const isEmpty = async () => (await database.rows('SELECT id FROM outbox LIMIT 1')).length === 0
-    const states = async (): Promise<[key: string, state: string | undefined][]> =>
-      (await readTopic(kafka, 'alertRules')).map(({ key, value }) => [
-        key,
-        value && `${value.version} ${value.is_enabled} ${value.threshold_value}`,
-      ])
-    afterEach(async () => {
-      for (const one of relays.splice(0)) await one.stop()
-    })
-
-    it('leaves the last state of each alert last, with two relays that take over from each other', async () => {
-      const random = seededRandom('the outbox')
-      const accountId = await newAccount()
-      const alerts = await Promise.all(Array.from({ length: 20 }, () => create(accountId)))
-      relay()
-      let second = relay()
-      for (let round = 0; round < 12; round++) {
-        await Promise.all(
-          alerts.map(({ id }) =>
-            changeAlert(database, accountId, id, {
-              ...terms(),
-              changes: { thresholdValue: String(random.integer(1, 99)), isEnabled: random.chance(0.5) },
-            }),
-          ),
-        )
-        if (round % 4 === 1) {
-          await relays.shift()?.stop()
-          second = relay()
-        }
-      }
-      const gone = alerts.slice(0, 5)
-      for (const { id } of gone) await deleteAlert(database, accountId, id)
-      await eventually(isEmpty, 'the outbox to be relayed')
-      await second.stop()
-      const expected = new Map<string, string | undefined>(gone.map(({ id }) => [id, undefined]))
-      for (const { id } of alerts.slice(5)) {
-        const row = (await stored(id)) as unknown as { version: string; is_enabled: boolean; threshold_value: string }
-        expected.set(id, `${row.version} ${row.is_enabled} ${row.threshold_value}`)
-      }
-      // The broker shows a transaction some time after it has answered for it.
-      await eventually(async () => {
-        const last = new Map(await states())
-        expect(new Map(alerts.map(({ id }) => [id, last.has(id) ? last.get(id) : 'never']))).to.deep.equal(expected)
-        return true
-      }, 'the last states in the log')
-    })
-
-    it('sends again what a crash left undeleted, from the oldest on', async () => {
-      const accountId = await newAccount()
-      const alert = await create(accountId)
-      await changeAlert(database, accountId, alert.id, { ...terms(), changes: { isEnabled: false } })
-      const undeleted = await database.rows('SELECT * FROM outbox WHERE key = $1 ORDER BY id', [alert.id])
-      relay()
-      await eventually(isEmpty, 'the outbox to be relayed')
-      // As after a kill between the log's answer and the deletion.
-      for (const row of undeleted) {
-        await database.rows('INSERT INTO outbox (topic, key, partition_key, payload) VALUES ($1, $2, $3, $4)', [
-          ...[row.topic, row.key, row.partition_key, JSON.stringify(row.payload)],
-        ])
-      }
-      await eventually(isEmpty, 'the outbox to be relayed again')
-      await eventually(async () => {
-        const sent = (await states()).flatMap(([key, state]) => (key === alert.id ? [state] : []))
-        expect(sent).to.deep.equal(['1 true 10', '2 false 10', '1 true 10', '2 false 10'])
-        return true
-      }, 'both rows in the log once more')
-    })
-
-    it('refuses what a former owner still has in hand', async () => {
-      await kafka.codec.prepare([])
-      const open = () => openTransactionalProducer(kafka, { transactionalId: 'outbox-test', writers: ['accounts'] })
-      const [former, latter] = [await open(), await open()]
-      const nothing = () => Promise.resolve()
-      await former.lock(nothing)
-      const record = { topic: 'alertRules' as const, key: 'test', value: null, partition: 0 }
-      await former.commit([record])
-      await latter.lock(nothing)
-      const fenced = await former.commit([record]).then(
-        () => false,
-        () => true,
-      )
-      expect(fenced).to.equal(true)
-      await latter.commit([record])
-      await Promise.all([former.close(), latter.close()])
     })
   })
 

@@ -45,7 +45,7 @@ function open(now = Date.now) {
   return { deadLetters, lines, counted }
 }
 
-const record = { topic: 'quotes', partition: 3, offset: 17, key: 'p', value: Buffer.from('raw') } as const
+const record = { topic: 'market.quotes', partition: 3, offset: 17, key: 'p', value: Buffer.from('raw') } as const
 const letter: Outcome = { kind: 'deadLetter', reason: 'undecodable', detail: 'no schema id in front' }
 
 describe('runner outcomes', () => {

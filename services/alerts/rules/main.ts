@@ -49,6 +49,7 @@ export const start: StartRole = async context => {
   const auditHousekeeping = startAuditHousekeeping(database, log, Date.now)
   return {
     ...running,
+    ready: async () => (await running.ready()) ?? relay.overdue(),
     async stop() {
       await running.stop()
       await relay.stop()

@@ -1,10 +1,12 @@
 /**
  * Relays the outbox to the log, in its order, and deletes what the log holds.
  *
- * Reads and deletes outbox, writes accounts.alert-rules. States: waiting for the advisory lock (held by a transaction
- * that does nothing else) -> relaying -> (lost) -> waiting. The last record of a key is its last state: one process relays
- * at a time, and the process that takes the lock first fences the producer of the one before, so what that one had still
- * to send when it froze is refused. What a crash leaves undeleted is sent again from the oldest on.
+ * Reads and deletes outbox, writes accounts.alert-rules and dead-letters. States: waiting for the advisory lock (held by a transaction
+ * that does nothing else) -> relaying -> (lost) -> waiting. The last record of a key is its last state: one process relays at a time,
+ * and the process that takes the lock first fences the producer of the one before, so what that one had still to send when it froze is
+ * refused. What a crash leaves undeleted is sent again from the oldest on. A row that cannot be published becomes a dead letter in the
+ * same transaction, for good: each row is the whole state of its alert, so those behind it lack nothing, and since it is never sent
+ * later, it brings back nothing that they have changed or deleted. A trigger by a state before names its version, and disarms nothing.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
@@ -16,6 +18,7 @@ import type { Metrics } from '#infra/runtime/metrics.ts'
 import { type AlertRuleChanged, alertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import { topics } from '#schemas/topics.ts'
 import { partitionOf } from '#schemas/values/partition.ts'
+import { type DeadLetters, openDeadLetters } from '#streams/runner/dead-letters.ts'
 
 /** What a relay works with. */
 interface RelayParts {
@@ -27,6 +30,8 @@ interface RelayParts {
 
 /** A relay that runs. */
 export interface Relay {
+  /** Since when changes wait, where that is too long, whichever process is to relay them. */
+  overdue(): string | undefined
   stop(): Promise<void>
 }
 
@@ -38,13 +43,24 @@ interface OutboxRow {
   payload: AlertRuleChanged | null
 }
 
+/** What rows are published with. */
+interface Publishing extends RelayParts {
+  producer: TransactionalProducer
+  deadLetters: DeadLetters
+}
+
 /** Any number, the same in all versions of the platform. */
 const LOCK = 7_236_415
 const LOCK_POLL_MS = 500
 /** Below the time after which Postgres ends an idle transaction. */
 const LOCK_KEEP_MS = 3_000
-const ROWS = 2_000
+/** Of one commit; with their bounds, as records or as dead letters, they fit into the smallest batch that brokers take by default. */
+const ROWS = 500
+const PART_BYTES = 512
 const IDLE_MS = 50
+const MEASURE_MS = 2_000
+const OVERDUE_SECONDS = 60
+const COUNTED = 100_000
 const RETRY_MS = [200, 5_000] as const
 
 /** Begins to relay; a lost dependency is tried again with growing pauses until the relay is stopped. */
@@ -68,11 +84,41 @@ export function startRelay(parts: RelayParts): Relay {
     }
   }
   const running = run()
+  const watch = watchOutbox(parts, signal)
   return {
+    overdue: watch.overdue,
     async stop() {
       ending.abort()
       await running
+      await watch.ended
     },
+  }
+}
+
+const MEASURE = `SELECT (SELECT count(*)::int FROM (SELECT FROM outbox LIMIT ${COUNTED}) o) AS rows,
+  coalesce((SELECT extract(epoch FROM now() - created_at)::float8 FROM outbox ORDER BY id LIMIT 1), 0) AS age`
+
+/** Measures the outbox by the clock of Postgres, which also dates its rows. While Postgres does not answer, the last figures stay. */
+function watchOutbox({ database, metrics }: RelayParts, signal: AbortSignal) {
+  const depth = metrics.gauge('marketlog_outbox_rows', `Rows of the outbox that the log lacks, ${COUNTED} at most.`)
+  const age = metrics.gauge('marketlog_outbox_age_seconds', 'Age of the oldest row of the outbox.')
+  let oldest = 0
+  const measure = async (): Promise<void> => {
+    const [found] = await database.rows<{ rows: number; age: number }>(MEASURE)
+    oldest = found?.age ?? 0
+    depth.set(found?.rows ?? 0)
+    age.set(oldest)
+  }
+  const run = async (): Promise<void> => {
+    while (!signal.aborted) {
+      await measure().catch(() => undefined)
+      await idle(MEASURE_MS, signal)
+    }
+  }
+  return {
+    ended: run(),
+    overdue: () =>
+      oldest > OVERDUE_SECONDS ? `changes of alerts have waited ${Math.floor(oldest)} s for the log` : undefined,
   }
 }
 
@@ -103,14 +149,17 @@ async function withAdvisoryLock(
   })
 }
 
-async function relayWhile({ database, kafka, metrics }: RelayParts, goesOn: () => boolean): Promise<void> {
+async function relayWhile(parts: RelayParts, goesOn: () => boolean): Promise<void> {
+  const { kafka, metrics, log } = parts
   const relayed = metrics.counter('marketlog_outbox_relayed_total', 'Rows of the outbox that the log took.')
-  await kafka.codec.prepare([...topics.alertRules.events])
-  const producer = await openTransactionalProducer(kafka, { transactionalId: 'accounts-outbox', writers: ['accounts'] })
+  await kafka.codec.prepare([...topics.alertRules.events, ...topics.deadLetters.events])
+  const writers = [topics.alertRules.writer, topics.deadLetters.writer]
+  const producer = await openTransactionalProducer(kafka, { transactionalId: 'accounts-outbox', writers })
+  const deadLetters = openDeadLetters({ group: 'accounts', codec: kafka.codec, metrics, log })
   try {
     await producer.lock(() => Promise.resolve())
     while (goesOn()) {
-      const count = await relayOnce(database, kafka, producer)
+      const count = await relayOnce({ ...parts, producer, deadLetters })
       relayed.inc(count)
       if (count === 0) await pause(IDLE_MS)
     }
@@ -119,19 +168,45 @@ async function relayWhile({ database, kafka, metrics }: RelayParts, goesOn: () =
   }
 }
 
-async function relayOnce(database: Database, kafka: KafkaConnection, producer: TransactionalProducer): Promise<number> {
+async function relayOnce(publishing: Publishing): Promise<number> {
+  const { database, producer } = publishing
   const rows = await database.rows<OutboxRow>(
     'SELECT id, topic, key, partition_key, payload FROM outbox ORDER BY id LIMIT $1',
     [ROWS],
   )
   if (rows.length === 0) return 0
-  await producer.commit(rows.map(row => recordOf(kafka, row)))
+  await producer.commit(rows.flatMap(row => recordOf(publishing, row)))
   await database.rows('DELETE FROM outbox WHERE id = ANY ($1::bigint[])', [rows.map(({ id }) => id)])
   return rows.length
 }
 
-function recordOf(kafka: KafkaConnection, { topic, key, partition_key, payload }: OutboxRow): Outgoing {
-  if (topic !== topics.alertRules.name) throw new Error(`the outbox names ${topic}, which accounts do not write`)
-  const value = payload === null ? null : kafka.codec.encode(alertRuleChanged, payload)
-  return { topic: 'alertRules', key, value, partition: partitionOf(partition_key, topics.alertRules.partitions) }
+function recordOf({ kafka, deadLetters }: Publishing, row: OutboxRow): Outgoing[] {
+  const { id, key, partition_key, payload } = row
+  const value = encodedRow(kafka, row)
+  if (value === null || Buffer.isBuffer(value)) {
+    const partition = partitionOf(partition_key, topics.alertRules.partitions)
+    return [{ topic: 'alertRules', key, value, partition }]
+  }
+  const cut = (text: string) => Buffer.from(text).subarray(0, PART_BYTES)
+  const source = { topic: 'outbox', partition: 0, offset: Number(id) }
+  const raw = { ...source, key: cut(key), value: cut(JSON.stringify(payload)) }
+  const letter = deadLetters.recordOf(raw, { kind: 'deadLetter', ...value, detail: value.detail.slice(0, 200) })
+  return letter ? [letter] : []
+}
+
+/** What is published of a row, or why it cannot be. */
+function encodedRow(
+  { codec }: KafkaConnection,
+  { topic, key, payload }: OutboxRow,
+): Buffer | null | { reason: string; detail: string } {
+  if (topic !== topics.alertRules.name) return { reason: 'unknown_topic', detail: `accounts do not write ${topic}` }
+  const tooLarge = { reason: 'rule_too_large', detail: `a rule and its key have ${PART_BYTES} bytes each at most` }
+  if (Buffer.byteLength(key) > PART_BYTES) return tooLarge
+  if (payload === null) return null
+  try {
+    const value = codec.encode(alertRuleChanged, payload)
+    return value.length > PART_BYTES ? tooLarge : value
+  } catch (error) {
+    return { reason: 'unusable_rule', detail: String(error) }
+  }
 }
