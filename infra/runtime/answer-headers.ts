@@ -8,10 +8,10 @@ const EXPOSED = [
   ...['RateLimit-Policy', 'RateLimit', 'X-Snapshot-Timestamp', 'X-Snapshot-Currency', 'X-Snapshot-Total'],
 ].join(', ')
 
-/** Names and values alternating. The API shows no page, so nothing may be loaded, framed or sniffed. */
+/** Names and values alternating. Pages load nothing and post to this host alone; nothing may be framed or sniffed. */
 export const FIXED_HEADERS: readonly string[] = [
   ...['X-Content-Type-Options', 'nosniff', 'Referrer-Policy', 'no-referrer'],
-  ...['Content-Security-Policy', "default-src 'none'; frame-ancestors 'none'"],
+  ...['Content-Security-Policy', "default-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"],
   ...['Access-Control-Allow-Origin', '*', 'Access-Control-Expose-Headers', EXPOSED],
 ]
 

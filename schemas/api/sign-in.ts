@@ -13,6 +13,8 @@ const ADDRESS_MAX = 254
 /** One @ between a local part and a domain that is no address literal; the verification mail checks the rest. */
 const ADDRESS_FORM = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])$/
 
+const VERIFY_FORM = /^verify_[\w-]{43}$/
+
 const EXAMPLE_ID = '4b6f1f0e-3f4e-4c55-9a0e-2f5a6d1c7b90'
 const EXAMPLE_INSTANT = '2026-03-01T09:00:00.000Z'
 const EXAMPLE_EMAIL = 'trader@example.com'
@@ -50,12 +52,11 @@ export const emailBody = z.strictObject({
     .meta({ description: 'E-mail address.', example: EXAMPLE_EMAIL }),
 })
 
-/** Query of GET /account/email/verify. */
+/** Query of /account/email/verify. Its page shows the token, so no markup may pass. */
 export const verifyQuery = z.object({
-  token: text(TOKEN_MAX).meta({
-    description: 'Text of the link.',
-    example: 'verify_Zm9yIG9uZSB1c2Ugb25seSwgbm90IGEgcmVhbCBvbmU',
-  }),
+  token: text(TOKEN_MAX)
+    .refine(value => VERIFY_FORM.test(value), violates('value_error', 'Input should be the token of a link, whole'))
+    .meta({ description: 'Text of the link.', example: 'verify_Zm9yIG9uZSB1c2Ugb25seSwgbm90IGEgcmVhbCBvbmU' }),
 })
 
 /** Answer of operations that have nothing to return. */
@@ -112,10 +113,8 @@ export const sessionReply = z
     },
   })
 
-/** Answer of GET /account/email/verify. */
-export const verifiedReply = z
-  .strictObject({ ok: z.literal(true), email: z.string() })
-  .meta({ example: { ok: true, email: EXAMPLE_EMAIL } })
+/** A page for a browser. */
+export const pageReply = z.string().meta({ example: '<!doctype html><html lang="en">…</html>' })
 
 /** Answer of POST /account/platform. */
 export const platformBegunReply = z

@@ -1,10 +1,10 @@
 /**
- * E-mail addresses of accounts, the one-time links that prove them, and whether alerts come by e-mail.
+ * Accounts: their lock, their e-mail addresses and the one-time links that prove them, and alerts by e-mail.
  *
  * Writes email_links and the address of accounts; queues mails in the same transaction. States of a link:
- * sent -> used | expired. Invariant: an address counts as verified only when its link was opened or when an
+ * sent -> used | expired. Invariant: an address counts as verified only when its link was used or when an
  * identity provider or the operator says so; an account's verified address stays until another is verified. Mails are bounded
- * per account and per address, since the address is a stranger's until it is proven.
+ * by the account that asks, and to one address more closely: what others ask never keeps an owner's mail back.
  */
 import type { Tier } from '#infra/config/tiers.ts'
 import { HttpError } from '#infra/http/http-error.ts'
@@ -13,8 +13,9 @@ import { addJob } from '#infra/postgres/jobs.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 import { exceededLimit } from '#schemas/api/rate-limit.ts'
+import type { Origin } from './audit/commands.ts'
 import { hashOf, newText } from './one-time-text.ts'
-import { SEND_MAIL } from './reader.ts'
+import { accountGone, SEND_MAIL } from './reader.ts'
 
 /** How verification mails are made. */
 export interface MailScope {
@@ -26,7 +27,9 @@ export interface MailScope {
 const HOUR_MS = 3_600_000
 const LINK_LIFE_MS = 24 * HOUR_MS
 const KEPT_MS = 48 * HOUR_MS
-const PER_ACCOUNT_AND_HOUR = 5
+const DAY_MS = 24 * HOUR_MS
+const PER_HOUR = 5
+const PER_DAY = 20
 const PER_ADDRESS_AND_DAY = 5
 const PREFIX = 'verify_'
 
@@ -47,32 +50,31 @@ export async function lockAccount(query: Query, accountId: string): Promise<Lock
      FROM accounts WHERE id = $1 FOR NO KEY UPDATE`,
     [accountId],
   )
-  if (!account) throw new Error(`there is no account ${accountId}`)
+  if (!account) throw accountGone()
   const { tier, has_email: hasEmail, is_verified: isEmailVerified, wants_emails: wantsAlertEmails } = account
   return { tier, hasEmail, isEmailVerified, wantsAlertEmails }
 }
 
-/** Sends a link to an address within the transaction of `query`; throws a 429 when the account asks too often. */
+/** Locks the account of who asks; refuses a session that has ended since it was authenticated. */
+export async function lockForOwner(
+  query: Query,
+  { accountId, sessionId }: Pick<Origin, 'accountId' | 'sessionId'>,
+): Promise<LockedAccount> {
+  const account = await lockAccount(query, accountId)
+  if (sessionId === undefined) return account
+  const open = await query('SELECT 1 FROM sessions WHERE id = $1 AND revoked_at IS NULL', [sessionId])
+  if (open.length > 0) return account
+  throw new HttpError('AUTH_INVALID_API_KEY', 'This session has ended; sign in again at GET /account/login.')
+}
+
+/** Sends a link to an address within the transaction of `query`, which has locked the account; throws a 429 when it asks too often. */
 export async function sendVerification(
   query: Query,
   scope: MailScope,
   { accountId, email, now }: { accountId: string; email: string; now: number },
 ): Promise<void> {
-  // Two requests of one account run one after the other, so that both are counted.
-  await lockAccount(query, accountId)
   await query('DELETE FROM email_links WHERE expires_at < $1', [new Date(now - KEPT_MS)])
-  const [sent] = await query<{ by_account: number; by_address: number }>(
-    `SELECT count(*) FILTER (WHERE account_id = $1 AND created_at > $3)::int AS by_account,
-       count(*) FILTER (WHERE lower(email) = lower($2))::int AS by_address
-     FROM email_links WHERE created_at > $4 AND (account_id = $1 OR lower(email) = lower($2))`,
-    [accountId, email, new Date(now - HOUR_MS), new Date(now - LINK_LIFE_MS)],
-  )
-  if (sent && (sent.by_account >= PER_ACCOUNT_AND_HOUR || sent.by_address >= PER_ADDRESS_AND_DAY)) {
-    const detail = `At most ${PER_ACCOUNT_AND_HOUR} verification mails go out per account and hour; look into the mailbox first.`
-    throw new HttpError('RATE_LIMIT_EXCEEDED', detail, {
-      exceeded: exceededLimit('verification-mails', PER_ACCOUNT_AND_HOUR, HOUR_MS / 1000, HOUR_MS / 1000),
-    })
-  }
+  await requireMailRoom(query, { accountId, email, now })
   const token = newText(PREFIX)
   await query(
     'INSERT INTO email_links (token_hash, account_id, email, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)',
@@ -81,9 +83,34 @@ export async function sendVerification(
   await queueMail(query, scope.box, mailOf(email, `${scope.baseUrl}/v1/account/email/verify?token=${token}`))
 }
 
+async function requireMailRoom(
+  query: Query,
+  { accountId, email, now }: { accountId: string; email: string; now: number },
+): Promise<void> {
+  const sent = await query<{ at: Date; is_same: boolean }>(
+    `SELECT created_at AS at, lower(email) = lower($2) AS is_same FROM email_links
+     WHERE account_id = $1 AND created_at > $3 ORDER BY created_at DESC`,
+    [accountId, email, new Date(now - DAY_MS)],
+  )
+  const limits = [
+    [sent.filter(({ at }) => at.getTime() > now - HOUR_MS), PER_HOUR, HOUR_MS],
+    [sent.filter(({ is_same }) => is_same), PER_ADDRESS_AND_DAY, DAY_MS],
+    [sent, PER_DAY, DAY_MS],
+  ] as const
+  // The longest wait of those that are due.
+  const [waitMs, most, windowMs] = limits
+    .map(([mails, quota, ms]) => [(mails[quota - 1]?.at.getTime() ?? -ms) + ms - now, quota, ms] as const)
+    .reduce((longest, one) => (one[0] > longest[0] ? one : longest))
+  if (waitMs <= 0) return
+  const detail = `An account has ${PER_HOUR} verification mails an hour and ${PER_DAY} a day, ${PER_ADDRESS_AND_DAY} a day to one address; look into the mailbox first.`
+  throw new HttpError('RATE_LIMIT_EXCEEDED', detail, {
+    exceeded: exceededLimit('verification-mails', most, Math.ceil(waitMs / 1000), windowMs / 1000),
+  })
+}
+
 function mailOf(to: string, link: string) {
   const why = 'Somebody, probably you, gave this address for a marketlog account.'
-  const what = 'Open this link within a day to confirm it; if it was not you, leave it.'
+  const what = 'Open this link within a day and confirm it there; if it was not you, leave it.'
   return {
     to,
     subject: 'Confirm your e-mail address',
@@ -94,6 +121,11 @@ function mailOf(to: string, link: string) {
 
 /** Uses a link: its address becomes the account's verified one; refuses a link that is used or expired. */
 export async function useLink(query: Query, token: string, now: number): Promise<UsedLink> {
+  // The account first, as by all that ends links.
+  await query(
+    'SELECT 1 FROM accounts WHERE id = (SELECT account_id FROM email_links WHERE token_hash = $1) FOR NO KEY UPDATE',
+    [hashOf(token)],
+  )
   const [link] = await query<{ account_id: string; email: string }>(
     `UPDATE email_links SET used_at = $2 WHERE token_hash = $1 AND used_at IS NULL AND expires_at > $2
      RETURNING account_id, email`,
@@ -108,12 +140,11 @@ export async function useLink(query: Query, token: string, now: number): Promise
   await query('UPDATE email_links SET used_at = $2 WHERE account_id = $1 AND used_at IS NULL', [
     ...[link.account_id, new Date(now)],
   ])
-  return { email: link.email, accountId: link.account_id, former: former === link.email ? undefined : former }
+  return { accountId: link.account_id, former: former === link.email ? undefined : former }
 }
 
 /** An address that was confirmed. */
 interface UsedLink {
-  email: string
   accountId: string
   /** The verified address that it replaced. */
   former: string | undefined

@@ -4,6 +4,7 @@
  * Reads accounts and platform_links, writes nothing. Payloads of mails are sealed, since a mail may carry a one-time link and
  * jobs are stored in the database.
  */
+import { HttpError } from '#infra/http/http-error.ts'
 import type { Mail } from '#infra/mail/mailer.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
@@ -19,6 +20,10 @@ interface AccountRecord {
   platformId: string | null
 }
 
+/** A credential that was accepted a moment ago may be of an account that is deleted now. */
+export const accountGone = (): HttpError =>
+  new HttpError('AUTH_INVALID_API_KEY', 'The account of this key was deleted.')
+
 /** Reads an account. */
 export async function readAccount(database: Database, accountId: string): Promise<AccountRecord> {
   const [row] = await database.rows<{
@@ -33,7 +38,7 @@ export async function readAccount(database: Database, accountId: string): Promis
      FROM accounts a LEFT JOIN platform_links p ON p.account_id = a.id WHERE a.id = $1`,
     [accountId],
   )
-  if (!row) throw new Error('the account of an accepted key is gone')
+  if (!row) throw accountGone()
   return {
     id: accountId,
     name: row.name,

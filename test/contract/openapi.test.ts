@@ -51,6 +51,7 @@ const BEYOND = [
   'GET /v1/account',
   'POST /v1/account/email',
   'GET /v1/account/email/verify',
+  'POST /v1/account/email/verify',
   'POST /v1/account/platform',
   'GET /v1/account/platform/callback',
   'DELETE /v1/account/platform',

@@ -1,7 +1,8 @@
 /**
  * What takes an account over needs a session younger than ten minutes, is told to the address before, and can be ended everywhere.
  *
- * It used to be that a root API key could change the e-mail address and the linked platform account, unnoticed.
+ * It used to be that a root API key could change the e-mail address and the linked platform account, unnoticed; and that links of mails
+ * and sign-ins to the platform that a thief had begun outlived the end of all sessions.
  */
 import { expect } from 'chai'
 import { openBrowser } from '#test/fixtures/browser.ts'
@@ -9,7 +10,6 @@ import { openSignInScenario, type SignInScenario, type Tokens } from '#test/fixt
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-const LINK = /http\S+verify\?token=\S+/
 const SENSITIVE = [
   ['POST', '/v1/account/email', { email: 'new@example.com' }],
   ['POST', '/v1/account/platform', undefined],
@@ -34,6 +34,13 @@ describe('taking an account over', () => {
     })
   const refresh = (tokens: Tokens) => post('/session/refresh', undefined, { refresh_token: tokens.refresh_token })
   const statusOf = async (as: string) => (await scenario.ask('/v1/account', { as })).status
+  /** Signs in to the platform, up to the URL that the API is about to be asked. */
+  const beginPlatform = async (as: string) => {
+    const browser = openBrowser({ 'x-platform-id': '70000000000000042' })
+    const begun = await scenario.ask('/v1/account/platform', { method: 'POST', as, browser })
+    const isBack = (url: string) => url.startsWith(`${scenario.baseUrl}/v1/account/platform/callback`)
+    return { browser, back: (await browser.open(begun.body.url, isBack)).url }
+  }
   const mailsTo = (address: string) => scenario.mailbox.mails.filter(({ to }) => to.includes(address))
 
   it('takes more than a root key', async () => {
@@ -75,23 +82,20 @@ describe('taking an account over', () => {
   it('is told to the verified address before, once it was replaced', async () => {
     const { access_token } = await signInAs('cleo')
     await post('/email', access_token, { email: 'cleo@elsewhere.example' })
-    const link = LINK.exec((await scenario.mailbox.mailTo('cleo@elsewhere.example')).text ?? '')?.[0] as string
+    const link = await scenario.linkTo('cleo@elsewhere.example')
     expect(mailsTo('cleo@example.com'), 'nothing has changed').to.deep.equal([])
-    expect((await scenario.ask(link)).status).to.equal(200)
+    expect((await scenario.confirm(link)).status).to.equal(200)
     const told = await scenario.mailbox.mailTo('cleo@example.com')
     expect(told.subject).to.equal('The e-mail address of your marketlog account was changed')
     expect(told.text).to.include('revoke-all')
     expect(`${told.text}${told.html}`, 'whose it is now is not told').not.to.include('elsewhere')
-    expect((await scenario.ask(link)).status).to.equal(404)
+    expect((await scenario.confirm(link)).status).to.equal(404)
     expect(mailsTo('cleo@example.com')).to.have.length(1)
   })
 
   it('is told of a platform account that is linked or unlinked', async () => {
     const { access_token: as } = await signInAs('dora')
-    const browser = openBrowser({ 'x-platform-id': '70000000000000042' })
-    const begun = await scenario.ask('/v1/account/platform', { method: 'POST', as, browser })
-    const isBack = (url: string) => url.startsWith(`${scenario.baseUrl}/v1/account/platform/callback`)
-    const back = (await browser.open(begun.body.url, isBack)).url
+    const { browser, back } = await beginPlatform(as)
     expect((await scenario.ask(back, { browser })).status).to.equal(200)
     expect((await scenario.mailbox.mailTo('dora@example.com')).subject).to.include('was linked to')
     expect((await scenario.ask('/v1/account/platform', { method: 'DELETE', as })).status).to.equal(200)
@@ -115,6 +119,78 @@ describe('taking an account over', () => {
       expect(exchanged.body.code).to.equal('SIGN_IN_REFUSED')
       expect(await statusOf(other.access_token), 'of another account').to.equal(200)
       expect(await statusOf((await signInAs('eve')).access_token), 'a sign-in afterwards').to.equal(200)
+    })
+
+    it('ends the links of verification mails that were sent before', async () => {
+      const { access_token: as } = await signInAs('hal')
+      await post('/email', as, { email: 'thief@elsewhere.example' })
+      const link = await scenario.linkTo('thief@elsewhere.example')
+      await post('/session/revoke-all', as)
+      const confirmed = await scenario.confirm(link)
+      expect([confirmed.status, confirmed.body.code]).to.deep.equal([404, 'NOT_FOUND'])
+      const again = await signInAs('hal')
+      expect((await scenario.ask('/v1/account', { as: again.access_token })).body.email).to.equal('hal@example.com')
+      await post('/email', again.access_token, { email: 'hal@elsewhere.example' })
+      const own = await scenario.linkTo('hal@elsewhere.example')
+      expect((await scenario.confirm(own)).status, 'one that is sent afterwards').to.equal(200)
+    })
+
+    it('ends sign-ins to the platform, also while the platform is asked', async () => {
+      const { access_token: as } = await signInAs('ida')
+      const [early, late] = [await beginPlatform(as), await beginPlatform(as)]
+      scenario.platform.beforeConfirming = () => post('/session/revoke-all', as)
+      const during = await scenario.ask(late.back, { browser: late.browser }).finally(() => {
+        scenario.platform.beforeConfirming = async () => undefined
+      })
+      const after = await scenario.ask(early.back, { browser: early.browser })
+      for (const { status, body } of [during, after])
+        expect([status, body.code]).to.deep.equal([403, 'SIGN_IN_REFUSED'])
+      const again = await signInAs('ida')
+      const account = await scenario.ask('/v1/account', { as: again.access_token })
+      expect(account.body.platform_id).to.equal(null)
+    })
+
+    it('ends sign-ins that are still with the provider', async () => {
+      const { access_token: as } = await signInAs('jon')
+      const browser = scenario.personOf('jon', { email: 'jon@example.com', email_verified: true })
+      const back = await scenario.depart(browser)
+      await post('/session/revoke-all', as)
+      const returned = await scenario.ask(back, { browser })
+      expect([returned.status, returned.body.code]).to.deep.equal([403, 'SIGN_IN_REFUSED'])
+    })
+
+    it('ends requests that were let in a moment before', async () => {
+      const { access_token: as } = await signInAs('kai')
+      const account = (await scenario.ask('/v1/account', { as })).body.id
+      // The account is locked, so that they wait where the end of all sessions waits before them.
+      const { promise: isFree, resolve: free } = Promise.withResolvers<void>()
+      const { promise: isLocked, resolve: lock } = Promise.withResolvers<void>()
+      const holding = scenario.database.transaction(async query => {
+        await query('SELECT 1 FROM accounts WHERE id = $1 FOR UPDATE', [account])
+        lock()
+        await isFree
+      })
+      await isLocked
+      const waiting = async (count: number) => {
+        const [found] = await scenario.database.rows<{ n: number }>(
+          `SELECT count(*)::int AS n FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+        )
+        return found?.n === count
+      }
+      const ended = post('/session/revoke-all', as)
+      await eventually(() => waiting(1), 'the end of all sessions to wait')
+      const late = [
+        post('/email', as, { email: 'kai@elsewhere.example' }),
+        post('/platform', as),
+        post('/key/reissue', as),
+      ]
+      await eventually(() => waiting(4), 'the others to wait behind it')
+      free()
+      await holding
+      expect((await ended).status).to.equal(200)
+      for (const { status, body } of await Promise.all(late))
+        expect([status, body.code]).to.deep.equal([401, 'AUTH_INVALID_API_KEY'])
+      expect(mailsTo('kai@elsewhere.example')).to.deep.equal([])
     })
 
     it('takes the root key too, and leaves it', async () => {

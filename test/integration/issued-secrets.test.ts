@@ -118,6 +118,7 @@ describe('issued keys, tokens and secrets', () => {
     const link = /http\S+token=(\S+)/.exec(mail.text ?? '') as RegExpExecArray
     note('token of the verification mail', link[1])
     expect((await ask('GET', link[0] as string)).status).to.equal(200)
+    expect((await ask('POST', link[0] as string)).status).to.equal(200)
     const begun = await ask('POST', '/v1/account/platform', next.body.access_token)
     note('cookie of the platform link', browser.cookies.get(baseUrl)?.get('marketlog_platform'))
     const linked = await browser.open(begun.body.url)
@@ -178,7 +179,7 @@ describe('issued keys, tokens and secrets', () => {
       url: 'https://example.com',
       secret: issued.get('webhook secret'),
     })
-    await ask('GET', `/v1/account/email/verify?token=${issued.get('token of the verification mail')}`)
+    await ask('POST', `/v1/account/email/verify?token=${issued.get('token of the verification mail')}`)
     await ask('GET', `/feed/prices?key=${root}&providers=${root}`, root)
     await ask('GET', `/feed/prices?token=${root}`, child.slice(0, -1))
     await browser.send(`${baseUrl}/v1/fx`, {

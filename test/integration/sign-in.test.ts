@@ -7,8 +7,6 @@ import { openSignInScenario, type SignInScenario } from '#test/fixtures/sign-in-
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-const LINK = /https?:\S+\/v1\/account\/email\/verify\?token=\S+/
-
 describe('sign-in', () => {
   const platform = useServers()
   let scenario: SignInScenario
@@ -88,7 +86,7 @@ describe('sign-in', () => {
     expect(accounts.at(-1)?.body.email, 'a verified address stays').to.equal('eve@example.com')
   })
 
-  it('sends a mail when the provider vouches for nothing; its link works once and opens the way to a key', async () => {
+  it('sends a mail when the provider vouches for nothing; its button works once and opens the way to a key', async () => {
     const browser = scenario.personOf('bob', { email: 'bob@example.com', email_verified: false })
     const { access_token: as } = await scenario.signIn(browser)
     expect((await scenario.ask('/v1/account', { as })).body).to.include({
@@ -97,32 +95,67 @@ describe('sign-in', () => {
     })
     const early = await scenario.ask('/v1/account/key/reissue', { method: 'POST', as })
     expect([early.status, early.body.code]).to.deep.equal([403, 'EMAIL_NOT_VERIFIED'])
-    const mail = await scenario.mailbox.mailTo('bob@example.com')
-    const link = LINK.exec(mail.text ?? '')?.[0] as string
-    expect(mail.html).to.include(link)
-    const [opened, again] = [await scenario.ask(link), await scenario.ask(link)]
-    expect([opened.status, opened.body]).to.deep.equal([200, { ok: true, email: 'bob@example.com' }])
-    expect([again.status, again.body.code]).to.deep.equal([404, 'NOT_FOUND'])
+    const link = await scenario.linkTo('bob@example.com')
+    expect((await scenario.mailbox.mailTo('bob@example.com')).html).to.include(link)
+    const [confirmed, again] = [await scenario.confirm(link), await scenario.confirm(link)]
+    expect([confirmed.status, again.status, again.body.code]).to.deep.equal([200, 404, 'NOT_FOUND'])
     expect((await scenario.ask('/v1/account', { as })).body.email_verified).to.equal(true)
     expect((await scenario.ask('/v1/account/key/reissue', { method: 'POST', as })).status).to.equal(200)
     await scenario.signIn(browser)
     expect(scenario.mailbox.mails.filter(({ to }) => to.includes('bob@example.com'))).to.have.length(1)
   })
 
-  it('takes a new address only once its link was opened, and lets older links lapse', async () => {
+  it('opens a page that changes nothing by the link of a mail, as scanners of mails open it', async () => {
+    const browser = scenario.personOf('ben', { email: 'ben@example.com', email_verified: false })
+    const { access_token: as } = await scenario.signIn(browser)
+    const link = await scenario.linkTo('ben@example.com')
+    const isVerified = async () => (await scenario.ask('/v1/account', { as })).body.email_verified
+    for (const method of ['GET', 'HEAD', 'GET']) {
+      const { status, headers, text } = await scenario.ask(link, { method })
+      expect([status, headers.get('content-type')]).to.deep.equal([200, 'text/html; charset=utf-8'])
+      expect(headers.get('referrer-policy')).to.equal('no-referrer')
+      expect(headers.get('cache-control')).to.equal('private, no-store')
+      expect(headers.get('content-security-policy')?.split('; ').sort()).to.deep.equal([
+        ...["base-uri 'none'", "default-src 'none'", "form-action 'self'", "frame-ancestors 'none'"],
+      ])
+      expect(text).not.to.match(/<script|<style|<link|\bon\w+=|\bsrc=|http-equiv/i)
+      expect(await isVerified(), `after ${method}`).to.equal(false)
+    }
+    for (const cut of [link.slice(0, -1), `${link}%22%3E%3Cscript%3E`, link.slice(0, link.indexOf('?'))]) {
+      const refused = await scenario.ask(cut)
+      expect([refused.status, refused.body.code], cut).to.deep.equal([422, 'VALIDATION_ERROR'])
+    }
+    expect((await scenario.confirm(link)).status).to.equal(200)
+    expect(await isVerified()).to.equal(true)
+  })
+
+  it('sends an owner the mail that others have asked for to the same address all day', async () => {
+    // Five mails of anybody used to keep an address from being confirmed until the next day.
+    const change = (as: string) =>
+      scenario.ask('/v1/account/email', { method: 'POST', as, body: { email: 'Owner@example.com' } })
+    for (const name of ['eva', 'uma']) {
+      const stranger = scenario.personOf(name, { email: `${name}@example.com`, email_verified: true })
+      const { access_token: as } = await scenario.signIn(stranger)
+      for (let i = 0; i < 5; i++) expect((await change(as)).status).to.equal(200)
+      expect((await change(as)).status, 'its own share is bounded').to.equal(429)
+    }
+    const owner = scenario.personOf('owner', { email: 'owner@example.com', email_verified: false })
+    const { access_token: as } = await scenario.signIn(owner)
+    expect((await change(as)).status).to.equal(200)
+    await scenario.mailbox.mailTo('Owner@example.com', 11)
+    expect((await scenario.confirm(await scenario.linkTo('owner@example.com'))).status).to.equal(200)
+  })
+
+  it('takes a new address only once its link was confirmed, and lets older links lapse', async () => {
     const browser = scenario.personOf('cleo', { email: 'cleo@example.com', email_verified: true })
     const { access_token: as } = await scenario.signIn(browser)
     const change = (email: string) => scenario.ask('/v1/account/email', { method: 'POST', as, body: { email } })
     expect((await change('first@example.com')).body).to.deep.equal({ ok: true })
     expect((await change('second@example.com')).body).to.deep.equal({ ok: true })
     expect((await scenario.ask('/v1/account', { as })).body.email).to.equal('cleo@example.com')
-    const [first, second] = await Promise.all(
-      ['first@example.com', 'second@example.com'].map(async to =>
-        String(LINK.exec((await scenario.mailbox.mailTo(to)).text ?? '')),
-      ),
-    )
-    expect((await scenario.ask(second as string)).status).to.equal(200)
-    expect((await scenario.ask(first as string)).status).to.equal(404)
+    const [first, second] = [await scenario.linkTo('first@example.com'), await scenario.linkTo('second@example.com')]
+    expect((await scenario.confirm(second)).status).to.equal(200)
+    expect((await scenario.confirm(first)).status).to.equal(404)
     expect((await scenario.ask('/v1/account', { as })).body.email).to.equal('second@example.com')
   })
 
@@ -134,7 +167,22 @@ describe('sign-in', () => {
     expect(answers.filter(({ status }) => status === 200)).to.have.length(5)
     const refused = answers.filter(({ status }) => status === 429)
     expect(refused.map(({ body }) => body.code)).to.deep.equal(Array(3).fill('RATE_LIMIT_EXCEEDED'))
-    expect(Number(refused[0]?.headers.get('retry-after'))).to.be.greaterThan(0)
+    expect(Number(refused[0]?.headers.get('retry-after'))).to.be.within(3_500, 3_600)
+    const age = (hours: number) =>
+      scenario.database.rows(
+        `UPDATE email_links SET created_at = created_at - make_interval(hours => $1) WHERE email LIKE 'dan%'`,
+        [hours],
+      )
+    for (const hours of [2, 2, 2]) {
+      await age(hours)
+      for (let i = 0; i < 5; i++) expect((await change(`dan${i}@example.com`)).status).to.equal(200)
+    }
+    await age(2)
+    const ofDay = await change('dan9@example.com')
+    expect([ofDay.status, ofDay.body.code], 'the share of a day').to.deep.equal([429, 'RATE_LIMIT_EXCEEDED'])
+    expect(Number(ofDay.headers.get('retry-after'))).to.be.within(15 * 3_600, 16 * 3_600)
+    await age(16)
+    expect((await change('dan9@example.com')).status).to.equal(200)
     for (const email of [
       '',
       'dan',

@@ -9,6 +9,7 @@ import { HttpError } from '#infra/http/http-error.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import { type SigningKey, signSession, TOKEN_LIFE_SECONDS } from '#infra/sign-in/session-token.ts'
 import { type Origin, recordAction, recordAudit } from '../audit/commands.ts'
+import { lockForOwner } from '../commands.ts'
 import { hashOf, newText } from '../one-time-text.ts'
 import { openSessionCheck, type SessionCheck } from './reader.ts'
 import type { PublicKey, SigningKeys } from './signing-keys.ts'
@@ -30,7 +31,7 @@ export interface Sessions extends SessionCheck {
   refresh(refreshToken: string, now: number, address?: string): Promise<SessionTokens>
   /** Ends a session. */
   revoke(session: { accountId: string; sessionId: string }, now: number): Promise<void>
-  /** Ends every session of an account, and sign-ins that would become one. */
+  /** Ends every session of an account, and what was begun by one: sign-ins, platform links, links to verify an address. */
   revokeAll(origin: Origin, now: number): Promise<void>
   /** The keys to check tokens with. */
   publicKeys(now: number): Promise<PublicKey[]>
@@ -150,14 +151,17 @@ async function endReused(
   await recordAudit(query, { kind: 'session.refresh_reused', at: now, accountId, address, detail })
 }
 
-/** Codes of sign-ins first: an exchange that is under way ends before its session is looked for. */
+/**
+ * The account first: what is under way ends before, or finds that it is signed out. Codes of sign-ins before sessions: an exchange
+ * that is under way ends before its session is looked for.
+ */
 async function revokeSessionsOf(query: Query, origin: Origin, now: number): Promise<void> {
   const { accountId } = origin
   const at = new Date(now)
-  await query(
-    `UPDATE sign_ins SET exchanged_at = $2 WHERE account_id = $1 AND kind = 'provider' AND exchanged_at IS NULL`,
-    [accountId, at],
-  )
+  await lockForOwner(query, origin)
+  await query('UPDATE accounts SET signed_out_at = $2 WHERE id = $1', [accountId, at])
+  await query('UPDATE sign_ins SET exchanged_at = $2 WHERE account_id = $1 AND exchanged_at IS NULL', [accountId, at])
+  await query('UPDATE email_links SET used_at = $2 WHERE account_id = $1 AND used_at IS NULL', [accountId, at])
   await query('UPDATE sessions SET revoked_at = $2 WHERE account_id = $1 AND revoked_at IS NULL', [accountId, at])
   await recordAction(query, origin, { kind: 'session.all_revoked', at: now })
 }

@@ -1,11 +1,12 @@
 /**
  * A sign-in, from the browser's redirect to the session: the returning identity gets an account, or links a platform account.
  *
- * Writes sign_ins, identities, platform_links and accounts. States: begun -> returned -> exchanged (that of a platform account
- * ends with returned); each step once, within its time, in the browser that began (its cookie). Invariant: each step is claimed
- * by one UPDATE before anything else happens, so of two attempts one finds nothing; an identity (issuer and subject) belongs to
- * one account; a platform account's id comes from the platform alone. A new account gets a root key whose text is discarded: the
- * first usable one comes by reissue.
+ * Writes sign_ins, identities, platform_links and accounts. States: begun -> returned -> exchanged (for a session, or for the link of
+ * a platform account); each step once, within its time, in the browser that began (its cookie), and none after the account's sessions
+ * were ended, which exchanges what is its own and refuses what began before. Invariant: each step is claimed by one UPDATE before
+ * anything else happens, so of two attempts one finds nothing; an identity (issuer and subject) belongs to one account; a platform
+ * account's id comes from the platform alone. A new account gets a root key whose text is discarded: the first usable one comes by
+ * reissue.
  */
 import { randomBytes } from 'node:crypto'
 import { HttpError } from '#infra/http/http-error.ts'
@@ -20,7 +21,7 @@ import {
 } from '#infra/sign-in/identity-provider.ts'
 import { openPlatformProvider, type PlatformProvider } from '#infra/sign-in/platform-provider.ts'
 import { type Origin, recordAction, recordAudit } from '../audit/commands.ts'
-import { type MailScope, sendVerification, tellPlatformChange } from '../commands.ts'
+import { lockForOwner, type MailScope, sendVerification, tellPlatformChange } from '../commands.ts'
 import { hashOf, newText } from '../one-time-text.ts'
 import { openSessions, type Sessions, type SessionTokens } from '../sessions/commands.ts'
 import { openSigningKeys } from '../sessions/signing-keys.ts'
@@ -84,9 +85,9 @@ export async function returnSignIn(
   back: { query: string; state: string; browser: string },
   now: number,
 ): Promise<Returned> {
-  const [begun] = await scope.database.rows<{ id: string; sealed_checks: string }>(
+  const [begun] = await scope.database.rows<{ id: string; sealed_checks: string; begun_at: Date }>(
     `UPDATE sign_ins SET returned_at = $3 WHERE state_hash = $1 AND browser_hash = $2 AND kind = 'provider'
-     AND returned_at IS NULL AND expires_at > $3 RETURNING id, sealed_checks`,
+     AND returned_at IS NULL AND expires_at > $3 RETURNING id, sealed_checks, begun_at`,
     [hashOf(back.state), hashOf(back.browser), new Date(now)],
   )
   if (!begun) throw notYours()
@@ -97,7 +98,7 @@ export async function returnSignIn(
   }
   if (outcome.kind === 'refused') throw refused(`The sign-in was refused (${outcome.reason}); begin again.`)
   return scope.database.transaction(async query => {
-    const accountId = await accountOf(query, scope, outcome.identity, now)
+    const accountId = await accountOf(query, scope, outcome.identity, { begunAt: begun.begun_at, now })
     const code = newText('code_')
     const expiresAt = now + EXCHANGE_LIFE_MS
     await query(
@@ -130,15 +131,27 @@ export function exchangeSignIn(
 }
 
 /** The account of an identity; made at its first sign-in. */
-async function accountOf(query: Query, { mail }: SignInScope, identity: Identity, now: number): Promise<string> {
+async function accountOf(
+  query: Query,
+  { mail }: SignInScope,
+  identity: Identity,
+  { begunAt, now }: { begunAt: Date; now: number },
+): Promise<string> {
   const { issuer, subject, email = null, isEmailVerified } = identity
   // Two first sign-ins of one person run one after the other.
   await query('SELECT pg_advisory_xact_lock(hashtextextended($1, 1))', [JSON.stringify([issuer, subject])])
-  const [known] = await query<{ id: string; disabled_at: Date | null; email_verified_at: Date | null }>(
-    `SELECT a.id, a.disabled_at, a.email_verified_at FROM identities i JOIN accounts a ON a.id = i.account_id
+  const [known] = await query<{
+    id: string
+    disabled_at: Date | null
+    email_verified_at: Date | null
+    is_signed_out: boolean | null
+  }>(
+    `SELECT a.id, a.disabled_at, a.email_verified_at, a.signed_out_at >= $3 AS is_signed_out
+     FROM identities i JOIN accounts a ON a.id = i.account_id
      WHERE i.issuer = $1 AND i.subject = $2 FOR NO KEY UPDATE OF a`,
-    [issuer, subject],
+    [issuer, subject, begunAt],
   )
+  if (known?.is_signed_out) throw notYours()
   if (known?.disabled_at) throw new HttpError('AUTH_ACCOUNT_DISABLED', 'This account is disabled.')
   const accountId = known?.id ?? (await createAccount(query, identity, now))
   if (known?.email_verified_at || email === null) return accountId
@@ -178,15 +191,18 @@ export interface PlatformScope {
 /** Begins: where the browser goes, and what it carries until it is back. */
 export async function beginPlatformLink(
   { database, platform }: PlatformScope,
-  accountId: string,
+  origin: Origin,
   now: number,
 ): Promise<{ url: string; browser: string; expiresAt: number }> {
   const [state, browser, expiresAt] = [newText(), newText(), now + SIGN_IN_LIFE_MS]
-  await database.rows(
-    `INSERT INTO sign_ins (id, kind, state_hash, browser_hash, account_id, begun_at, expires_at)
-     VALUES ($1, 'platform', $2, $3, $4, $5, $6)`,
-    [crypto.randomUUID(), hashOf(state), hashOf(browser), accountId, new Date(now), new Date(expiresAt)],
-  )
+  await database.transaction(async query => {
+    await lockForOwner(query, origin)
+    await query(
+      `INSERT INTO sign_ins (id, kind, state_hash, browser_hash, account_id, begun_at, expires_at)
+       VALUES ($1, 'platform', $2, $3, $4, $5, $6)`,
+      [crypto.randomUUID(), hashOf(state), hashOf(browser), origin.accountId, new Date(now), new Date(expiresAt)],
+    )
+  })
   return { url: platform.begin(state), browser, expiresAt }
 }
 
@@ -196,15 +212,12 @@ export async function finishPlatformLink(
   back: { query: string; state: string; browser: string; address?: string | undefined },
   now: number,
 ): Promise<{ platformId: string; linkedAt: number }> {
-  const [begun] = await database.rows<{ account_id: string }>(
+  const [begun] = await database.rows<{ id: string; account_id: string }>(
     `UPDATE sign_ins SET returned_at = $3 WHERE state_hash = $1 AND browser_hash = $2 AND kind = 'platform'
-     AND returned_at IS NULL AND expires_at > $3 RETURNING account_id`,
+     AND returned_at IS NULL AND exchanged_at IS NULL AND expires_at > $3 RETURNING id, account_id`,
     [hashOf(back.state), hashOf(back.browser), new Date(now)],
   )
-  if (!begun) {
-    const detail = 'This link was not begun in this browser, was used, or took too long; begin again.'
-    throw new HttpError('SIGN_IN_REFUSED', detail)
-  }
+  if (!begun) throw linkNotYours()
   const outcome = await platform.finish(back.query, back.state, now)
   if (outcome.kind === 'unreachable')
     throw new HttpError('UPSTREAM_ERROR', 'The platform does not answer; begin again.')
@@ -212,18 +225,28 @@ export async function finishPlatformLink(
     throw new HttpError('SIGN_IN_REFUSED', `The platform did not confirm the sign-in (${outcome.reason}); begin again.`)
   }
   const { platformId } = outcome
+  const { id, account_id: accountId } = begun
   await database.transaction(async query => {
+    // The account first, as by all that ends sign-ins, which may have happened while the platform was asked.
+    await query('SELECT 1 FROM accounts WHERE id = $1 FOR NO KEY UPDATE', [accountId])
+    const claimed = await query(
+      'UPDATE sign_ins SET exchanged_at = $2 WHERE id = $1 AND exchanged_at IS NULL RETURNING id',
+      [id, new Date(now)],
+    )
+    if (claimed.length === 0) throw linkNotYours()
     await query(
       `INSERT INTO platform_links (account_id, platform_id, linked_at) VALUES ($1, $2, $3)
        ON CONFLICT (account_id) DO UPDATE SET platform_id = EXCLUDED.platform_id, linked_at = EXCLUDED.linked_at`,
-      [begun.account_id, platformId, new Date(now)],
+      [accountId, platformId, new Date(now)],
     )
-    const { account_id: accountId } = begun
     await recordAudit(query, { kind: 'platform.linked', at: now, accountId, address: back.address })
     if (mail) await tellPlatformChange(query, mail, { accountId, isLinked: true })
   })
   return { platformId, linkedAt: now }
 }
+
+const linkNotYours = (): HttpError =>
+  refused('This link was not begun in this browser, was used or ended, or took too long; begin again.')
 
 /** Removes the link; refuses when there is none. */
 export async function unlinkPlatform(
@@ -233,6 +256,7 @@ export async function unlinkPlatform(
 ): Promise<void> {
   const { accountId } = origin
   await database.transaction(async query => {
+    await lockForOwner(query, origin)
     const gone = await query('DELETE FROM platform_links WHERE account_id = $1 RETURNING account_id', [accountId])
     if (gone.length === 0) throw new HttpError('NOT_FOUND', 'No platform account is linked.')
     await recordAction(query, origin, { kind: 'platform.unlinked', at: now })

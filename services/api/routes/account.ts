@@ -6,13 +6,20 @@
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Database } from '#infra/postgres/pool.ts'
-import { ALL, json } from '#schemas/api/operation.ts'
-import { accountReply, emailBody, okReply, verifiedReply, verifyQuery } from '#schemas/api/sign-in.ts'
+import { ALL, json, type Reply } from '#schemas/api/operation.ts'
+import { accountReply, emailBody, okReply, pageReply, verifyQuery } from '#schemas/api/sign-in.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import { recordAction, recordAudit } from '#services/accounts/audit/commands.ts'
-import { type MailScope, sendVerification, tellFormerAddress, useLink } from '#services/accounts/commands.ts'
+import {
+  lockForOwner,
+  type MailScope,
+  sendVerification,
+  tellFormerAddress,
+  useLink,
+} from '#services/accounts/commands.ts'
 import { readAccount } from '#services/accounts/reader.ts'
 import { type AuditNeeds, originOf } from '../audit-origin.ts'
+import { postButton, sendPage } from '../pages.ts'
 
 /** What the routes of an account need. */
 export interface AccountNeeds extends AuditNeeds {
@@ -24,9 +31,23 @@ export interface AccountNeeds extends AuditNeeds {
 }
 
 const GROUP = 'Sign-in'
+const LINK = {
+  group: GROUP,
+  tiers: undefined,
+  budget: 'sign-in',
+  path: '/account/email/verify',
+  query: verifyQuery,
+} as const
+
+const page = (description: string): Reply<string> => {
+  const example = pageReply.meta()?.example
+  return { status: 200, type: 'text/html', name: 'Page', schema: pageReply, description, example }
+}
 
 /** The routes. */
-export const accountRoutes = ({ database, mail, now, clientOf }: AccountNeeds): Route[] => [
+export const accountRoutes = (needs: AccountNeeds): Route[] => [...ownRoutes(needs), ...linkRoutes(needs)]
+
+const ownRoutes = ({ database, mail, now, clientOf }: AccountNeeds): Route[] => [
   defineRoute({
     group: GROUP,
     tiers: ALL,
@@ -66,32 +87,43 @@ export const accountRoutes = ({ database, mail, now, clientOf }: AccountNeeds): 
       const origin = originOf({ clientOf }, { credential, request })
       const at = now()
       await database.transaction(async query => {
+        await lockForOwner(query, origin)
         await sendVerification(query, mail, { accountId: origin.accountId, email, now: at })
         await recordAction(query, origin, { kind: 'email.change_requested', at })
       })
       return { ok: true }
     },
   }),
+]
+
+const linkRoutes = ({ database, mail, now, clientOf }: AccountNeeds): Route[] => [
   defineRoute({
-    group: GROUP,
-    tiers: undefined,
-    budget: 'sign-in',
-    id: 'verifyEmail',
+    ...LINK,
+    id: 'openVerification',
     method: 'get',
-    path: '/account/email/verify',
     summary: 'Open the link of a verification mail',
-    description: 'Works once.',
-    query: verifyQuery,
-    reply: json('VerifiedReply', verifiedReply, 'The address is the account’s.'),
+    description: 'A page with a button that confirms the address. It changes nothing: mail scanners follow links.',
+    reply: page('A page.'),
+    errors: [],
+    handle: ({ query: { token }, response }) =>
+      sendPage(response, 'Confirm your e-mail address', postButton(`token=${token}`, 'Confirm this address')),
+  }),
+  defineRoute({
+    ...LINK,
+    id: 'verifyEmail',
+    method: 'post',
+    summary: 'Confirm an e-mail address by the token of its link',
+    description: 'What the button of that page sends. Works once.',
+    reply: page('The address is the account’s.'),
     errors: ['NOT_FOUND'],
-    async handle({ query: { token }, request }) {
+    async handle({ query: { token }, request, response }) {
       const at = now()
-      return database.transaction(async query => {
-        const { email, former, accountId } = await useLink(query, token, at)
+      await database.transaction(async query => {
+        const { former, accountId } = await useLink(query, token, at)
         await recordAudit(query, { kind: 'email.changed', at, accountId, address: clientOf(request) })
         if (mail && former !== undefined) await tellFormerAddress(query, mail, former)
-        return { ok: true as const, email }
       })
+      return sendPage(response, 'Your e-mail address is confirmed', '')
     },
   }),
 ]

@@ -163,7 +163,8 @@ const sessions = (needs: SignInNeeds): Route[] => [
     method: 'post',
     path: '/account/session/revoke-all',
     summary: 'End every session of the account',
-    description: 'At once, the session that asks and sign-ins under way included. Keys stay.',
+    description:
+      'At once, the session that asks included, and with them what was begun before: sign-ins, links of a platform account, and the links of verification mails. Keys stay.',
     reply: json('OkReply', okReply, 'No session is open.'),
     errors: [UNSET],
     async handle(asked) {
@@ -200,8 +201,9 @@ const platformLinks = (needs: SignInNeeds): Route[] => [
     description: 'Opened by a browser, which gets a cookie that the return needs. An existing link is replaced.',
     reply: json('PlatformBegunReply', platformBegunReply, 'Where the browser signs in to the platform.'),
     errors: [UNSET],
-    async handle({ credential, response }) {
-      const begun = await beginPlatformLink(platformOf(needs), credential.accountId, needs.now())
+    async handle({ credential, request, response }) {
+      const origin = originOf(needs, { credential, request })
+      const begun = await beginPlatformLink(platformOf(needs), origin, needs.now())
       const body = { url: begun.url, expires_at: formatInstant(begun.expiresAt) }
       return send(response, 200, JSON.stringify(body), cookieOf(PLATFORM_COOKIE, begun.browser, needs.baseUrl))
     },

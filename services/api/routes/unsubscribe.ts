@@ -1,18 +1,16 @@
 /**
  * The link at the end of alert mails: a page that asks, and the POST that acts.
  *
- * Needs no key: the signed token names the account. Writes through services/accounts. Invariant: a GET changes nothing, since mail
- * scanners follow every link; the POST is what RFC 8058 (one-click) sends and what the page's button sends, and
- * may be repeated. The page loads nothing.
+ * Needs no key: the signed token names the account. Writes through services/accounts. Invariant: a GET changes nothing; the POST is
+ * what RFC 8058 (one-click) sends and what the page's button sends, and may be repeated.
  */
-import type { Response } from 'express'
 import { definePage, type Endpoint } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
-import { beginAnswer, localsOf, SENT, type Sent } from '#infra/http/reply.ts'
 import { type RawQuery, rawQuery } from '#infra/http/request.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import { setAlertEmails } from '#services/accounts/commands.ts'
 import { UNSUBSCRIBE_PATH, type UnsubscribeLinks } from '#services/accounts/unsubscribe/reader.ts'
+import { postButton, sendPage } from '../pages.ts'
 
 /** What the link needs. */
 export interface UnsubscribeNeeds {
@@ -48,17 +46,6 @@ export function unsubscribePages({ database, unsubscribeLinks, now }: Unsubscrib
   ]
 }
 
-/** Posts to the same path; a token that was accepted holds nothing that HTML could take for markup. */
+/** A token that was accepted holds nothing that HTML could take for markup. */
 const button = (token: string, set: 'on' | 'off', label: string): string =>
-  `<form method="post" action="?token=${token}&amp;set=${set}"><button type="submit">${label}</button></form>`
-
-function sendPage(response: Response, title: string, content: string): Sent {
-  const head = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${title}</title></head>`
-  const page = Buffer.from(`${head}<body><h1>${title}</h1>${content}</body></html>`)
-  const { length: bytes } = page
-  const headers = ['Content-Type', 'text/html; charset=utf-8', 'Content-Length', String(bytes)]
-  beginAnswer(response, 200, [...headers, 'Cache-Control', 'private, no-store'])
-  response.end(page)
-  localsOf(response).observe(response, { status: 200, bytes })
-  return SENT
-}
+  postButton(`token=${token}&amp;set=${set}`, label)
