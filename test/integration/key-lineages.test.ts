@@ -1,21 +1,26 @@
 /**
  * Lineages of keys: what was counted stays counted when a key is replaced, and an account may have a ceiling over all its keys.
  *
- * It used to be that a reissue, or a child key that was deleted and made again, began every limit from nothing.
+ * It used to be that a reissue, or a child key that was deleted and made again, began every limit from nothing; and later that the
+ * sixth reissue of a day was refused.
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { loadTiers, type Tier } from '#infra/config/tiers.ts'
+import { openAccountLimit } from '#infra/redis/account-limit.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { minuteKey, monthKey, openRequestMeter, type RequestMeter } from '#infra/redis/request-meter.ts'
+import { openStreamLeases } from '#infra/redis/stream-leases.ts'
+import { openStreamSlots } from '#infra/redis/stream-slots.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { start as startApi } from '#services/api/main.ts'
 import { type Answer, openScenario, request, type Scenario } from '#test/harness/scenario.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-const DAY_MS = 86_400_000
+/** Of one day. */
+const REISSUES = 7
 
 describe('lineages of keys', () => {
   const platform = useServers()
@@ -24,12 +29,12 @@ describe('lineages of keys', () => {
   let redis: Redis
   let meter: RequestMeter
   /** Of the API; no month ends while it is tested. */
-  let clock = Date.parse(`${new Date().toISOString().slice(0, 7)}-15`)
+  const clock = Date.parse(`${new Date().toISOString().slice(0, 7)}-15`)
   const now = () => clock
   const roles: StartRole[] = [context => startApi(context, now)]
 
-  before('the API with its usual limits', async () => {
-    scenario = await openScenario(platform, { roles, config: { tiersFile: undefined } })
+  before('the API and the feeds with their usual limits', async () => {
+    scenario = await openScenario(platform, { roles: [...roles, 'feed'], config: { tiersFile: undefined } })
     redis = await platform.openRedis()
     meter = openRequestMeter(redis, { prefix: platform.namespace, now })
   })
@@ -66,45 +71,95 @@ describe('lineages of keys', () => {
       expect(await remainingOf(again.body.key)).to.equal(built.pro.requests_per_month - 5)
     })
 
-    it('goes on with the minute of the key before it', async () => {
-      const { key, key_id } = await newAccount('pro')
-      // A minute that does not end.
-      await redis.set(minuteKey(key_id, platform.namespace), built.pro.requests_per_minute - 1)
-      const { status, body } = await ask(key, 'POST', '/account/key/reissue')
-      expect(status).to.equal(200)
-      const refused = await ask(body.key, 'GET', '/account/key')
-      expect([refused.status, refused.body.code]).to.deep.equal([429, 'RATE_LIMIT_EXCEEDED'])
-    })
-
-    it('is reissued five times a day, and not a sixth time until the first is a day old', async () => {
-      const { key } = await newAccount('pro')
-      let current = key
-      for (let i = 0; i < 5; i++) current = (await ask(current, 'POST', '/account/key/reissue')).body.key
-      const refused = await ask(current, 'POST', '/account/key/reissue')
-      expect([refused.status, refused.body.code]).to.deep.equal([429, 'RATE_LIMIT_EXCEEDED'])
-      expect(refused.headers.get('retry-after')).to.equal(String(DAY_MS / 1_000))
-      expect((await ask(current, 'GET', '/account/key')).status, 'the key stays').to.equal(200)
-      clock += DAY_MS
-      expect((await ask(current, 'POST', '/account/key/reissue')).status).to.equal(200)
-    })
+    const month = () => new Date(clock).toISOString().slice(0, 7)
+    const prefix = () => platform.namespace
+    /** Limits: how an account uses one up, and what is refused then. */
+    const limits: [
+      name: string,
+      tier: Tier,
+      useUp: (ids: { key_id: string; account_id: string }) => Promise<unknown>,
+      asked: [method: string, path: string],
+      code: string,
+    ][] = [
+      [
+        'minute',
+        'pro',
+        // A minute that does not end.
+        ({ key_id }) => redis.set(minuteKey(key_id, prefix()), built.pro.requests_per_minute - REISSUES),
+        ['GET', '/account/key'],
+        'RATE_LIMIT_EXCEEDED',
+      ],
+      [
+        'month',
+        'free',
+        ({ key_id }) => redis.set(monthKey(key_id, month(), prefix()), built.free.requests_per_month),
+        ['GET', '/providers'],
+        'RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED',
+      ],
+      [
+        'streams of bids on starter',
+        'starter',
+        async ({ key_id }) => {
+          const slots = openStreamSlots(redis, { prefix: prefix() })
+          for (let i = 0; i < built.starter.bids_stream_starts_per_day; i++) {
+            const start = await slots.start(`bid:${key_id}`, built.starter.bids_stream_starts_per_day)
+            if (start.kind === 'started') await start.slot.release()
+          }
+        },
+        ['POST', '/bids'],
+        'RATE_LIMIT_STREAM_QUOTA_EXCEEDED',
+      ],
+      [
+        'feed connections',
+        'quant',
+        async ({ key_id }) => {
+          const leases = openStreamLeases(redis, { prefix: prefix(), name: 'feed', leaseMs: 600_000 })
+          for (let i = 0; i < built.quant.feed_connections; i++) await leases.take(key_id, built.quant.feed_connections)
+          await leases.close()
+        },
+        ['GET', '/feed/prices'],
+        'RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED',
+      ],
+      [
+        'expensive requests, as exports and imports count',
+        'pro',
+        async ({ account_id }) => {
+          const { expensive_requests_per_minute: most } = built.pro
+          const limit = openAccountLimit(redis, { prefix: prefix() })
+          for (let i = 0; i < most; i++) await limit.charge(account_id, most)
+        },
+        ['GET', '/account/alerts?search=AK'],
+        'RATE_LIMIT_EXCEEDED',
+      ],
+    ]
+    for (const [name, tier, useUp, asked, code] of limits)
+      it(`${REISSUES} times in a day is served, and has the limits of its first key used up: ${name}`, async () => {
+        const { key, ...ids } = await newAccount(tier)
+        await useUp(ids)
+        let current = key
+        for (let i = 0; i < REISSUES; i++) {
+          const { status, body, text } = await ask(current, 'POST', '/account/key/reissue')
+          expect(status, text).to.equal(200)
+          current = body.key
+        }
+        const refused = await ask(current, ...asked)
+        expect([refused.status, refused.body.code]).to.deep.equal([429, code])
+      })
   })
 
   describe('a child key', () => {
-    it('keeps its count when it is reissued, and is reissued five times a day', async () => {
+    it('keeps its count however often it is reissued', async () => {
       const { key } = await newAccount()
       let child = await newChild(key)
       await use(child.key, 3)
-      for (let i = 0; i < 5; i++) {
+      for (let i = 0; i < REISSUES; i++) {
         const { body } = await ask(key, 'POST', `/account/sub-keys/${child.id}/reissue`)
         child = { key: body.key, id: body.key_info.id }
       }
       await use(child.key, 2)
       expect(await usedOf(key, child.id)).to.equal(5)
-      const refused = await ask(key, 'POST', `/account/sub-keys/${child.id}/reissue`)
-      expect([refused.status, refused.body.code]).to.deep.equal([429, 'RATE_LIMIT_EXCEEDED'])
       const other = await newChild(key, 'other')
-      const allowed = await ask(key, 'POST', `/account/sub-keys/${other.id}/reissue`)
-      expect(await usedOf(key, allowed.body.key_info.id), 'each lineage by itself').to.equal(0)
+      expect(await usedOf(key, other.id), 'each lineage by itself').to.equal(0)
     })
 
     it('that is made after others were revoked goes on with the highest of their counts that none has', async () => {

@@ -15,8 +15,8 @@ import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { Scope } from '#schemas/api/scopes.ts'
 import { hashOfKey, type KeyKind } from '../access/reader.ts'
 import { type Origin, recordAction } from '../audit/commands.ts'
-import { LOCAL_ADDRESS } from '../commands.ts'
-import { allowReissue, lineageToInherit } from './lineages.ts'
+import { LOCAL_ADDRESS, lockForOwner } from '../commands.ts'
+import { LINEAGE, lineageToInherit } from './lineages.ts'
 import { ACTIVE_CHILD, KEY_COLUMNS, type KeyRow, keyNotFound, keyOfRow, type StoredKey } from './reader.ts'
 
 /** Who asks for a change: an accepted root key, or a session. */
@@ -31,51 +31,42 @@ export interface IssuedKey {
 /** Replaces the root key and revokes all child keys; needs a verified e-mail. */
 export function reissueRootKey(database: Database, actor: Actor, now: number): Promise<IssuedKey> {
   return database.transaction(async query => {
-    const { rootKeyId } = await lockForIssue(query, actor)
-    const lineageId = await reissuedLineage(query, { accountId: actor.accountId, keyId: rootKeyId }, now)
+    const { lineageId } = await lockForIssue(query, actor)
     await query('UPDATE api_keys SET revoked_at = $2 WHERE account_id = $1 AND revoked_at IS NULL', [
       actor.accountId,
       new Date(now),
     ])
-    const issued = await insertKey(query, { accountId: actor.accountId, kind: 'root', lineageId, isReissue: true, now })
+    const issued = await insertKey(query, { accountId: actor.accountId, kind: 'root', lineageId, now })
     await recordAction(query, actor, { kind: 'key.reissued', at: now, detail: { issued_key_id: issued.key.id } })
     return issued
   })
 }
 
-/** The lineage of a key that is about to be replaced; refuses when that happens too often. */
-async function reissuedLineage(
-  query: Query,
-  { accountId, keyId }: { accountId: string; keyId: string },
-  now: number,
-): Promise<string> {
-  const [key] = await query<KeyRow>(`SELECT ${KEY_COLUMNS} FROM api_keys k WHERE k.id = $1`, [keyId])
-  if (!key) throw keyNotFound()
-  const lineageId = key.lineage_id
-  await allowReissue(query, { accountId, lineageId }, now)
-  return lineageId
+/** The root key of an account that is locked. */
+interface LockedRoot {
+  rootKeyId: string
+  lineageId: string
+  isVerified: boolean
 }
 
-/** Locks the account for a change of its keys; refuses an actor whose own key was revoked meanwhile. */
-async function lockActor(query: Query, actor: Actor): Promise<{ rootKeyId: string; isVerified: boolean }> {
-  const [account] = await query<{ is_verified: boolean }>(
-    'SELECT email_verified_at IS NOT NULL AS is_verified FROM accounts WHERE id = $1 FOR NO KEY UPDATE',
+/** Locks the account for a change of its keys; refuses an actor whose own key or session has ended meanwhile. */
+async function lockActor(query: Query, actor: Actor): Promise<LockedRoot> {
+  const { isEmailVerified: isVerified } = await lockForOwner(query, actor)
+  const [root] = await query<{ id: string; lineage_id: string }>(
+    `SELECT k.id, ${LINEAGE} AS lineage_id FROM api_keys k
+     WHERE k.account_id = $1 AND k.kind = 'root' AND k.revoked_at IS NULL`,
     [actor.accountId],
   )
-  const [root] = await query<{ id: string }>(
-    `SELECT id FROM api_keys WHERE account_id = $1 AND kind = 'root' AND revoked_at IS NULL`,
-    [actor.accountId],
-  )
-  if (!account || !root || (actor.kind === 'key' && root.id !== actor.keyId)) {
+  if (!root || (actor.kind === 'key' && root.id !== actor.keyId)) {
     throw new HttpError('AUTH_API_KEY_REVOKED', 'This API key was revoked; use the key that replaced it.')
   }
-  return { rootKeyId: root.id, isVerified: account.is_verified }
+  return { rootKeyId: root.id, lineageId: root.lineage_id, isVerified }
 }
 
 /** Locks the account for issuing a key, which needs a verified e-mail. */
-async function lockForIssue(query: Query, actor: Actor): Promise<{ rootKeyId: string }> {
-  const { rootKeyId, isVerified } = await lockActor(query, actor)
-  if (isVerified) return { rootKeyId }
+async function lockForIssue(query: Query, actor: Actor): Promise<LockedRoot> {
+  const root = await lockActor(query, actor)
+  if (root.isVerified) return root
   const detail = 'Keys are issued to accounts with a verified e-mail address; see POST /account/email.'
   throw new HttpError('EMAIL_NOT_VERIFIED', detail)
 }
@@ -89,7 +80,6 @@ interface NewKey {
   rootKeyId?: string
   /** Undefined: it begins one. */
   lineageId?: string | undefined
-  isReissue?: boolean
   name?: string | null
   expiresAt?: number | null
   quotaPerMonthOverride?: number | null
@@ -103,13 +93,13 @@ async function insertKey(query: Query, made: NewKey): Promise<IssuedKey> {
   const id = crypto.randomUUID()
   const [row] = await query<KeyRow>(
     `INSERT INTO api_keys AS k (id, account_id, kind, root_key_id, hash, name, created_at, expires_at,
-       quota_requests_per_month_override, rate_requests_per_minute_override, lineage_id, is_reissue, scopes)
-     VALUES ($1, $2, $3, $4, decode($5, 'hex'), $6, $7, $8, $9, $10, $11, $12, $13) RETURNING ${KEY_COLUMNS}`,
+       quota_requests_per_month_override, rate_requests_per_minute_override, lineage_id, scopes)
+     VALUES ($1, $2, $3, $4, decode($5, 'hex'), $6, $7, $8, $9, $10, $11, $12) RETURNING ${KEY_COLUMNS}`,
     [
       ...[id, made.accountId, made.kind, made.rootKeyId ?? id, hashOfKey(text), made.name ?? null],
       ...[new Date(made.now), made.expiresAt == null ? null : new Date(made.expiresAt)],
       ...[made.quotaPerMonthOverride ?? null, made.ratePerMinuteOverride ?? null],
-      ...[made.lineageId ?? id, made.isReissue ?? false, made.scopes ?? null],
+      ...[made.lineageId ?? id, made.scopes ?? null],
     ],
   )
   return { text, key: keyOfRow(row as KeyRow) }
@@ -190,9 +180,8 @@ export function reissueChildKey(database: Database, actor: Actor, keyId: string,
   return database.transaction(async query => {
     await lockForIssue(query, actor)
     const { id: _, createdAt, lastUsedAt, ...kept } = await lockChild(query, actor, keyId, now)
-    await allowReissue(query, { accountId: actor.accountId, lineageId: kept.lineageId }, now)
     await revoke(query, keyId, now)
-    const issued = await insertKey(query, { ...kept, accountId: actor.accountId, isReissue: true, now })
+    const issued = await insertKey(query, { ...kept, accountId: actor.accountId, now })
     const detail = { child_key_id: keyId, issued_key_id: issued.key.id }
     await recordAction(query, actor, { kind: 'child_key.reissued', at: now, detail })
     return issued

@@ -6,38 +6,14 @@
  * the period is left, so within a period an account never has more lineages than it had children at a time, and
  * deleting and making keys yields nothing.
  */
-import { HttpError } from '#infra/http/http-error.ts'
 import type { Query } from '#infra/postgres/pool.ts'
-import { exceededLimit } from '#schemas/api/rate-limit.ts'
 
 const DAY_MS = 86_400_000
-const REISSUES_PER_DAY = 5
 /** Of an account with more ended lineages, all from before lineages went on, the latest count. */
 const ENDED_MAX = 1_000
 
 /** The lineage of a key, in SQL. */
 export const LINEAGE = 'coalesce(k.lineage_id, k.id)'
-
-/** Refuses to replace a key whose lineage was reissued often enough within a day. */
-export async function allowReissue(
-  query: Query,
-  { accountId, lineageId }: { accountId: string; lineageId: string },
-  now: number,
-): Promise<void> {
-  const rows = await query<{ created_at: Date }>(
-    `SELECT k.created_at FROM api_keys k
-     WHERE k.account_id = $1 AND k.is_reissue AND ${LINEAGE} = $2 AND k.created_at > $3
-     ORDER BY k.created_at DESC LIMIT ${REISSUES_PER_DAY}`,
-    [accountId, lineageId, new Date(now - DAY_MS)],
-  )
-  const first = rows[REISSUES_PER_DAY - 1]
-  if (!first) return
-  const waitSeconds = Math.max(1, Math.ceil((first.created_at.getTime() + DAY_MS - now) / 1000))
-  const detail = `A key is reissued ${REISSUES_PER_DAY} times in 24 hours at most; wait as Retry-After says.`
-  throw new HttpError('RATE_LIMIT_EXCEEDED', detail, {
-    exceeded: exceededLimit('reissues', REISSUES_PER_DAY, waitSeconds, DAY_MS / 1000),
-  })
-}
 
 /**
  * The ended lineage that a new child key goes on with: of those that no active child has, the one with most requests in the

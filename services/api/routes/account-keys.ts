@@ -92,7 +92,7 @@ const reissueKey = (needs: AccountKeyNeeds): Route => {
     access: 'management',
     summary: 'Replace the root key and revoke all child keys',
     description:
-      'Cannot be undone; five times in 24 hours at most. Limits go on where they were. Needs a verified e-mail address. The first key of an account is issued like this.',
+      'Cannot be undone. Limits go on where they were. Needs a verified e-mail address. The first key of an account is issued like this.',
     reply: json('ReissuedKeyReply', reissuedKeyReply, 'The new key; its text is shown this once.'),
     errors: ['EMAIL_NOT_VERIFIED'],
     async handle({ credential, request }) {
