@@ -75,7 +75,7 @@ export const childKeyPatch = (scope: ChildKeyScope) => {
 }
 
 /** The members of a key that clients may see. */
-const keyInfo = z.strictObject({
+export const keyInfo = z.strictObject({
   id: z.uuid(),
   key_prefix: z.enum(['sk_live_root', 'sk_live_child']),
   name: z.string().nullable(),

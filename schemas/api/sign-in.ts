@@ -116,6 +116,14 @@ export const sessionReply = z
 /** A page for a browser. */
 export const pageReply = z.string().meta({ example: '<!doctype html><html lang="en">…</html>' })
 
+/** Body of DELETE /account. */
+export const deletionBody = z.strictObject({
+  confirm: text(ADDRESS_MAX).meta({
+    description: 'The e-mail address of the account as `GET /v1/account` shows it, or its `id` where it has none.',
+    example: EXAMPLE_EMAIL,
+  }),
+})
+
 /** Answer of POST /account/platform. */
 export const platformBegunReply = z
   .strictObject({ url: z.string(), expires_at: instant })

@@ -1,5 +1,5 @@
 /**
- * Accounts: their lock, their e-mail addresses and the one-time links that prove them, and alerts by e-mail.
+ * Accounts: their lock, their e-mail addresses and the one-time links that prove them, alerts by e-mail, and their end.
  *
  * Writes email_links and the address of accounts; queues mails in the same transaction. States of a link:
  * sent -> used | expired. Invariant: an address counts as verified only when its link was used or when an
@@ -13,7 +13,7 @@ import { addJob } from '#infra/postgres/jobs.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 import { exceededLimit } from '#schemas/api/rate-limit.ts'
-import type { Origin } from './audit/commands.ts'
+import { hideAddressesOf, type Origin, recordAction } from './audit/commands.ts'
 import { hashOf, newText } from './one-time-text.ts'
 import { accountGone, SEND_MAIL } from './reader.ts'
 
@@ -61,9 +61,15 @@ export async function lockForOwner(
   { accountId, sessionId }: Pick<Origin, 'accountId' | 'sessionId'>,
 ): Promise<LockedAccount> {
   const account = await lockAccount(query, accountId)
-  if (sessionId === undefined) return account
+  await requireSession(query, { sessionId })
+  return account
+}
+
+/** Refuses a session that has ended since it was authenticated; a key has none. */
+export async function requireSession(query: Query, { sessionId }: Pick<Origin, 'sessionId'>): Promise<void> {
+  if (sessionId === undefined) return
   const open = await query('SELECT 1 FROM sessions WHERE id = $1 AND revoked_at IS NULL', [sessionId])
-  if (open.length > 0) return account
+  if (open.length > 0) return
   throw new HttpError('AUTH_INVALID_API_KEY', 'This session has ended; sign in again at GET /account/login.')
 }
 
@@ -202,6 +208,40 @@ export async function setAlertEmails(
     [accountId, isOn, new Date(now)],
   )
   return changed.length > 0
+}
+
+/**
+ * Locks an account that is to be deleted, once its owner has confirmed it by its address, or its id where it has none. Its entries of
+ * the audit log stay under its id, which will name nobody, with pseudonyms of addresses.
+ */
+export async function beginDeletion(
+  query: Query,
+  origin: Origin,
+  { confirm, now }: { confirm: string; now: number },
+): Promise<void> {
+  const { accountId } = origin
+  await lockForOwner(query, origin)
+  const [account] = await query<{ name: string }>(
+    'SELECT coalesce(email, id::text) AS name FROM accounts WHERE id = $1',
+    [accountId],
+  )
+  if (account?.name.toLowerCase() !== confirm.toLowerCase()) {
+    const msg = 'Input should be the e-mail address of the account, or its id where it has none'
+    throw new HttpError('VALIDATION_ERROR', [
+      { type: 'value_error', loc: ['body', 'confirm'], msg, input: confirm, ctx: {} },
+    ])
+  }
+  // An exchange that is under way ends before, and none comes later.
+  await query('DELETE FROM sign_ins WHERE account_id = $1', [accountId])
+  await recordAction(query, origin, { kind: 'account.deleted', at: now })
+  await hideAddressesOf(query, accountId)
+}
+
+/** Deletes an account with all that refers to it, but for its alerts, which must be gone before. */
+export async function deleteAccount(query: Query, accountId: string): Promise<void> {
+  // In the order in which their use is written, so that neither waits for the other in a circle.
+  await query('SELECT count(*) FROM (SELECT FROM api_keys WHERE account_id = $1 ORDER BY id FOR UPDATE) k', [accountId])
+  await query('DELETE FROM accounts WHERE id = $1', [accountId])
 }
 
 /** Address of accounts that were made without one; no mail reaches it (RFC 6761, 6.3). */

@@ -1,16 +1,17 @@
 /**
- * What an account is, how its alerts reach it, and how its mails are read back from their jobs.
+ * What an account is, who may sign in to it, how its alerts reach it, and how its mails are read back from their jobs.
  *
- * Reads accounts and platform_links, writes nothing. Payloads of mails are sealed, since a mail may carry a one-time link and
+ * Reads accounts, identities, sessions and platform_links, writes nothing. Payloads of mails are sealed, since a mail may carry a one-time link and
  * jobs are stored in the database.
  */
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Mail } from '#infra/mail/mailer.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
+import { slicesById } from '#infra/postgres/slices.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 
 /** An account; times in milliseconds since the epoch. */
-interface AccountRecord {
+export interface AccountRecord {
   id: string
   name: string | null
   tier: string
@@ -49,6 +50,31 @@ export async function readAccount(database: Database, accountId: string): Promis
     platformId: row.platform_id,
   }
 }
+
+/** Who may sign in to an account: a subject of an OpenID provider. */
+interface IdentityRecord {
+  issuer: string
+  subject: string
+  created_at: Date
+}
+
+/** The identities of an account. */
+export const listIdentities = (database: Database, accountId: string): Promise<IdentityRecord[]> =>
+  database.rows('SELECT issuer, subject, created_at FROM identities WHERE account_id = $1 ORDER BY 1, 2', [accountId])
+
+/** A session as it is stored. */
+interface SessionRecord {
+  id: string
+  created_at: Date
+  expires_at: Date
+  revoked_at: Date | null
+}
+
+/** The sessions of an account by id, those that have ended too; they are kept for a day after they expire. */
+export const sessionSlices = (database: Database, accountId: string): AsyncGenerator<SessionRecord[]> =>
+  slicesById(database.rows, 'SELECT id, created_at, expires_at, revoked_at FROM sessions WHERE account_id = $1', {
+    values: [accountId],
+  })
 
 /** The account on the game's platform that is linked to an account. */
 export async function readPlatformId(query: Query, accountId: string): Promise<string | undefined> {

@@ -6,6 +6,7 @@ import type { ViewStore } from '#infra/redis/redis.ts'
 import { feedOperations } from '#schemas/api/feed-operations.ts'
 import type { Operation } from '#schemas/api/operation.ts'
 import { type AccountNeeds, accountRoutes } from './routes/account.ts'
+import { type AccountDataNeeds, accountDataRoutes } from './routes/account-data.ts'
 import { type AccountKeyNeeds, accountKeyRoutes } from './routes/account-keys.ts'
 import { type AlertNeeds, alertRoutes } from './routes/alerts.ts'
 import { type BatchNeeds, batchRoutes } from './routes/batches.ts'
@@ -47,6 +48,7 @@ type MarketDataNeeds = ListingNeeds &
 /** What the routes of accounts are given, each slice its own. */
 type OwnDataNeeds = AccountKeyNeeds &
   AccountNeeds &
+  AccountDataNeeds &
   WebhookNeeds &
   AlertNeeds &
   PortfolioValueNeeds &
@@ -86,6 +88,7 @@ export const apiRoutes = (needs: MarketDataNeeds & OwnDataNeeds & StoreNeeds): R
   ...inventoryRoutes(needs),
   ...signInRoutes(needs),
   ...accountRoutes(needs),
+  ...accountDataRoutes(needs),
   openListing(needs),
 ]
 

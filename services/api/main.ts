@@ -46,6 +46,9 @@ const NAME = 'api'
 const KEY_CHECK_LIMIT_MS = 1_500
 const READ_CONNECTIONS = 6
 const SIGN_IN_CONNECTIONS = 4
+const DELETION_CONNECTIONS = 2
+/** A million transactions, 50,000 alerts and as many deliveries take 7 s; the largest ledger has five million. */
+const DELETION_LIMIT_MS = 180_000
 
 /** Starts the query service; `now` is in milliseconds since the epoch. */
 export async function start(context: RoleContext, now: () => number = Date.now): Promise<RunningRole> {
@@ -57,7 +60,7 @@ export async function start(context: RoleContext, now: () => number = Date.now):
   const redis = await openRedis(config, { name: NAME, log })
   const clickhouse = openWholeTables(openReader(config.servers.clickhouseReadOnly, { database, name: NAME }))
   const pools = openPools(config, log)
-  const { postgres, writes, reads, signIns, folds } = pools
+  const { postgres, writes, reads, signIns, folds, deletions } = pools
   const keyUse = openKeyUse(writes, log)
   const fx = fxRatesOf(await openFxReader(redis, config.namespace, log))
   const market = await openMarketViews(redis, config.namespace, log)
@@ -90,6 +93,7 @@ export async function start(context: RoleContext, now: () => number = Date.now):
     database: writes,
     reads,
     folds,
+    deletions,
     budget: openAccountBudget(openAccountLimit(redis, { prefix: config.namespace }), tiers),
     store: openPortfolioStore(writes),
     streamSlots: openStreamSlots(redis, { prefix: config.namespace }),
@@ -122,7 +126,7 @@ function signingKey(cursorKey: string | undefined): string {
   return cursorKey
 }
 
-/** Pools that do not keep each other waiting: the check of keys, writes (for locks), searches, sign-in, folds. */
+/** Pools that do not keep each other waiting: the check of keys, writes (for locks), searches, sign-in, folds, deletions of accounts. */
 function openPools(config: PlatformConfig, log: Log) {
   const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
   const open = (name: string, more: Partial<DatabaseOptions> = {}) => openDatabase(url, { name, log, ...more })
@@ -132,6 +136,7 @@ function openPools(config: PlatformConfig, log: Log) {
     reads: open('api-reads', { connections: READ_CONNECTIONS }),
     signIns: open('api-sign-in', { connections: SIGN_IN_CONNECTIONS }),
     folds: open('api-folds', { connections: FOLDS_AT_ONCE }),
+    deletions: open('api-deletions', { connections: DELETION_CONNECTIONS, statementLimitMs: DELETION_LIMIT_MS }),
   }
 }
 

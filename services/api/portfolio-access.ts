@@ -13,6 +13,7 @@ import type { ErrorCode } from '#schemas/api/error.ts'
 import { ALL } from '#schemas/api/operation.ts'
 import { portfolioParams } from '#schemas/api/portfolios.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { accountGone } from '#services/accounts/reader.ts'
 import { type IdempotencyKey, type PortfolioScope, requestHash } from '#services/portfolios/commands.ts'
 import { itemNotFound } from './queries/listing.ts'
 import { nearestName } from './queries/near-names.ts'
@@ -29,6 +30,8 @@ export const MISSING: ErrorCode[] = ['PORTFOLIO_NOT_FOUND']
 const KEY_FORM = /^[\x21-\x7e]{1,255}$/
 /** What a mistake of ours in a statement or a value looks like; all else is a store that cannot answer now. */
 const OUR_MISTAKE = /^(22|23|42)/
+/** A reference to a row that is gone: portfolios are locked by their writers, so it is the account. */
+const GONE = '23503'
 
 /** Who writes into which portfolio. */
 export function writeScope(
@@ -62,6 +65,7 @@ export async function kept<T>(work: Promise<T>): Promise<T> {
     return await work
   } catch (error) {
     const code = (error as { code?: unknown } | null)?.code
+    if (code === GONE) throw accountGone()
     const isOurs = error instanceof TypeError || (typeof code === 'string' && OUR_MISTAKE.test(code))
     if (error instanceof HttpError || isOurs) throw error
     throw new HttpError('SERVICE_UNAVAILABLE', 'Portfolios are temporarily unavailable; try again.', { cause: error })

@@ -82,6 +82,16 @@ export function createPortfolio(
   )
 }
 
+/** Locks all portfolios of an account until the transaction ends: before the account's own row, as their writers do. */
+export async function lockPortfolios(query: Query, accountId: string): Promise<void> {
+  await query('SELECT id FROM portfolios WHERE account_id = $1 ORDER BY id FOR UPDATE', [accountId])
+}
+
+/** Deletes all portfolios of an account within the transaction of `query`, which has locked them. */
+export async function removePortfolios(query: Query, accountId: string): Promise<void> {
+  await query('DELETE FROM portfolios WHERE account_id = $1', [accountId])
+}
+
 /** Deletes a portfolio with all that it holds. */
 export async function deletePortfolio(
   { database, queues }: PortfolioStore,

@@ -49,6 +49,8 @@ const BEYOND = [
   'POST /v1/account/session/revoke-all',
   'GET /v1/.well-known/jwks.json',
   'GET /v1/account',
+  'GET /v1/account/export',
+  'DELETE /v1/account',
   'POST /v1/account/email',
   'GET /v1/account/email/verify',
   'POST /v1/account/email/verify',

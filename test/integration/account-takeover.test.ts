@@ -11,6 +11,8 @@ import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const SENSITIVE = [
+  ['GET', '/v1/account/export', undefined],
+  ['DELETE', '/v1/account', { confirm: 'nobody@example.com' }],
   ['POST', '/v1/account/email', { email: 'new@example.com' }],
   ['POST', '/v1/account/platform', undefined],
   ['DELETE', '/v1/account/platform', undefined],

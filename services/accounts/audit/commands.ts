@@ -3,8 +3,8 @@
  *
  * Sole writer of audit_log. A row is written in the transaction of what it reports, so neither is without the other; bursts of refused
  * credentials are noted beside their answers. Rows are never changed (a trigger of the table holds that) but for their addresses, which
- * become pseudonyms after 30 days: digests with a salt that nobody keeps. They go after 400 days. Nothing here names a person:
- * no e-mail address, no URL, no text of a key.
+ * become pseudonyms after 30 days, or with the end of their account: digests with a salt that nobody keeps. They go after 400 days.
+ * Nothing here names a person: no e-mail address, no URL, no text of a key.
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -62,17 +62,23 @@ export function recordAction(
   return recordAudit(query, { kind, at, accountId, keyId, address, detail: { ...session, ...detail } })
 }
 
-const PSEUDONYMISE = `UPDATE audit_log
-  SET address = '~' || left(encode(sha256(convert_to($2 || address, 'UTF8')), 'hex'), 16)
+const HIDDEN = `address = '~' || left(encode(sha256(convert_to($2 || address, 'UTF8')), 'hex'), 16)`
+const PSEUDONYMISE = `UPDATE audit_log SET ${HIDDEN}
   WHERE id IN (SELECT id FROM audit_log WHERE at < $1 AND address NOT LIKE '~%' ORDER BY at LIMIT ${ROWS}) RETURNING id`
 /** The trigger goes by the clock of Postgres, which may be behind. */
 const DELETE = `DELETE FROM audit_log
   WHERE id IN (SELECT id FROM audit_log WHERE at < least($1, now() - interval '${KEPT_DAYS} days') ORDER BY at LIMIT ${ROWS}) RETURNING id`
 
+const newSalt = (): string => randomBytes(32).toString('base64')
+
+/** Makes pseudonyms of all addresses of an account within the transaction of `query`. */
+export async function hideAddressesOf(query: Query, accountId: string): Promise<void> {
+  await query(`UPDATE audit_log SET ${HIDDEN} WHERE account_id = $1 AND address NOT LIKE '~%'`, [accountId, newSalt()])
+}
+
 /** Makes pseudonyms of addresses that are old at `now`, and deletes rows that are too old; resolves with their numbers. */
 export async function keepAuditLog(database: Database, now: number): Promise<{ hidden: number; deleted: number }> {
-  const salt = randomBytes(32).toString('base64')
-  const hidden = await inPortions(database, PSEUDONYMISE, [new Date(now - ADDRESSES_DAYS * DAY_MS), salt])
+  const hidden = await inPortions(database, PSEUDONYMISE, [new Date(now - ADDRESSES_DAYS * DAY_MS), newSalt()])
   const deleted = await inPortions(database, DELETE, [new Date(now - KEPT_DAYS * DAY_MS)])
   return { hidden, deleted }
 }

@@ -1,5 +1,6 @@
-/** The entries of the audit log, as an operator looks for them. Reads audit_log, writes nothing. */
+/** The entries of the audit log, as an operator looks for them, and those of an account. Reads audit_log, writes nothing. */
 import type { Database } from '#infra/postgres/pool.ts'
+import { slicesById } from '#infra/postgres/slices.ts'
 
 /** What an entry may report. */
 export const AUDIT_KINDS = [
@@ -19,6 +20,8 @@ export const AUDIT_KINDS = [
   'webhook.changed',
   'webhook.removed',
   'webhook.secret_rotated',
+  'account.exported',
+  'account.deleted',
   'credentials.refused',
 ] as const
 
@@ -45,27 +48,39 @@ interface AuditFilter {
   limit: number
 }
 
+interface AuditRow {
+  id: string
+  at: Date
+  kind: string
+  account_id: string | null
+  key_id: string | null
+  address: string | null
+  detail: Record<string, unknown>
+}
+
+const SELECT = 'SELECT id, at, kind, account_id, key_id, address, detail FROM audit_log'
+
 /** The latest entries that fit, oldest first. */
 export async function readAuditLog(database: Database, filter: AuditFilter): Promise<AuditRecord[]> {
   const { accountId, kind, since, limit } = filter
-  const rows = await database.rows<{
-    id: string
-    at: Date
-    kind: string
-    account_id: string | null
-    key_id: string | null
-    address: string | null
-    detail: Record<string, unknown>
-  }>(
-    `SELECT id, at, kind, account_id, key_id, address, detail FROM audit_log
-     WHERE at >= $1 AND ($2::uuid IS NULL OR account_id = $2) AND ($3::text IS NULL OR kind = $3)
+  const rows = await database.rows<AuditRow>(
+    `${SELECT} WHERE at >= $1 AND ($2::uuid IS NULL OR account_id = $2) AND ($3::text IS NULL OR kind = $3)
      ORDER BY at DESC, id DESC LIMIT $4`,
     [new Date(since), accountId, kind, limit],
   )
-  return rows.reverse().map(({ at, account_id: accountOf, key_id: keyId, ...row }) => ({
-    ...row,
-    at: at.getTime(),
-    accountId: accountOf,
-    keyId,
-  }))
+  return rows.reverse().map(recordOfRow)
 }
+
+/** The entries of an account, oldest first. */
+export async function* auditSlices(database: Database, accountId: string): AsyncGenerator<AuditRecord[]> {
+  const select = `${SELECT} WHERE account_id = $1`
+  for await (const rows of slicesById<AuditRow>(database.rows, select, { values: [accountId] }))
+    yield rows.map(recordOfRow)
+}
+
+const recordOfRow = ({ at, account_id: accountId, key_id: keyId, ...row }: AuditRow): AuditRecord => ({
+  ...row,
+  at: at.getTime(),
+  accountId,
+  keyId,
+})

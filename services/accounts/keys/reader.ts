@@ -1,13 +1,15 @@
 /**
- * API keys as they are stored, and as their account lists them.
+ * API keys as they are stored, and as their account lists and exports them.
  *
  * Reads api_keys, writes nothing. A key that is not an active child of the asking account is not found, so ids reveal
  * nothing.
  */
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Database } from '#infra/postgres/pool.ts'
+import { slicesById } from '#infra/postgres/slices.ts'
 import type { Scope } from '#schemas/api/scopes.ts'
 import type { KeyKind } from '../access/reader.ts'
+import { accountGone } from '../reader.ts'
 import { LINEAGE } from './lineages.ts'
 
 /** A key as it is stored; times in milliseconds since the epoch. */
@@ -21,6 +23,7 @@ export interface StoredKey {
   createdAt: number
   lastUsedAt: number | null
   expiresAt: number | null
+  revokedAt: number | null
   quotaPerMonthOverride: number | null
   ratePerMinuteOverride: number | null
   /** What a child key is confined to; null = nothing. */
@@ -37,6 +40,7 @@ export interface KeyRow {
   created_at: Date
   last_used_at: Date | null
   expires_at: Date | null
+  revoked_at: Date | null
   quota: number | null
   rate: number | null
   scopes: Scope[] | null
@@ -44,7 +48,7 @@ export interface KeyRow {
 
 /** The columns of a stored key. */
 export const KEY_COLUMNS = `k.id, k.kind, k.name, k.root_key_id, ${LINEAGE} AS lineage_id, k.created_at, k.last_used_at, k.expires_at,
-  k.quota_requests_per_month_override AS quota, k.rate_requests_per_minute_override AS rate, k.scopes`
+  k.revoked_at, k.quota_requests_per_month_override AS quota, k.rate_requests_per_minute_override AS rate, k.scopes`
 
 /** The stored key of a row. */
 export const keyOfRow = (row: KeyRow): StoredKey => ({
@@ -56,6 +60,7 @@ export const keyOfRow = (row: KeyRow): StoredKey => ({
   createdAt: row.created_at.getTime(),
   lastUsedAt: row.last_used_at?.getTime() ?? null,
   expiresAt: row.expires_at?.getTime() ?? null,
+  revokedAt: row.revoked_at?.getTime() ?? null,
   quotaPerMonthOverride: row.quota,
   ratePerMinuteOverride: row.rate,
   scopes: row.scopes,
@@ -65,11 +70,17 @@ export const keyOfRow = (row: KeyRow): StoredKey => ({
 export const keyNotFound = (): HttpError =>
   new HttpError('KEY_NOT_FOUND', 'This account has no active key with this id.')
 
-/** Reads one key. */
+/** Reads the key that asks. */
 export async function readKey(database: Database, keyId: string): Promise<StoredKey> {
   const [row] = await database.rows<KeyRow>(`SELECT ${KEY_COLUMNS} FROM api_keys k WHERE k.id = $1`, [keyId])
-  if (!row) throw keyNotFound()
+  if (!row) throw accountGone()
   return keyOfRow(row)
+}
+
+/** The keys of an account by id, those that were revoked too. */
+export async function* keySlices(database: Database, accountId: string): AsyncGenerator<StoredKey[]> {
+  const select = `SELECT ${KEY_COLUMNS} FROM api_keys k WHERE k.account_id = $1`
+  for await (const rows of slicesById<KeyRow>(database.rows, select, { values: [accountId] })) yield rows.map(keyOfRow)
 }
 
 /** Of one account, at one moment. */

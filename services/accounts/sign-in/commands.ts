@@ -49,6 +49,7 @@ const DAY_MS = 86_400_000
 /** How long a browser may stay with the provider. */
 export const SIGN_IN_LIFE_MS = 10 * 60_000
 const EXCHANGE_LIFE_MS = 2 * 60_000
+const UUID_BYTES = 16
 
 const sealContextOf = (id: string): string => `sign_ins/${id}`
 
@@ -163,6 +164,10 @@ async function accountOf(
   return accountId
 }
 
+/**
+ * The lineage of its keys is drawn from the identity, of which it tells nothing: limits go on when an account is deleted and its
+ * owner signs in again.
+ */
 async function createAccount(query: Query, { issuer, subject, email }: Identity, now: number): Promise<string> {
   const at = new Date(now)
   const [account] = await query<{ id: string }>(
@@ -173,9 +178,11 @@ async function createAccount(query: Query, { issuer, subject, email }: Identity,
   await query('INSERT INTO identities (issuer, subject, account_id, created_at) VALUES ($1, $2, $3, $4)', [
     ...[issuer, subject, accountId, at],
   ])
+  const lineageId = hashOf(JSON.stringify([issuer, subject])).toString('hex', 0, UUID_BYTES)
   await query(
-    `INSERT INTO api_keys (id, account_id, kind, root_key_id, hash, created_at) VALUES ($1, $2, 'root', $1, $3, $4)`,
-    [keyId, accountId, randomBytes(32), at],
+    `INSERT INTO api_keys (id, account_id, kind, root_key_id, hash, created_at, lineage_id)
+     VALUES ($1, $2, 'root', $1, $3, $4, $5)`,
+    [keyId, accountId, randomBytes(32), at, lineageId],
   )
   return accountId
 }

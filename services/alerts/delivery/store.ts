@@ -100,6 +100,16 @@ async function holdDeliveries(query: Query, endpointId: string): Promise<void> {
   )
 }
 
+/** Deletes all deliveries of an account, mails too, and the health of its destinations. */
+export async function removeDeliveries(
+  query: Query,
+  { accountId, endpointIds }: { accountId: string; endpointIds: readonly string[] },
+): Promise<void> {
+  await query('DELETE FROM webhook_deliveries WHERE account_id = $1', [accountId])
+  await query('DELETE FROM email_deliveries WHERE account_id = $1', [accountId])
+  await query('DELETE FROM webhook_health WHERE endpoint_id = ANY ($1::uuid[])', [endpointIds])
+}
+
 const CONCLUDE = `WITH attempt AS (
     UPDATE webhook_attempts SET status = $3, http_status = $4, error = $5, response_body_excerpt = $6, completed_at = now()
     WHERE delivery_id = $1 AND attempt_number = $2

@@ -9,6 +9,7 @@
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
+import { topics } from '#schemas/topics.ts'
 import { type LockedAccount, lockAccount } from '#services/accounts/commands.ts'
 import { appendToOutbox, outboxEntryOf } from './outbox.ts'
 import { ALERT_COLUMNS, type AlertRow, alertOfRow, type StoredAlert } from './reader.ts'
@@ -108,6 +109,16 @@ export function deleteAlert(database: Database, accountId: string, alertId: stri
     await query('DELETE FROM alerts WHERE id = $1', [alertId])
     await appendToOutbox(query, [{ alertId, itemId, changed: null }])
   })
+}
+
+/** Deletes all alerts of an account and their events within the transaction of `query`; the log hears of each alert. */
+export async function removeAlerts(query: Query, accountId: string): Promise<void> {
+  await query('DELETE FROM alert_events WHERE account_id = $1', [accountId])
+  await query(
+    `WITH gone AS (DELETE FROM alerts WHERE account_id = $1 RETURNING id, item_id)
+     INSERT INTO outbox (topic, key, partition_key) SELECT $2, id, item_id FROM gone`,
+    [accountId, topics.alertRules.name],
+  )
 }
 
 /** What an enabled alert needs: a verified e-mail with alert e-mails on, or an active webhook destination of a quant account. */

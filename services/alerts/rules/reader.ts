@@ -6,6 +6,7 @@
  * so it is a text here and never a float.
  */
 import type { Database } from '#infra/postgres/pool.ts'
+import { slicesById } from '#infra/postgres/slices.ts'
 import type { StoredRule } from '#schemas/events/alert-rule-changed.ts'
 import type { StoredTrigger } from '#schemas/events/alert-triggered.ts'
 import type { AlertKind } from '#schemas/values/alert.ts'
@@ -134,8 +135,19 @@ function filterOf(search: string | undefined): [filter: string, value: string | 
   return [`strpos(lower(${name}), lower($2::text)) > 0`, plainName(search)]
 }
 
+/** The alerts of an account, oldest first. */
+export async function* alertSlices(database: Database, accountId: string): AsyncGenerator<StoredAlert[]> {
+  const select = `SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.account_id = $1`
+  for await (const rows of slicesById<AlertRow>(database.rows, select, { values: [accountId] }))
+    yield rows.map(alertOfRow)
+}
+
 type ShownMember = 'id' | 'alert_id' | 'triggered_value' | 'triggered_currency' | 'reason' | 'created_at'
 type ShownEvent = Pick<AlertEvent, ShownMember | 'item_id' | 'market_hash_name' | 'phase' | 'kind'>
+
+const EVENTS = `SELECT id, alert_id, item_id, market_hash_name, phase, kind, triggered_value::text AS triggered_value,
+    triggered_currency, reason, created_at
+  FROM alert_events WHERE account_id = $1`
 
 /** A page of an account's alert events, with their deliveries. */
 export async function listAlertEvents(
@@ -143,21 +155,28 @@ export async function listAlertEvents(
   accountId: string,
   { limit, offset }: ListPage,
 ): Promise<{ events: StoredAlertEvent[]; total: number }> {
-  const rows = await database.rows<ShownEvent>(
-    `SELECT id, alert_id, item_id, market_hash_name, phase, kind, triggered_value::text AS triggered_value,
-       triggered_currency, reason, created_at
-     FROM alert_events WHERE account_id = $1 ORDER BY id DESC LIMIT $2 OFFSET $3`,
-    [accountId, limit, offset],
-  )
+  const rows = await database.rows<ShownEvent>(`${EVENTS} ORDER BY id DESC LIMIT $2 OFFSET $3`, [
+    ...[accountId, limit, offset],
+  ])
   const [count] = await database.rows<{ total: number }>(
     'SELECT count(*)::int AS total FROM alert_events WHERE account_id = $1',
     [accountId],
   )
+  return { events: await withDeliveries(database, rows), total: count?.total ?? 0 }
+}
+
+/** The alert events of an account with their deliveries, oldest first. */
+export async function* alertEventSlices(database: Database, accountId: string): AsyncGenerator<StoredAlertEvent[]> {
+  for await (const rows of slicesById<ShownEvent>(database.rows, EVENTS, { values: [accountId] }))
+    yield await withDeliveries(database, rows)
+}
+
+async function withDeliveries(database: Database, rows: readonly ShownEvent[]): Promise<StoredAlertEvent[]> {
   const deliveries = await deliveriesOf(
     database,
     rows.map(({ id }) => id),
   )
-  const events = rows.map(row => ({
+  return rows.map(row => ({
     id: row.id,
     alertId: row.alert_id,
     itemId: row.item_id,
@@ -170,7 +189,6 @@ export async function listAlertEvents(
     createdAt: row.created_at.getTime(),
     deliveries: deliveries.get(row.id) ?? [],
   }))
-  return { events, total: count?.total ?? 0 }
 }
 
 interface DeliveryRow {
@@ -220,12 +238,12 @@ const deliveryOfRow = (row: DeliveryRow): StoredDelivery => ({
 
 const RULES = `SELECT id, account_id, item_id, kind, threshold_value::text AS threshold_value, threshold_currency, is_enabled,
     version
-  FROM alerts`
+  FROM alerts WHERE true`
 
 const TRIGGERS = `SELECT id, alert_id, alert_version::text AS alert_version, triggered_value::text AS triggered_value,
     triggered_currency, best_ask_micro_usd::text AS best_ask_micro_usd, best_bid_micro_usd::text AS best_bid_micro_usd,
     ask_provider, bid_provider
-  FROM alert_events`
+  FROM alert_events WHERE true`
 
 /** Passes the rules of all accounts, by ascending id. */
 export const readAllRules = (database: Database, take: (rule: StoredRule) => void): Promise<void> =>
@@ -236,17 +254,11 @@ export const readAllTriggers = (database: Database, take: (trigger: StoredTrigge
   readAll(database, TRIGGERS, take)
 
 const PAGE_ROWS = 20_000
-/** Below every id. */
-const FIRST_ID = '00000000-0000-0000-0000-000000000000'
 
 async function readAll<T extends { id: string }>(
   database: Database,
   select: string,
   take: (row: T) => void,
 ): Promise<void> {
-  for (let after: string | undefined = FIRST_ID; after !== undefined; ) {
-    const rows: T[] = await database.rows<T>(`${select} WHERE id > $1 ORDER BY id LIMIT $2`, [after, PAGE_ROWS])
-    for (const row of rows) take(row)
-    after = rows.at(-1)?.id
-  }
+  for await (const rows of slicesById<T>(database.rows, select, { rows: PAGE_ROWS })) for (const row of rows) take(row)
 }

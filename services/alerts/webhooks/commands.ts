@@ -25,7 +25,7 @@ import { lockAccount } from '#services/accounts/commands.ts'
 import { bodyFor } from '../delivery/event-body.ts'
 import { addDeliveries, type DeliveryTarget } from '../delivery/fan-out.ts'
 import { queueDestination } from '../delivery/jobs.ts'
-import { cancelDeliveries } from '../delivery/store.ts'
+import { cancelDeliveries, removeDeliveries } from '../delivery/store.ts'
 
 /** A new secret, the only copy of its text, and the destination that signs with it. */
 export interface IssuedSecret {
@@ -125,6 +125,12 @@ export async function removeWebhook(query: Query, actor: WebhookActor, id: strin
   await lockWebhook(query, actor, id)
   await query('DELETE FROM webhooks WHERE id = $1', [id])
   await recordAction(query, actor, { kind: 'webhook.removed', at: actor.now, detail: { webhook_id: id } })
+}
+
+/** Deletes all destinations of an account and all its deliveries; their jobs find nothing. Destinations first, as everywhere. */
+export async function removeWebhooks(query: Query, accountId: string): Promise<void> {
+  const gone = await query<{ id: string }>('DELETE FROM webhooks WHERE account_id = $1 RETURNING id', [accountId])
+  await removeDeliveries(query, { accountId, endpointIds: gone.map(({ id }) => id) })
 }
 
 interface WebhookRow {

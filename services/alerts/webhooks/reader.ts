@@ -5,6 +5,7 @@
  * database as milliseconds and the answer as ISO 8601.
  */
 import type { Database, Query } from '#infra/postgres/pool.ts'
+import { slicesById } from '#infra/postgres/slices.ts'
 import { type Delivery, type DeliveryDetail, WEBHOOKS_MAX, type WebhookRecord } from '#schemas/api/webhooks.ts'
 
 const WEBHOOK = `w.id, w.label, w.url, w.platform, w.secret_last4, w.is_active, h.last_success_at, h.last_failure_at,
@@ -52,25 +53,37 @@ export async function listDeliveries(
   return { deliveries: found.map(plain<Delivery>), total: counted[0]?.total ?? 0 }
 }
 
+/** One statement, so as of one moment: an attempt's outcome and its delivery's state agree. */
+const DETAILS = `SELECT ${DELIVERY}, body, (
+    SELECT coalesce(jsonb_agg(to_jsonb(a) ORDER BY attempt_number), '[]') FROM (
+      SELECT attempt_number, status, http_status, error, response_body_excerpt, created_at FROM webhook_attempts
+      WHERE delivery_id = webhook_deliveries.id
+    ) a
+  ) AS attempts
+  FROM webhook_deliveries WHERE account_id = $1`
+
+type DetailRow = Row<Delivery> & { id: string; body: string; attempts: DeliveryDetail['attempts'] }
+
 /** One delivery of an account with its body and its attempts. */
 export async function readDelivery(
   { rows }: Pick<Database, 'rows'>,
   accountId: string,
   id: string,
 ): Promise<DeliveryDetail | undefined> {
-  // One statement, so as of one moment: an attempt's outcome and its delivery's state agree.
-  const [found] = await rows<Row<Delivery> & { body: string; attempts: DeliveryDetail['attempts'] }>(
-    `SELECT ${DELIVERY}, body, (
-        SELECT coalesce(jsonb_agg(to_jsonb(a) ORDER BY attempt_number), '[]') FROM (
-          SELECT attempt_number, status, http_status, error, response_body_excerpt, created_at FROM webhook_attempts
-          WHERE delivery_id = webhook_deliveries.id
-        ) a
-      ) AS attempts
-      FROM webhook_deliveries WHERE account_id = $1 AND id = $2`,
-    [accountId, id],
-  )
-  if (!found) return undefined
-  const { body, attempts, ...members } = found
+  const [found] = await rows<DetailRow>(`${DETAILS} AND id = $2`, [accountId, id])
+  return found && detailOf(found)
+}
+
+/** Deliveries that are read at once: with bodies and excerpts of answers some kilobytes each. */
+const SLICE_ROWS = 100
+
+/** The deliveries of an account with their bodies and attempts, oldest first. */
+export async function* deliverySlices({ rows }: Database, accountId: string): AsyncGenerator<DeliveryDetail[]> {
+  const slices = slicesById<DetailRow>(rows, DETAILS, { values: [accountId], rows: SLICE_ROWS })
+  for await (const found of slices) yield found.map(detailOf)
+}
+
+function detailOf({ body, attempts, ...members }: DetailRow): DeliveryDetail {
   return {
     ...plain<Delivery>(members),
     payload: JSON.parse(body),

@@ -252,7 +252,11 @@ const issued = (needs: AccountKeyNeeds, credential: Credential, { text, key }: I
 })
 
 /** The public members of a key whose account's tier is the caller's. */
-function infoOf({ tiers, now }: AccountKeyNeeds, { tier }: Credential, key: StoredKey): KeyInfo {
+export function infoOf(
+  { tiers, now }: Pick<AccountKeyNeeds, 'tiers' | 'now'>,
+  { tier }: Credential,
+  key: StoredKey,
+): KeyInfo {
   const { perMonth, perMinute } = requestLimits(tiers[tier], key)
   const time = (at: number | null) => (at === null ? null : formatInstant(at))
   return {
@@ -261,7 +265,7 @@ function infoOf({ tiers, now }: AccountKeyNeeds, { tier }: Credential, key: Stor
     name: key.name,
     root_key_id: key.rootKeyId,
     is_root_key: key.kind === 'root',
-    is_active: key.expiresAt === null || key.expiresAt > now(),
+    is_active: key.revokedAt === null && (key.expiresAt === null || key.expiresAt > now()),
     created_at: formatInstant(key.createdAt),
     last_used_at: time(key.lastUsedAt),
     expires_at: time(key.expiresAt),

@@ -17,7 +17,7 @@ import {
   tellFormerAddress,
   useLink,
 } from '#services/accounts/commands.ts'
-import { readAccount } from '#services/accounts/reader.ts'
+import { type AccountRecord, readAccount } from '#services/accounts/reader.ts'
 import { type AuditNeeds, originOf } from '../audit-origin.ts'
 import { postButton, sendPage } from '../pages.ts'
 
@@ -44,6 +44,14 @@ const page = (description: string): Reply<string> => {
   return { status: 200, type: 'text/html', name: 'Page', schema: pageReply, description, example }
 }
 
+/** What is shown of an account. */
+export const shownAccount = ({ createdAt, isEmailVerified, platformId, ...record }: AccountRecord) => ({
+  ...record,
+  created_at: formatInstant(createdAt),
+  email_verified: isEmailVerified,
+  platform_id: platformId,
+})
+
 /** The routes. */
 export const accountRoutes = (needs: AccountNeeds): Route[] => [...ownRoutes(needs), ...linkRoutes(needs)]
 
@@ -60,10 +68,7 @@ const ownRoutes = ({ database, mail, now, clientOf }: AccountNeeds): Route[] => 
     reply: json('AccountReply', accountReply, 'The account.'),
     errors: [],
     async handle({ credential }) {
-      const account = await readAccount(database, credential.accountId)
-      const { createdAt, isEmailVerified, platformId, ...record } = account
-      const created_at = formatInstant(createdAt)
-      return { ...record, created_at, email_verified: isEmailVerified, platform_id: platformId }
+      return shownAccount(await readAccount(database, credential.accountId))
     },
   }),
   defineRoute({

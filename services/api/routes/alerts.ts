@@ -90,7 +90,7 @@ function creations(needs: AlertNeeds): Route[] {
         if (!wanted) throw itemNotFound()
         const terms = termsOf(needs, credential)
         const [created] = await createAlerts(needs.database, credential.accountId, [wanted], terms)
-        return recordOf(created as StoredAlert)
+        return shownAlert(created as StoredAlert)
       },
     }),
     defineRoute({
@@ -121,7 +121,7 @@ const lists = ({ reads, budget }: AlertNeeds): Route[] => [
     errors: [],
     async handle({ query, credential }) {
       const { events, total } = await listAlertEvents(reads, credential.accountId, query)
-      return { events: events.map(eventOf), pagination: paginationOf(query, events.length, total) }
+      return { events: events.map(shownEvent), pagination: paginationOf(query, events.length, total) }
     },
   }),
   defineRoute({
@@ -137,7 +137,7 @@ const lists = ({ reads, budget }: AlertNeeds): Route[] => [
     async handle({ query: { search, ...page }, credential }) {
       if (search !== undefined) await budget.charge(credential)
       const { alerts, total } = await listAlerts(reads, credential.accountId, { ...page, search })
-      return { alerts: alerts.map(recordOf), pagination: paginationOf(page, alerts.length, total) }
+      return { alerts: alerts.map(shownAlert), pagination: paginationOf(page, alerts.length, total) }
     },
   }),
 ]
@@ -161,7 +161,7 @@ const changeOne = (needs: AlertNeeds): Route =>
         isEnabled: body.is_enabled,
       }
       const terms = { ...termsOf(needs, credential), changes }
-      return recordOf(await changeAlert(needs.database, credential.accountId, alert_id, terms))
+      return shownAlert(await changeAlert(needs.database, credential.accountId, alert_id, terms))
     },
   })
 
@@ -249,7 +249,8 @@ const paginationOf = ({ limit, offset }: { limit: number; offset: number }, show
 
 const time = (at: number | null): string | null => (at === null ? null : formatInstant(at))
 
-function recordOf(alert: StoredAlert): AlertRecord {
+/** What is shown of an alert. */
+export function shownAlert(alert: StoredAlert): AlertRecord {
   return {
     id: alert.id,
     kind: alert.kind,
@@ -263,7 +264,8 @@ function recordOf(alert: StoredAlert): AlertRecord {
   }
 }
 
-function eventOf(event: StoredAlertEvent): EventRecord {
+/** What is shown of an event. */
+export function shownEvent(event: StoredAlertEvent): EventRecord {
   return {
     id: event.id,
     alert_id: event.alertId,

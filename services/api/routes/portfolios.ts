@@ -110,9 +110,15 @@ const wholePortfolios = ({ store, tiers, now }: PortfolioNeeds): Route[] => [
   }),
 ]
 
+/** What is shown of an entry. */
+export const shownEntry = (catalog: CatalogReader, { item_id, id, ...record }: EntryRecord) => ({
+  id,
+  ...namedItem(catalog, item_id),
+  ...record,
+})
+
 function entryRoutes(needs: PortfolioNeeds): Route[] {
   const { store, catalog } = needs
-  const shown = ({ item_id, id, ...record }: EntryRecord) => ({ id, ...namedItem(catalog, item_id), ...record })
   return [
     defineRoute({
       ...OWN,
@@ -125,7 +131,7 @@ function entryRoutes(needs: PortfolioNeeds): Route[] {
       errors: MISSING,
       async handle({ params: { id }, credential }) {
         await kept(findPortfolio(store, credential.accountId, id))
-        return (await kept(listEntries(store, id))).map(shown)
+        return (await kept(listEntries(store, id))).map(entry => shownEntry(catalog, entry))
       },
     }),
     defineRoute({
@@ -144,7 +150,8 @@ function entryRoutes(needs: PortfolioNeeds): Route[] {
         const { item_id } = itemOfBody(catalog, body)
         const idempotencyKey = idempotencyKeyOf(request, 'addEntry', id, JSON.stringify(body))
         const scope = writeScope(needs, credential, id, idempotencyKey)
-        return shown(await kept(addEntry(store, scope, { item_id, quantity: body.quantity, source: 'manual' })))
+        const added = await kept(addEntry(store, scope, { item_id, quantity: body.quantity, source: 'manual' }))
+        return shownEntry(catalog, added)
       },
     }),
     defineRoute({
@@ -168,7 +175,8 @@ const transactionScope = ({ fx, now }: PortfolioNeeds) => ({
   latestDay: () => latestDay(now()),
 })
 
-const shownTransaction = (catalog: CatalogReader, { item_id, id, ...record }: TransactionRecord) => ({
+/** What is shown of a transaction. */
+export const shownTransaction = (catalog: CatalogReader, { item_id, id, ...record }: TransactionRecord) => ({
   id,
   ...namedItem(catalog, item_id),
   ...record,
@@ -275,7 +283,7 @@ export async function* ledgerSlices(
 }
 
 /** A JSON list of slices of its members. */
-async function* joined(opening: string, slices: AsyncIterable<string>, closing: string): AsyncGenerator<string> {
+export async function* joined(opening: string, slices: AsyncIterable<string>, closing: string): AsyncGenerator<string> {
   let before = opening
   for await (const slice of slices) {
     yield before + slice

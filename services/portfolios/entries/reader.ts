@@ -3,6 +3,8 @@
  *
  * Reads portfolio_entries, writes nothing.
  */
+import type { Database } from '#infra/postgres/pool.ts'
+import { slicesById } from '#infra/postgres/slices.ts'
 import type { AssetMembers } from '#schemas/api/portfolios.ts'
 import type { PortfolioStore } from '../commands.ts'
 
@@ -40,6 +42,13 @@ export async function listEntries({ database }: PortfolioStore, portfolioId: str
     [portfolioId],
   )
   return rows.map(entryOf)
+}
+
+/** The entries of a portfolio by id. */
+export async function* entrySlices(database: Database, portfolioId: string): AsyncGenerator<EntryRecord[]> {
+  const select = `SELECT ${ENTRY_COLUMNS} FROM portfolio_entries WHERE portfolio_id = $1`
+  for await (const rows of slicesById<EntryRow>(database.rows, select, { values: [portfolioId] }))
+    yield rows.map(entryOf)
 }
 
 /** Units of each item that a portfolio holds, by ascending item id. */

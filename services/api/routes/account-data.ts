@@ -1,0 +1,191 @@
+/**
+ * The routes that export an account as one document, and delete it.
+ *
+ * Rules: DECISIONS.md, "Export and deletion". Reads and writes through the rooms that own the data. Invariant: an export holds one slice
+ * of rows in memory, however much an account has; a deletion is one transaction, so all of an account is there or nothing.
+ */
+import type { Tier, TierLimits } from '#infra/config/tiers.ts'
+import type { Credential } from '#infra/http/credential.ts'
+import { defineRoute, type Route } from '#infra/http/define-route.ts'
+import { HttpError, orUnavailable } from '#infra/http/http-error.ts'
+import { sendParts } from '#infra/http/reply.ts'
+import type { Database } from '#infra/postgres/pool.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
+import { accountExport } from '#schemas/api/account-export.ts'
+import { ALL, json } from '#schemas/api/operation.ts'
+import { deletionBody, okReply } from '#schemas/api/sign-in.ts'
+import { formatInstant } from '#schemas/values/instant.ts'
+import type { KeyDirectory } from '#services/accounts/access/reader.ts'
+import { recordAction } from '#services/accounts/audit/commands.ts'
+import { auditSlices } from '#services/accounts/audit/reader.ts'
+import { beginDeletion, deleteAccount, requireSession } from '#services/accounts/commands.ts'
+import { keySlices } from '#services/accounts/keys/reader.ts'
+import { listIdentities, readAccount, sessionSlices } from '#services/accounts/reader.ts'
+import { removeAlerts } from '#services/alerts/rules/commands.ts'
+import { alertEventSlices, alertSlices } from '#services/alerts/rules/reader.ts'
+import { removeWebhooks } from '#services/alerts/webhooks/commands.ts'
+import { deliverySlices, listWebhooks } from '#services/alerts/webhooks/reader.ts'
+import { lockPortfolios, removePortfolios } from '#services/portfolios/commands.ts'
+import { entrySlices } from '#services/portfolios/entries/reader.ts'
+import { listPortfolios } from '#services/portfolios/reader.ts'
+import { type AccountBudget, EXPENSIVE } from '../account-budget.ts'
+import { type AuditNeeds, originOf } from '../audit-origin.ts'
+import { shownAccount } from './account.ts'
+import { infoOf } from './account-keys.ts'
+import { shownAlert, shownEvent } from './alerts.ts'
+import { joined, ledgerSlices, shownEntry, shownTransaction } from './portfolios.ts'
+
+/** What exports and deletions need. */
+export interface AccountDataNeeds extends AuditNeeds {
+  database: Database
+  /** Of lists and searches. */
+  reads: Database
+  /** Whose statements may take as long as it takes to delete the largest account. */
+  deletions: Database
+  keys: Pick<KeyDirectory, 'forget'>
+  budget: AccountBudget
+  catalog: CatalogReader
+  tiers: Record<Tier, TierLimits>
+  /** Milliseconds since the epoch. */
+  now: () => number
+}
+
+const OWNER = { group: 'Sign-in', tiers: ALL, access: 'recent-session' } as const
+const RETRY_SECONDS = '5'
+/** As of other streams. */
+const RECHECK_MS = 1_000
+
+/** The routes. */
+export const accountDataRoutes = (needs: AccountDataNeeds): Route[] => [exportAccount(needs), removeAccount(needs)]
+
+function exportAccount(needs: AccountDataNeeds): Route {
+  const running = new Set<string>()
+  return defineRoute({
+    ...OWNER,
+    id: 'exportAccount',
+    method: 'get',
+    path: '/account/export',
+    summary: 'All that the account holds, as one document',
+    description: `Keys, sessions and webhooks without their secrets. Each part is as of the moment at which it is read. ${EXPENSIVE} One at a time.`,
+    reply: json('AccountExport', accountExport, 'The document, sent while it is read.'),
+    errors: [],
+    async admit({ credential }) {
+      await needs.budget.charge(credential)
+      const { accountId } = credential
+      if (running.has(accountId)) {
+        const detail = 'An export of this account is being sent already; let it end first.'
+        throw new HttpError('RATE_LIMIT_EXCEEDED', detail, { headers: ['Retry-After', RETRY_SECONDS] })
+      }
+      running.add(accountId)
+      return { release: () => void running.delete(accountId) }
+    },
+    async handle({ credential, request, response, held }) {
+      const at = needs.now()
+      const origin = originOf(needs, { credential, request })
+      await recordAction(needs.database.rows, origin, { kind: 'account.exported', at })
+      const parts = whileOpen(documentOf(needs, credential, at), () => requireSession(needs.reads.rows, origin))
+      const sent = await sendParts(response, 'application/json; charset=utf-8', parts)
+      held.release()
+      return sent
+    },
+  })
+}
+
+/** Ends a document while its session is open; what was revoked or deleted meanwhile breaks it off. */
+async function* whileOpen(parts: AsyncIterable<string>, requireOpen: () => Promise<void>): AsyncGenerator<string> {
+  let checkedAt = performance.now()
+  for await (const part of parts) {
+    if (performance.now() - checkedAt >= RECHECK_MS) {
+      await requireOpen()
+      checkedAt = performance.now()
+    }
+    yield part
+  }
+  await requireOpen()
+  yield '}'
+}
+
+/** The document but for its end, in pieces of bounded size. */
+async function* documentOf(needs: AccountDataNeeds, credential: Credential, now: number): AsyncGenerator<string> {
+  const { reads } = needs
+  const { accountId } = credential
+  const account = {
+    ...shownAccount(await readAccount(reads, accountId)),
+    identities: await listIdentities(reads, accountId),
+  }
+  yield `{"generated_at":"${formatInstant(now)}","account":${JSON.stringify(account)}`
+  const shownKey = (key: Parameters<typeof infoOf>[2]) => ({
+    ...infoOf(needs, credential, key),
+    revoked_at: key.revokedAt === null ? null : formatInstant(key.revokedAt),
+  })
+  yield* members('keys', keySlices(reads, accountId), shownKey)
+  yield* members('sessions', sessionSlices(reads, accountId), session => session)
+  yield* members('alerts', alertSlices(reads, accountId), shownAlert)
+  yield* members('events', alertEventSlices(reads, accountId), shownEvent)
+  const webhooks = await listWebhooks(reads, accountId)
+  yield `,"webhooks":${JSON.stringify(webhooks.map(({ secret_last4: _, ...webhook }) => webhook))}`
+  yield* members('deliveries', deliverySlices(reads, accountId), delivery => delivery)
+  yield* portfoliosOf(needs, accountId)
+  yield* members('audit_entries', auditSlices(reads, accountId), ({ at, kind, keyId, address, detail }) => ({
+    ...{ at: formatInstant(at), kind, key_id: keyId, address, detail },
+  }))
+}
+
+/** A member that is a list, behind another one. */
+async function* members<T>(
+  name: string,
+  slices: AsyncIterable<readonly T[]>,
+  shown: (one: T) => unknown,
+): AsyncGenerator<string> {
+  yield* joined(`,"${name}":[`, textsOf(slices, shown), ']')
+}
+
+async function* textsOf<T>(slices: AsyncIterable<readonly T[]>, shown: (one: T) => unknown): AsyncGenerator<string> {
+  for await (const slice of slices) yield slice.map(one => JSON.stringify(shown(one))).join(',')
+}
+
+async function* portfoliosOf({ reads, catalog }: AccountDataNeeds, accountId: string): AsyncGenerator<string> {
+  let before = ',"portfolios":['
+  for (const portfolio of await listPortfolios({ database: reads }, accountId)) {
+    yield `${before}${JSON.stringify(portfolio).slice(0, -1)}`
+    yield* members('entries', entrySlices(reads, portfolio.id), entry => shownEntry(catalog, entry))
+    const ledger = ledgerSlices(reads, portfolio.id, 'oldest', records =>
+      records.map(one => JSON.stringify(shownTransaction(catalog, one))).join(','),
+    )
+    yield* joined(',"ledger":[', ledger, ']')
+    before = '},'
+  }
+  yield before === '},' ? '}]' : `${before}]`
+}
+
+function removeAccount(needs: AccountDataNeeds): Route {
+  const { deletions, keys, now } = needs
+  return defineRoute({
+    ...OWNER,
+    id: 'deleteAccount',
+    method: 'delete',
+    path: '/account',
+    summary: 'Delete the account with all that it holds',
+    description:
+      'At once, and cannot be undone: keys, sessions, alerts, webhooks, deliveries, portfolios. Open feeds and streams end within a second. Requests to webhooks that are under way end by themselves, others are not made. What is left are entries of the audit log without addresses.',
+    body: deletionBody,
+    reply: json('OkReply', okReply, 'It is gone.'),
+    errors: [],
+    async handle({ body: { confirm }, credential, request }) {
+      const origin = originOf(needs, { credential, request })
+      const { accountId } = origin
+      const deleted = deletions.transaction(async query => {
+        await lockPortfolios(query, accountId)
+        await beginDeletion(query, origin, { confirm, now: now() })
+        await removePortfolios(query, accountId)
+        await removeWebhooks(query, accountId)
+        // Last: triggers of all accounts are applied together, and would wait for the rows of these alerts.
+        await removeAlerts(query, accountId)
+        await deleteAccount(query, accountId)
+      })
+      await orUnavailable(deleted, 'SERVICE_UNAVAILABLE', 'The account is in use; nothing was deleted, so try again.')
+      keys.forget(accountId)
+      return { ok: true }
+    },
+  })
+}
