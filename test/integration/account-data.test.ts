@@ -11,6 +11,7 @@ import { eventually } from '#test/harness/eventually.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { openSse } from '#test/harness/sse-client.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+import { waitingForLocks, whileLocked } from '#test/harness/while-locked.ts'
 
 const ITEM = 4940
 /** More than are read at once. */
@@ -141,49 +142,29 @@ describe('the data of an account', () => {
 
     it('is one at a time', async () => {
       const { access_token: as } = await signInAs('ben')
-      const { promise: isFree, resolve: free } = Promise.withResolvers<void>()
-      const { promise: isLocked, resolve: lock } = Promise.withResolvers<void>()
-      const holding = scenario.database.transaction(async query => {
-        await query('LOCK TABLE audit_log IN ACCESS EXCLUSIVE MODE')
-        lock()
-        await isFree
+      const both = await whileLocked(scenario.database, ['LOCK TABLE audit_log IN ACCESS EXCLUSIVE MODE'], async () => {
+        // Of two one waits for the table, and the other need not.
+        const exports = [1, 2].map(() => ask('GET', '/account/export', as))
+        const refused = await Promise.race(exports)
+        expect([refused.status, refused.body.code]).to.deep.equal([429, 'RATE_LIMIT_EXCEEDED'])
+        return exports
       })
-      await isLocked
-      // Of two one waits for the table, and the other need not.
-      const both = [1, 2].map(() => ask('GET', '/account/export', as))
-      const refused = await Promise.race(both)
-      expect([refused.status, refused.body.code]).to.deep.equal([429, 'RATE_LIMIT_EXCEEDED'])
-      free()
-      await holding
       expect((await Promise.all(both)).map(one => one.status).sort()).to.deep.equal([200, 429])
       expect((await ask('GET', '/account/export', as)).status, 'afterwards').to.equal(200)
     })
 
     it('breaks off when its session ends while it is sent', async () => {
       const { access_token: as } = await signInAs('bea')
-      const { promise: isFree, resolve: free } = Promise.withResolvers<void>()
-      const { promise: isLocked, resolve: lock } = Promise.withResolvers<void>()
-      const holding = scenario.database.transaction(async query => {
-        await query('LOCK TABLE portfolios IN ACCESS EXCLUSIVE MODE')
-        lock()
-        await isFree
-      })
-      await isLocked
-      const broken = ask('GET', '/account/export', as).then(
-        ({ text }) => text,
-        () => 'broken off',
-      )
-      const waits = async () => {
-        const found = await scenario.database.rows(
-          `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+      let text: Promise<string> | undefined
+      await whileLocked(scenario.database, ['LOCK TABLE portfolios IN ACCESS EXCLUSIVE MODE'], async () => {
+        text = ask('GET', '/account/export', as).then(
+          answer => answer.text,
+          () => 'broken off',
         )
-        return found.length > 0
-      }
-      await eventually(waits, 'the export to wait for its portfolios')
-      expect((await ask('POST', '/account/session/revoke-all', as)).status).to.equal(200)
-      free()
-      await holding
-      expect(await broken).to.equal('broken off')
+        await eventually(async () => (await waitingForLocks(scenario.database)) > 0, 'the export to wait')
+        expect((await ask('POST', '/account/session/revoke-all', as)).status).to.equal(200)
+      })
+      expect(await text).to.equal('broken off')
     })
 
     it('has the lists of an account that holds nothing, without an address too', async () => {

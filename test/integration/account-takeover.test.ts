@@ -9,6 +9,7 @@ import { openBrowser } from '#test/fixtures/browser.ts'
 import { openSignInScenario, type SignInScenario, type Tokens } from '#test/fixtures/sign-in-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+import { waitingForLocks, whileLocked } from '#test/harness/while-locked.ts'
 
 const SENSITIVE = [
   ['GET', '/v1/account/export', undefined],
@@ -164,32 +165,24 @@ describe('taking an account over', () => {
     it('ends requests that were let in a moment before', async () => {
       const { access_token: as } = await signInAs('kai')
       const account = (await scenario.ask('/v1/account', { as })).body.id
-      // The account is locked, so that they wait where the end of all sessions waits before them.
-      const { promise: isFree, resolve: free } = Promise.withResolvers<void>()
-      const { promise: isLocked, resolve: lock } = Promise.withResolvers<void>()
-      const holding = scenario.database.transaction(async query => {
-        await query('SELECT 1 FROM accounts WHERE id = $1 FOR UPDATE', [account])
-        lock()
-        await isFree
-      })
-      await isLocked
-      const waiting = async (count: number) => {
-        const [found] = await scenario.database.rows<{ n: number }>(
-          `SELECT count(*)::int AS n FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
-        )
-        return found?.n === count
-      }
-      const ended = post('/session/revoke-all', as)
-      await eventually(() => waiting(1), 'the end of all sessions to wait')
-      const late = [
-        post('/email', as, { email: 'kai@elsewhere.example' }),
-        post('/platform', as),
-        post('/key/reissue', as),
-      ]
-      await eventually(() => waiting(4), 'the others to wait behind it')
-      free()
-      await holding
-      expect((await ended).status).to.equal(200)
+      const wait = (count: number) => async () => (await waitingForLocks(scenario.database)) === count
+      // They wait for the account behind the end of all sessions, which waits itself.
+      const [ended, ...late] = await whileLocked(
+        scenario.database,
+        ['SELECT 1 FROM accounts WHERE id = $1 FOR UPDATE', [account]],
+        async () => {
+          const first = post('/session/revoke-all', as)
+          await eventually(wait(1), 'the end of all sessions to wait')
+          const others = [
+            post('/email', as, { email: 'kai@elsewhere.example' }),
+            post('/platform', as),
+            post('/key/reissue', as),
+          ]
+          await eventually(wait(4), 'the others to wait behind it')
+          return [first, ...others]
+        },
+      )
+      expect((await ended)?.status).to.equal(200)
       for (const { status, body } of await Promise.all(late))
         expect([status, body.code]).to.deep.equal([401, 'AUTH_INVALID_API_KEY'])
       expect(mailsTo('kai@elsewhere.example')).to.deep.equal([])

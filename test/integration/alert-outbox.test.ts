@@ -15,6 +15,7 @@ import { readTopic } from '#test/harness/read-topic.ts'
 import { runCommand } from '#test/harness/run-command.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+import { whileLocked } from '#test/harness/while-locked.ts'
 
 describe('the outbox', () => {
   const platform = useServers()
@@ -159,34 +160,26 @@ describe('the outbox', () => {
 
   it('reports how many rows wait and since when, also where another process is to relay them', async () => {
     const metrics = openMetrics()
-    const { promise: isOver, resolve: end } = Promise.withResolvers<void>()
-    const { promise: isHeld, resolve: hold } = Promise.withResolvers<void>()
-    // A process that has frozen keeps the lock of the relay.
-    const holding = database.transaction(async query => {
-      await query('SET LOCAL idle_in_transaction_session_timeout = 0')
-      await query('SELECT pg_advisory_xact_lock(7236415)')
-      hold()
-      await isOver
-    })
-    await isHeld
     const accountId = await newAccount()
     for (let i = 0; i < 3; i++) await create(accountId)
-    const relayed = startRelay({ database, kafka, log: platform.log, metrics })
-    relays.push(relayed)
     const measured = async () =>
       Promise.all(
         ['rows', 'age_seconds'].map(
           async name => (await metrics.registry.getSingleMetric(`marketlog_outbox_${name}`)?.get())?.values[0]?.value,
         ),
       )
-    await eventually(async () => (await measured())[0] === 3, 'the depth')
-    expect(relayed.overdue()).to.equal(undefined)
-    await database.rows(`UPDATE outbox SET created_at = created_at - interval '90 seconds'`)
-    const overdue = await eventually(() => relayed.overdue(), 'the report')
-    expect(overdue).to.match(/^changes of alerts have waited \d+ s for the log$/)
-    expect((await measured())[1]).to.be.within(90, 200)
-    end()
-    await holding
+    // A process that has frozen keeps the lock of the relay.
+    const relayed = await whileLocked(database, ['SELECT pg_advisory_xact_lock(7236415)'], async () => {
+      const started = startRelay({ database, kafka, log: platform.log, metrics })
+      relays.push(started)
+      await eventually(async () => (await measured())[0] === 3, 'the depth')
+      expect(started.overdue()).to.equal(undefined)
+      await database.rows(`UPDATE outbox SET created_at = created_at - interval '90 seconds'`)
+      const overdue = await eventually(() => started.overdue(), 'the report')
+      expect(overdue).to.match(/^changes of alerts have waited \d+ s for the log$/)
+      expect((await measured())[1]).to.be.at.least(90)
+      return started
+    })
     await eventually(isEmpty, 'the outbox to be relayed')
     await eventually(() => relayed.overdue() === undefined, 'the end of the report')
     await eventually(async () => (await measured()).every(value => value === 0), 'the gauges at rest')

@@ -6,6 +6,7 @@ import { type Browser, openBrowser } from '#test/fixtures/browser.ts'
 import { openSignInScenario, type SignInScenario } from '#test/fixtures/sign-in-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+import { waitingForLocks, whileLocked } from '#test/harness/while-locked.ts'
 
 describe('sign-in', () => {
   const platform = useServers()
@@ -39,40 +40,24 @@ describe('sign-in', () => {
   it('goes on while searches and writes of others wait for all connections that they have', async () => {
     // Alerts, their searches and sign-in used to share eight connections.
     const busy = (await platform.newKey('quant')) as string
-    const locked = Promise.withResolvers<void>()
-    const signedIn = Promise.withResolvers<void>()
-    const holding = scenario.database.transaction(async query => {
-      await query('SET LOCAL idle_in_transaction_session_timeout = 0')
-      await query('LOCK TABLE alerts IN ACCESS EXCLUSIVE MODE')
-      locked.resolve()
-      await signedIn.promise
-    })
-    await locked.promise
     const alert = { kind: 'price_below', item_id: 1, threshold_value: '1', is_enabled: false }
     // A wait for a lock has a limit, after which these wait again: they are served when the table is free, and no sooner.
-    const others = Array.from({ length: 16 }, async (_, i) => {
+    const other = async (_: unknown, i: number) => {
       for (;;) {
         const { status } = await (i % 2 === 0
           ? scenario.ask('/v1/account/alerts?search=AK', { as: busy })
           : scenario.ask('/v1/account/alerts', { method: 'POST', as: busy, body: alert }))
         if (status !== 503) return status
       }
-    })
-    try {
-      const waiting = async () => {
-        const [found] = await scenario.database.rows<{ count: number }>(
-          `SELECT count(*)::int AS count FROM pg_stat_activity
-          WHERE datname = current_database() AND wait_event_type = 'Lock' AND application_name LIKE 'api%'`,
-        )
-        return (found?.count ?? 0) >= 14
-      }
-      await eventually(waiting, 'the others to wait')
+    }
+    const lock = 'LOCK TABLE alerts IN ACCESS EXCLUSIVE MODE'
+    const others = await whileLocked(scenario.database, [lock], async () => {
+      const waiting = Array.from({ length: 16 }, other)
+      await eventually(async () => (await waitingForLocks(scenario.database, 'api')) >= 14, 'the others to wait')
       const browser = scenario.personOf('kim', { email: 'kim@example.com', email_verified: true })
       expect((await scenario.signIn(browser)).access_token).to.be.a('string')
-    } finally {
-      signedIn.resolve()
-      await holding
-    }
+      return waiting
+    })
     expect(new Set(await Promise.all(others))).to.deep.equal(new Set([200, 201]))
   })
 
