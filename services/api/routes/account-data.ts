@@ -13,6 +13,7 @@ import type { Database } from '#infra/postgres/pool.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { accountExport } from '#schemas/api/account-export.ts'
 import { ALL, json } from '#schemas/api/operation.ts'
+import { exceededLimit } from '#schemas/api/rate-limit.ts'
 import { deletionBody, okReply } from '#schemas/api/sign-in.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import type { KeyDirectory } from '#services/accounts/access/reader.ts'
@@ -51,7 +52,7 @@ export interface AccountDataNeeds extends AuditNeeds {
 }
 
 const OWNER = { group: 'Sign-in', tiers: ALL, access: 'recent-session' } as const
-const RETRY_SECONDS = '5'
+const RETRY_SECONDS = 5
 /** As of other streams. */
 const RECHECK_MS = 1_000
 
@@ -74,7 +75,7 @@ function exportAccount(needs: AccountDataNeeds): Route {
       const { accountId } = credential
       if (running.has(accountId)) {
         const detail = 'An export of this account is being sent already; let it end first.'
-        throw new HttpError('RATE_LIMIT_EXCEEDED', detail, { headers: ['Retry-After', RETRY_SECONDS] })
+        throw new HttpError('RATE_LIMIT_EXCEEDED', detail, { exceeded: exceededLimit('exports', 1, RETRY_SECONDS) })
       }
       running.add(accountId)
       return { release: () => void running.delete(accountId) }
