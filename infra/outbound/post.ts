@@ -15,7 +15,13 @@ import { type AddressPolicy, isLocalName, literalAddress, openAddressPolicy } fr
 /** What became of a post. */
 export type PostResult =
   /** `excerpt` is the beginning of the body as bytes came. */
-  | { kind: 'answered'; status: number; retryAfter: string | undefined; excerpt: Buffer }
+  | {
+      kind: 'answered'
+      status: number
+      retryAfter: string | undefined
+      location: string | undefined
+      excerpt: Buffer
+    }
   /** The host is, or resolves to, an address that must not be reached. */
   | { kind: 'refused' }
   | { kind: 'timeout' }
@@ -110,8 +116,8 @@ async function exchange(
   try {
     const response = await answerTo(request, body)
     const excerpt = await beginningOf(response)
-    const retryAfter = response.headers['retry-after']
-    return { kind: 'answered', status: response.statusCode ?? 0, retryAfter, excerpt }
+    const { 'retry-after': retryAfter, location } = response.headers
+    return { kind: 'answered', status: response.statusCode ?? 0, retryAfter, location, excerpt }
   } finally {
     request.destroy()
     agent.destroy()

@@ -7,6 +7,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import pRetry from 'p-retry'
+import { retryAfterMs } from '#schemas/values/retry-after.ts'
 
 /** The bounds of a request and of the refresh that it belongs to. */
 interface FetchBounds {
@@ -34,17 +35,17 @@ export interface FetchedText {
 export class FetchFailure extends Error {
   readonly reason: string
   readonly isRetryable: boolean
-  readonly retryAfterMs: number
+  /** Before it, by performance.now, the server wants no further request. */
+  readonly quietUntil: number
   constructor(reason: string, message: string, options: { isRetryable?: boolean; retryAfterMs?: number } = {}) {
     super(message)
     this.reason = reason
     this.isRetryable = options.isRetryable ?? false
-    this.retryAfterMs = options.retryAfterMs ?? 0
+    this.quietUntil = performance.now() + (options.retryAfterMs ?? 0)
   }
 }
 
 const RETRY_WAIT_MAX_MS = 30_000
-const RETRY_AFTER_MAX_MS = 120_000
 const RETRYABLE_STATUS: ReadonlySet<number> = new Set([408, 429])
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 
@@ -68,8 +69,13 @@ export async function fetchText(url: URL, headers: Record<string, string>, bound
   }
 }
 
+/** Waits as the server wishes; throws the failure where the time of the refresh ends before. */
 async function waitAsAsked(failure: FetchFailure, signal: AbortSignal): Promise<void> {
-  if (failure.isRetryable && failure.retryAfterMs > 0) await delay(failure.retryAfterMs, undefined, { signal })
+  const waitMs = failure.quietUntil - performance.now()
+  if (!failure.isRetryable || waitMs <= 0) return
+  await delay(waitMs, undefined, { signal }).catch(() => {
+    throw failure
+  })
 }
 
 async function tryOnce(start: URL, headers: Record<string, string>, bounds: FetchBounds): Promise<FetchedText> {
@@ -109,17 +115,20 @@ async function follow(
 }
 
 async function readAnswer(url: URL, response: Response, maxBytes: number): Promise<FetchedText> {
-  const { status } = response
+  const { status, headers } = response
   const validators = {
-    etag: response.headers.get('etag') ?? undefined,
-    lastModified: response.headers.get('last-modified') ?? undefined,
+    etag: headers.get('etag') ?? undefined,
+    lastModified: headers.get('last-modified') ?? undefined,
   }
   if (status === 304) return { status: 304, text: '', bytes: 0, ...validators }
   if (status !== 200) {
     await response.body?.cancel()
-    throw new FetchFailure('http_status', `${shown(url)}: answered ${status}`, {
+    // A date is measured by the answer's own clock.
+    const waitMs = retryAfterMs(headers.get('retry-after'), Date.parse(headers.get('date') ?? '') || Date.now())
+    const wish = waitMs > 0 ? `, and wants no request for ${Math.ceil(waitMs / 1_000)} s` : ''
+    throw new FetchFailure('http_status', `${shown(url)}: answered ${status}${wish}`, {
       isRetryable: status >= 500 || RETRYABLE_STATUS.has(status),
-      retryAfterMs: retryAfter(response.headers),
+      retryAfterMs: waitMs,
     })
   }
   return { status: 200, ...(await readBody(url, response, maxBytes)), ...validators }
@@ -143,16 +152,6 @@ function decodeChunk(url: URL, decoder: InstanceType<typeof TextDecoder>, chunk:
   } catch {
     throw new FetchFailure('bad_text', `${shown(url)}: body is not UTF-8`)
   }
-}
-
-/** Retry-After in milliseconds, as seconds or a date measured by the answer's own clock; 0 without one. */
-function retryAfter(headers: Headers): number {
-  const text = headers.get('retry-after')?.trim()
-  if (!text) return 0
-  const ms = /^\d+$/.test(text)
-    ? Number(text) * 1_000
-    : Date.parse(text) - Date.parse(headers.get('date') ?? new Date().toUTCString())
-  return Math.min(Math.max(ms || 0, 0), RETRY_AFTER_MAX_MS)
 }
 
 /** A URL without what may be secret in it: credentials and query. */

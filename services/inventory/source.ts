@@ -7,6 +7,7 @@
  * inconsistent is a failure and never a shorter inventory.
  */
 import { setTimeout as pause } from 'node:timers/promises'
+import { retryAfterMs } from '#schemas/values/retry-after.ts'
 import { assetsOf, type InventoryPage, inventoryPage, type PlatformAsset } from './asset.ts'
 
 /** Where the platform is, and how it is asked. */
@@ -113,7 +114,7 @@ async function fetchWithRetries(options: HttpSourceOptions, url: string, limit: 
     if (!('kind' in answer) && answer.status !== 429 && answer.status < 500) return answer
     last = 'kind' in answer ? answer : failed(`the platform answered ${answer.status}`, answer.status === 429)
     if (attempt === TRIES) break
-    const wait = Math.max(pauseMs, 'kind' in answer ? 0 : answer.retryAfterMs)
+    const wait = Math.max(pauseMs, 'kind' in answer ? 0 : answer.waitMs)
     if (wait > LONGEST_PAUSE_MS) break
     try {
       await pause(wait, undefined, { signal: limit })
@@ -128,7 +129,7 @@ async function fetchWithRetries(options: HttpSourceOptions, url: string, limit: 
 async function fetchOnce(
   url: string,
   limit: AbortSignal,
-): Promise<{ status: number; text: string; retryAfterMs: number } | Failure> {
+): Promise<{ status: number; text: string; waitMs: number } | Failure> {
   try {
     const answer = await fetch(url, {
       redirect: 'manual',
@@ -142,9 +143,8 @@ async function fetchOnce(
       if (bytes > PAGE_BYTES_MAX) return failed(`a page has more than ${PAGE_BYTES_MAX} bytes`)
       chunks.push(chunk)
     }
-    const seconds = Number(answer.headers.get('retry-after') ?? 0)
-    const retryAfterMs = Number.isFinite(seconds) ? seconds * 1000 : 0
-    return { status: answer.status, text: Buffer.concat(chunks).toString('utf8'), retryAfterMs }
+    const waitMs = retryAfterMs(answer.headers.get('retry-after'), Date.now())
+    return { status: answer.status, text: Buffer.concat(chunks).toString('utf8'), waitMs }
   } catch (error) {
     return failed(`the platform cannot be reached: ${error instanceof Error ? error.message : String(error)}`)
   }

@@ -151,10 +151,21 @@ describe('ingest: polled HTTP providers', () => {
   })
 
   it('does not try again before it was asked to, be all the time of the refresh over', async () => {
-    const url = await serve((_, response, count) =>
-      count === 1 ? response.writeHead(429, { 'retry-after': '60' }).end() : json(response, rowsOf('a')),
-    )
-    expect(await reasonOf(open(url, { total_timeout_ms: 500 }))).to.include({ reason: 'timeout' })
+    for (const wish of ['2.5', new Date(Date.now() + 60_000).toUTCString()]) {
+      const from = requests.length
+      const url = await serve((_, response) => response.writeHead(429, { 'retry-after': wish }).end())
+      const { reason, detail } = await reasonOf(open(url, { total_timeout_ms: 500 }))
+      expect({ reason, asked: requests.length - from }).to.deep.equal({ reason: 'http_status', asked: 1 })
+      expect(detail).to.match(/answered 429, and wants no request for (3|59|60) s$/)
+    }
+  })
+
+  it('used to poll again at once where it was asked to wait for longer than a refresh may take', async () => {
+    const url = await serve((_, response) => response.writeHead(503, { 'retry-after': '600' }).end())
+    const connector = open(url, { total_timeout_ms: 50 })
+    expect(await reasonOf(connector)).to.include({ reason: 'http_status' })
+    expect(await poll(connector)).to.deep.equal([])
+    expect(requests).to.have.length(1)
   })
 
   it('gives up after its tries, and at once where a retry cannot help', async () => {

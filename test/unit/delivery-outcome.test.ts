@@ -4,15 +4,22 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { PostResult } from '#infra/outbound/post.ts'
-import { judgeAttempt, pauseAfter, RETRY_PAUSES_MS, retryAfterMs } from '#services/alerts/delivery/attempt-outcome.ts'
+import type { WebhookPlatform } from '#schemas/api/webhooks.ts'
+import { retryAfterMs } from '#schemas/values/retry-after.ts'
+import { judgeAttempt, pauseAfter, RETRY_PAUSES_MS } from '#services/alerts/delivery/attempt-outcome.ts'
 
 const NOW = Date.UTC(2026, 2, 3, 12, 0, 0)
-const context = { failures: 0, chance: 0.5, now: NOW, limitMs: 10_000 }
-const answered = (status: number, retryAfter?: string): PostResult => ({
+const context = { failures: 0, chance: 0.5, now: NOW, limitMs: 10_000, platform: 'custom' as WebhookPlatform }
+const answered = (
+  status: number,
+  retryAfter?: string,
+  over: { location?: string; body?: string } = {},
+): PostResult => ({
   kind: 'answered',
   status,
   retryAfter,
-  excerpt: Buffer.alloc(0),
+  location: over.location,
+  excerpt: Buffer.from(over.body ?? ''),
 })
 const kindOf = (result: PostResult, failures = 0) => judgeAttempt(result, { ...context, failures }).kind
 
@@ -65,12 +72,24 @@ describe('the outcome of an attempt', () => {
 
   const afters: { header: string | undefined; ms: number; name: string }[] = [
     { name: 'seconds', header: '120', ms: 120_000 },
-    { name: 'a date', header: new Date(NOW + 90_000).toUTCString(), ms: 90_000 },
-    { name: 'a date that is over', header: new Date(NOW - 90_000).toUTCString(), ms: 0 },
+    { name: 'a part of a second, rounded up', header: '2.5', ms: 3_000 },
+    { name: 'next to nothing', header: '0.001', ms: 1_000 },
+    { name: 'a date', header: 'Tue, 03 Mar 2026 12:01:30 GMT', ms: 90_000 },
+    { name: 'a date of RFC 850', header: 'Tuesday, 03-Mar-26 12:01:30 GMT', ms: 90_000 },
+    { name: 'a date of asctime, which is UTC', header: 'Tue Mar  3 12:01:30 2026', ms: 90_000 },
+    { name: 'a date that is over', header: 'Tue, 03 Mar 2026 11:58:30 GMT', ms: 0 },
+    { name: 'a date that does not exist', header: 'Tue, 99 Mar 2026 12:01:30 GMT', ms: 0 },
+    { name: 'a time of another standard', header: '2026-03-03T12:01:30Z', ms: 0 },
     { name: 'nothing', header: undefined, ms: 0 },
+    { name: 'an empty text', header: '', ms: 0 },
     { name: 'nonsense', header: 'soon', ms: 0 },
+    { name: 'a number with its unit', header: '5s', ms: 0 },
+    { name: 'two numbers', header: '5, 10', ms: 0 },
+    { name: 'another notation', header: '1e2', ms: 0 },
     { name: 'a negative number', header: '-5', ms: 0 },
-    { name: 'ten years, cut to a day', header: '315360000', ms: 86_400_000 },
+    { name: 'ten years, cut to an hour', header: '315360000', ms: 3_600_000 },
+    { name: 'more than a number can hold', header: '9'.repeat(400), ms: 3_600_000 },
+    { name: 'a date of next year, cut to an hour', header: 'Wed, 03 Mar 2027 12:00:00 GMT', ms: 3_600_000 },
   ]
   for (const { name, header, ms } of afters)
     it(`reads a Retry-After of ${name}`, () => {
@@ -82,4 +101,38 @@ describe('the outcome of an attempt', () => {
     expect(judgeAttempt(answered(503, '1'), context)).to.include({ kind: 'retried', delayMs: 5_000 })
     expect(judgeAttempt(answered(503, '60'), { ...context, failures: 6 }).kind).to.equal('failed')
   })
+
+  const delayOf = (platform: WebhookPlatform, header: string | undefined, body: string) => {
+    const outcome = judgeAttempt(answered(429, header, { body }), { ...context, platform })
+    return outcome.kind === 'retried' && outcome.delayMs
+  }
+  it('waits as the body of Discord says, whatever its header, and by the header where the body does not say', () => {
+    expect(delayOf('discord', '7', '{"message":"limited","retry_after":64.57,"global":false}')).to.equal(65_000)
+    expect(delayOf('discord', '60', '{"retry_after":9e9}')).to.equal(3_600_000)
+    for (const body of ['{"retry_after":null}', '<html>', 'null', ''])
+      expect(delayOf('discord', '60', body), body).to.equal(60_000)
+    expect(delayOf('discord', '60', '{"retry_after":"soon"}')).to.equal(5_000)
+    expect(delayOf('custom', '60', '{"retry_after":120}')).to.equal(60_000)
+  })
+
+  const script = 'https://script.googleusercontent.com/macros/echo?user_content_key=a'
+  const redirects: [WebhookPlatform, number, string | undefined, string][] = [
+    ['google_sheets', 302, script, 'succeeded'],
+    ['google_sheets', 302, 'HTTPS://SCRIPT.googleusercontent.com:443/', 'succeeded'],
+    ['google_sheets', 302, script.replace('https', 'http'), 'failed'],
+    ['google_sheets', 302, 'https://script.googleusercontent.com.evil.example/', 'failed'],
+    ['google_sheets', 302, 'https://script.googleusercontent.com:8443/', 'failed'],
+    ['google_sheets', 302, 'https://accounts.google.com/ServiceLogin', 'failed'],
+    ['google_sheets', 302, '/macros/echo', 'failed'],
+    ['google_sheets', 302, undefined, 'failed'],
+    ['google_sheets', 301, script, 'failed'],
+    ['google_sheets', 307, script, 'failed'],
+    ['custom', 302, script, 'failed'],
+    ['discord', 302, script, 'failed'],
+  ]
+  for (const [platform, status, location, kind] of redirects)
+    it(`is ${kind} for a ${status} of ${platform} to ${location}`, () => {
+      const result = answered(status, undefined, { ...(location !== undefined && { location }) })
+      expect(judgeAttempt(result, { ...context, platform })).to.include({ kind, httpStatus: status })
+    })
 })

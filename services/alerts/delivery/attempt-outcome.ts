@@ -3,9 +3,12 @@
  *
  * Pure: chance arrives as an argument. Rules: DECISIONS.md, "Webhooks": 2xx succeeds; 408, 409, 425, 429, 5xx, timeouts and
  * connection errors are retried after 5 s, 30 s, 2 min, 10 min, 1 h, 6 h (7 attempts in all), each +-20 percent, and not before
- * Retry-After; any other status fails at once. Invariant: an attempt that was cut off from our side counts for nothing.
+ * the destination wishes; any other status fails at once, but for the redirect of a script that google_sheets has run. Invariant: an
+ * attempt that was cut off from our side counts for nothing.
  */
 import type { PostResult } from '#infra/outbound/post.ts'
+import type { WebhookPlatform } from '#schemas/api/webhooks.ts'
+import { retryAfterMs } from '#schemas/values/retry-after.ts'
 
 /** What an attempt means. */
 export type AttemptOutcome =
@@ -24,8 +27,8 @@ const HOUR = 60 * MINUTE
 export const RETRY_PAUSES_MS = [5 * SECOND, 30 * SECOND, 2 * MINUTE, 10 * MINUTE, HOUR, 6 * HOUR] as const
 /** Share by which a pause may be shorter or longer. */
 const JITTER = 0.2
-/** A longer Retry-After is not waited for. */
-const RETRY_AFTER_MOST_MS = 24 * HOUR
+/** Where google_sheets redirects to once the script has run. */
+const SCRIPT_ANSWERS = 'https://script.googleusercontent.com'
 
 const RETRYABLE = new Set([408, 409, 425, 429])
 
@@ -41,7 +44,7 @@ const REFUSED = 'The host is, or resolves to, an address that webhooks may not r
  */
 export function judgeAttempt(
   result: PostResult,
-  context: { failures: number; chance: number; now: number; limitMs: number },
+  context: { failures: number; chance: number; now: number; limitMs: number; platform: WebhookPlatform },
 ): AttemptOutcome {
   const again = (error: string, httpStatus: number | null, notBeforeMs = 0): AttemptOutcome => {
     const pauseMs = pauseAfter(context.failures + 1, context.chance)
@@ -59,10 +62,13 @@ export function judgeAttempt(
       return again(result.reason, null)
     case 'answered': {
       const { status } = result
-      if (status >= 200 && status < 300) return { kind: 'succeeded', httpStatus: status }
+      if ((status >= 200 && status < 300) || (context.platform === 'google_sheets' && hasRunScript(result))) {
+        return { kind: 'succeeded', httpStatus: status }
+      }
       const error = `The destination answered ${status}.`
       if (!RETRYABLE.has(status) && status < 500) return { kind: 'failed', httpStatus: status, error }
-      return again(error, status, retryAfterMs(result.retryAfter, context.now))
+      const ofBody = context.platform === 'discord' ? retryAfterOf(result.excerpt) : undefined
+      return again(error, status, retryAfterMs(ofBody ?? result.retryAfter, context.now))
     }
   }
 }
@@ -73,9 +79,16 @@ export function pauseAfter(failure: number, chance: number): number | undefined 
   return pauseMs === undefined ? undefined : Math.round(pauseMs * (1 - JITTER + 2 * JITTER * chance))
 }
 
-/** Milliseconds that a Retry-After (RFC 9110, 10.2.3: seconds or a date) asks to wait, at most a day; 0 without one. */
-export function retryAfterMs(header: string | undefined, now: number): number {
-  const text = header?.trim() ?? ''
-  const wishedMs = /^\d{1,10}$/.test(text) ? Number(text) * SECOND : Date.parse(text) - now
-  return Number.isNaN(wishedMs) ? 0 : Math.min(Math.max(wishedMs, 0), RETRY_AFTER_MOST_MS)
+type Answer = Extract<PostResult, { kind: 'answered' }>
+
+const hasRunScript = ({ status, location }: Answer): boolean =>
+  status === 302 && URL.parse(location ?? '')?.origin === SCRIPT_ANSWERS
+
+/** The seconds to wait in a body of Discord; undefined where it has none. */
+function retryAfterOf(body: Buffer): string | undefined {
+  try {
+    return JSON.parse(body.toString()).retry_after?.toString()
+  } catch {
+    return undefined
+  }
 }

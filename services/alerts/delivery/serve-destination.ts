@@ -119,6 +119,7 @@ async function attemptDelivery(
     chance: parts.chance(),
     now: parts.now(),
     limitMs: parts.limitMs,
+    platform: begun.platform,
   })
   await concludeAttempt(parts.database, begun, outcome, excerptOf(result, begun, headers, secret ?? ''))
   parts.observe(outcome.kind, tookMs / 1_000)

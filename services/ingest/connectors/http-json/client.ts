@@ -37,14 +37,18 @@ export function openHttpJson(feed: Feed, options: HttpJsonOptions, env: Environm
   if (!url || !/^https?:$/.test(url.protocol)) throw new Error(`url of ${feed.provider} is no http(s) URL`)
   const source = { feed, options, url, headers, readPage: compileMapping(options, feed) }
   let kept: ReadonlyMap<string, KeptPage> = new Map()
+  let quietUntil = 0
   return {
     async *poll({ now, signal }) {
+      // The refresh that was refused is the failure; one that is not tried is none.
+      if (performance.now() < quietUntil) return
       try {
         const read = await readPages(source, kept, signal)
         kept = read.pages
         yield { kind: 'refresh', observedAt: now, currency: read.currency, entries: read.entries } satisfies Refresh
       } catch (error) {
         if (signal.aborted) return
+        if (error instanceof FetchFailure) quietUntil = error.quietUntil
         yield failureOf(error, now)
       }
     },
