@@ -74,7 +74,7 @@ export const saleRecord = z.strictObject({
   float: z.number().nullable(),
   paint_seed: z.int().nullable(),
   stickers: z.array(z.strictObject({ name: z.string(), slot: z.int(), wear: z.number() })).nullable(),
-  charms: z.array(z.strictObject({ name: z.string(), pattern_id: z.int() })).nullable(),
+  charms: z.array(z.strictObject({ name: z.string(), pattern_id: z.int().nullable() })).nullable(),
   inspect: z
     .strictObject({
       in_game: z.string().nullable(),

@@ -16,8 +16,12 @@ export interface SaleSticker {
 /** A charm on a sold item. */
 export interface SaleCharm {
   name: string
+  /** {@link NO_PATTERN} where the provider gives none. */
   pattern_id: number
 }
+
+/** Null in replies; here it would be a schema that earlier readers refuse. */
+export const NO_PATTERN = -1
 
 /** A completed sale as a provider reports it. */
 export interface SaleObserved {

@@ -7,7 +7,7 @@
 /** Milliseconds since 1970-01-01T00:00:00Z. */
 export type Instant = number
 
-const FORM = /^(\d{4})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?)?$/
+const FORM = /^(\d{4})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|[+-]\d\d(?::?\d\d)?)?)?$/i
 
 /** Formats an instant as `2026-03-03T21:34:30.549Z`. */
 export function formatInstant(instant: Instant): string {
@@ -20,7 +20,7 @@ export function formatDay(instant: Instant): string {
 }
 
 /**
- * Parses `YYYY-MM-DD`, `YYYY-MM-DDThh:mm:ss` and full ISO 8601 with fraction and `Z` or an offset;
+ * Parses `YYYY-MM-DD`, `YYYY-MM-DDThh:mm:ss` and full ISO 8601 with fraction and `Z` or an offset, letters in any case;
  * a time without a zone is UTC (DECISIONS.md, "Conventions").
  *
  * Returns undefined for anything else, impossible dates such as 2026-02-30 included.
@@ -47,9 +47,9 @@ export function parseInstant(text: string): Instant | undefined {
 }
 
 function parseOffset(zone: string | undefined): number | undefined {
-  if (zone === undefined || zone === 'Z') return 0
+  if (zone === undefined || /^z$/i.test(zone)) return 0
   const hours = Number(zone.slice(1, 3))
-  const minutes = Number(zone.slice(-2))
+  const minutes = Number(zone.slice(3).replace(':', ''))
   if (hours > 14 || minutes > 59) return undefined
   return (zone[0] === '-' ? -1 : 1) * (hours * 60 + minutes) * 60_000
 }

@@ -28,7 +28,7 @@ export interface RawEntry {
   readonly url?: unknown
 }
 
-/** A sale as its source has it; times in ISO 8601 or milliseconds. */
+/** A sale as its source has it. */
 export interface RawSale extends RawEntry {
   readonly sold_at: unknown
   readonly sale_id?: unknown

@@ -18,7 +18,6 @@ export type EntryFault =
   | 'url_invalid'
   | `sale_id_${'invalid'}`
   | `sold_at_${'missing' | 'invalid'}`
-  | 'details_invalid'
 
 type NumberFault = 'missing' | 'not_number' | 'not_positive' | 'not_integer' | 'too_large'
 
@@ -40,17 +39,19 @@ export function priceMaxAt(rate: Rate): number {
 
 /** What keeps an entry of asks or bids from being published; undefined when nothing does. */
 export function entryFault(entry: RawEntry, priceMax: number): EntryFault | undefined {
-  return offerFault(entry, priceMax) ?? amountFault('quantity', entry.quantity, QUANTITY_MAX)
+  const fault = offerFault(entry, priceMax)
+  if (fault) return fault
+  if (!isAbsent(entry.url) && !isWebAddress(entry.url)) return 'url_invalid'
+  return amountFault('quantity', entry.quantity, QUANTITY_MAX)
 }
 
-/** What keeps an entry of any side from being published; its quantity is not judged. */
+/** What keeps an entry of any side from being published; quantity and URL, which sales lack, are not judged. */
 export function offerFault(entry: RawEntry, priceMax: number): EntryFault | undefined {
   if (typeof entry !== 'object' || entry === null) return 'entry_not_object'
-  const { market_hash_name: name, phase, price, url } = entry
+  const { market_hash_name: name, phase, price } = entry
   if (name === undefined || name === null || name === '') return 'name_missing'
   if (!isText(name, NAME_MAX_LENGTH)) return 'name_invalid'
   if (!isAbsent(phase) && !isText(phase, PHASE_MAX_LENGTH)) return 'phase_invalid'
-  if (!isAbsent(url) && !isWebAddress(url)) return 'url_invalid'
   return amountFault('price', price, priceMax)
 }
 

@@ -7,8 +7,9 @@
  * counts. The first has the digest alone.
  */
 import { createHash } from 'node:crypto'
-import type { SaleCharm, SaleObserved, SaleSticker } from '#schemas/events/sale-observed.ts'
-import { parseInstant } from '#schemas/values/instant.ts'
+import { NO_PATTERN, type SaleCharm, type SaleObserved, type SaleSticker } from '#schemas/events/sale-observed.ts'
+import { isFromTheFuture } from '#schemas/values/event-time.ts'
+import { type Instant, parseInstant } from '#schemas/values/instant.ts'
 import type { RawSale } from './connector.ts'
 import { type EntryFault, isAbsent, isText, isWebAddress, offerFault } from './entry.ts'
 
@@ -33,9 +34,9 @@ const INT_MAX = 2 ** 31 - 1
 /** How often each digest was seen in a refresh so far. */
 export type SeenSales = Map<string, number>
 
-/** Judges a sale of a refresh and, where it has no id, counts it. */
+/** Judges a sale of a refresh and, where it has no id, counts it. What of its details is not known, or in no known form, is null. */
 export function judgeSale(raw: RawSale, context: SaleContext, seen: SeenSales): JudgedSale {
-  const fault = offerFault(raw, context.priceMax) ?? saleFault(raw)
+  const fault = offerFault(raw, context.priceMax) ?? saleFault(raw, context.observedAt)
   if (fault) return { fault }
   const sale = {
     provider: context.provider,
@@ -43,66 +44,85 @@ export function judgeSale(raw: RawSale, context: SaleContext, seen: SeenSales): 
     phase: isAbsent(raw.phase) ? null : (raw.phase as string),
     price: raw.price as number,
     currency: context.currency,
-    sold_at: instantOf(raw.sold_at) as number,
-    float: (raw.float ?? null) as number | null,
-    paint_seed: (raw.paint_seed ?? null) as number | null,
-    stickers: (raw.stickers ?? null) as SaleSticker[] | null,
-    charms: (raw.charms ?? null) as SaleCharm[] | null,
-    inspect_in_game: (raw.inspect_in_game ?? null) as string | null,
-    screenshot_front: (raw.screenshot_front ?? null) as string | null,
-    screenshot_back: (raw.screenshot_back ?? null) as string | null,
+    sold_at: soldAtOf(raw.sold_at) as Instant,
+    float: numberIn(raw.float, 1) ?? null,
+    paint_seed: integerIn(raw.paint_seed, INT_MAX) ?? null,
+    stickers: listOf(raw.stickers, stickerOf),
+    charms: listOf(raw.charms, charmOf),
+    inspect_in_game: isNamed(raw.inspect_in_game) ? raw.inspect_in_game : null,
+    screenshot_front: isWebAddress(raw.screenshot_front) ? raw.screenshot_front : null,
+    screenshot_back: isWebAddress(raw.screenshot_back) ? raw.screenshot_back : null,
   }
   const saleId = isAbsent(raw.sale_id) ? numbered(digest(sale), seen) : String(raw.sale_id)
   return { sale: { ...sale, sale_id: saleId, usd_rate: context.usdRate, observed_at: context.observedAt } }
 }
 
-function saleFault(raw: RawSale): EntryFault | undefined {
+function saleFault(raw: RawSale, observedAt: number): EntryFault | undefined {
   if (isAbsent(raw.sold_at)) return 'sold_at_missing'
-  if (instantOf(raw.sold_at) === undefined) return 'sold_at_invalid'
-  if (!isAbsent(raw.sale_id) && !isIdentifier(raw.sale_id)) return 'sale_id_invalid'
-  return areDetailsValid(raw) ? undefined : 'details_invalid'
+  const soldAt = soldAtOf(raw.sold_at)
+  if (soldAt === undefined || isFromTheFuture(soldAt, observedAt)) return 'sold_at_invalid'
+  return isAbsent(raw.sale_id) || isIdentifier(raw.sale_id) ? undefined : 'sale_id_invalid'
 }
 
 const isIdentifier = (value: unknown): boolean =>
   typeof value === 'number' ? Number.isSafeInteger(value) : isText(value, ID_MAX_LENGTH)
 
-function areDetailsValid(raw: RawSale): boolean {
-  return (
-    orAbsent(raw.float, value => isNumberIn(value, 0, 1)) &&
-    orAbsent(raw.paint_seed, value => isIntegerIn(value, 0, INT_MAX)) &&
-    orAbsent(raw.stickers, value => isListOf(value, isSticker)) &&
-    orAbsent(raw.charms, value => isListOf(value, isCharm)) &&
-    orAbsent(raw.inspect_in_game, value => isText(value, TEXT_MAX_LENGTH)) &&
-    orAbsent(raw.screenshot_front, isWebAddress) &&
-    orAbsent(raw.screenshot_back, isWebAddress)
-  )
+/** A number of seconds is below it until the year 5138, one of milliseconds above it since 1973. */
+const FIRST_MS = 1e11
+/** Before the game's market opened nothing was sold: what lies before it is in a unit that is not known. */
+const MARKET_OPENED_AT = Date.UTC(2013, 7, 1)
+
+/** Seconds or milliseconds since the epoch, as a number or its digits, or ISO 8601 with a `T` or a blank. */
+function soldAtOf(value: unknown): Instant | undefined {
+  const text = String(value).trim()
+  const number = /^\d{1,15}(\.\d+)?$/.test(text) ? Number(text) : undefined
+  const instant =
+    number === undefined
+      ? parseInstant(text.replace(/^(\S{10}) +/, '$1T'))
+      : Math.round(number < FIRST_MS ? number * 1_000 : number)
+  return instant !== undefined && instant >= MARKET_OPENED_AT ? instant : undefined
 }
 
-const orAbsent = (value: unknown, isValid: (value: unknown) => boolean): boolean =>
-  value === undefined || value === null || isValid(value)
-
-const isListOf = (value: unknown, isValid: (member: unknown) => boolean): boolean =>
-  Array.isArray(value) && value.length <= LIST_MAX_LENGTH && value.every(isValid)
-
-function isSticker(value: unknown): boolean {
-  const { name, slot, wear } = (value ?? {}) as Partial<SaleSticker>
-  return isText(name, TEXT_MAX_LENGTH) && isIntegerIn(slot, 0, SLOT_MAX) && isNumberIn(wear, 0, 1)
+/** A list whose element is in no known form is not known as a whole: the rest of it would deny that element. */
+function listOf<T>(value: unknown, read: (element: object, at: number) => T | undefined): T[] | null {
+  if (isAbsent(value)) return null
+  // JSONata gives the only element of a list by itself; null is an empty slot.
+  const elements: unknown[] = Array.isArray(value) ? value : [value]
+  if (elements.length > LIST_MAX_LENGTH) return null
+  const known: T[] = []
+  for (const [at, element] of elements.entries()) {
+    if (element === null) continue
+    const one = read(Object(element), at)
+    if (one === undefined) return null
+    known.push(one)
+  }
+  return known
 }
 
-function isCharm(value: unknown): boolean {
-  const { name, pattern_id: pattern } = (value ?? {}) as Partial<SaleCharm>
-  return isText(name, TEXT_MAX_LENGTH) && isIntegerIn(pattern, 0, INT_MAX)
+function stickerOf(
+  { name, slot, wear }: Partial<Record<keyof SaleSticker, unknown>>,
+  at: number,
+): SaleSticker | undefined {
+  const slotNumber = integerIn(isAbsent(slot) ? at : slot, SLOT_MAX)
+  const share = numberIn(isAbsent(wear) ? 0 : wear, 1)
+  if (!isNamed(name) || slotNumber === undefined || share === undefined) return undefined
+  return { name, slot: slotNumber, wear: share }
 }
 
-const isNumberIn = (value: unknown, least: number, most: number): boolean =>
-  typeof value === 'number' && value >= least && value <= most
+const charmOf = ({ name, pattern_id: pattern }: Partial<Record<keyof SaleCharm, unknown>>): SaleCharm | undefined =>
+  isNamed(name) ? { name, pattern_id: integerIn(pattern, INT_MAX) ?? NO_PATTERN } : undefined
 
-const isIntegerIn = (value: unknown, least: number, most: number): boolean =>
-  Number.isInteger(value) && isNumberIn(value, least, most)
+const isNamed = (value: unknown): value is string => isText(value, TEXT_MAX_LENGTH) && value !== ''
 
-function instantOf(value: unknown): number | undefined {
-  if (typeof value === 'string') return parseInstant(value)
-  return Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : undefined
+/** A number from 0 on, or the text of one. */
+function numberIn(value: unknown, most: number): number | undefined {
+  const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
+  return typeof number === 'number' && number >= 0 && number <= most ? number : undefined
+}
+
+function integerIn(value: unknown, most: number): number | undefined {
+  const number = numberIn(value, most)
+  return Number.isInteger(number) ? number : undefined
 }
 
 function numbered(sale: string, seen: SeenSales): string {

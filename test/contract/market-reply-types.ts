@@ -155,7 +155,7 @@ export const MARKET_REPLIES: Record<string, ReplyShape> = {
           paint_seed: 'int?',
         },
         stickers: { '?': [{ name: 'str', slot: 'int', wear: 'num' }] },
-        charms: { '?': [{ name: 'str', pattern_id: 'int' }] },
+        charms: { '?': [{ name: 'str', pattern_id: 'int?' }] },
         inspect: { '?': { in_game: 'str?', screenshot_front: 'url?', screenshot_back: 'url?' } },
       },
     ],

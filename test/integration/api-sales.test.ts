@@ -62,7 +62,10 @@ describe('GET /sales', () => {
           float: sale.float,
           paint_seed: sale.paint_seed,
           stickers: sale.stickers,
-          charms: sale.charms,
+          // -1: the provider gives no pattern.
+          charms:
+            sale.charms?.map(charm => ({ ...charm, pattern_id: charm.pattern_id < 0 ? null : charm.pattern_id })) ??
+            null,
           inspect: in_game || screenshot_front ? { in_game, screenshot_front, screenshot_back: null } : null,
         }
       })

@@ -5,6 +5,7 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { NO_PATTERN } from '#schemas/events/sale-observed.ts'
 import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
 import type { RawEntry, RawSale } from '#services/ingest/connector.ts'
 import { entryFault, judgedEntry, nameOf, priceMaxAt, rawText } from '#services/ingest/entry.ts'
@@ -143,7 +144,7 @@ describe('ingest: decimal prices', () => {
 })
 
 describe('ingest: sales', () => {
-  const context = { provider: 'p', currency: 'USD', usdRate: '1', observedAt: 5, priceMax }
+  const context = { provider: 'p', currency: 'USD', usdRate: '1', observedAt: Date.UTC(2026, 11, 1), priceMax }
   const sale: RawSale = { market_hash_name: 'AK', price: 100, sold_at: '2026-03-03T21:34:30Z', float: 0.25 }
   const judged = (over: object) => judgeSale({ ...sale, ...over } as RawSale, context, new Map())
   const saleOf = (over: object) => {
@@ -151,6 +152,8 @@ describe('ingest: sales', () => {
     if ('fault' in result) throw new Error(result.fault)
     return result.sale
   }
+
+  const sticker = (name: string, slot: number) => ({ name, slot, wear: 0 })
 
   it('passes with what the provider gives', () => {
     const full = saleOf({
@@ -167,7 +170,7 @@ describe('ingest: sales', () => {
   })
 
   it('without an id gets one of its own members: equal in every refresh, different for a different sale', () => {
-    const later = judgeSale(sale, { ...context, observedAt: 6, usdRate: '2' }, new Map())
+    const later = judgeSale(sale, { ...context, observedAt: context.observedAt + 1, usdRate: '2' }, new Map())
     expect('sale' in later && later.sale.sale_id).to.equal(saleOf({}).sale_id)
     expect(saleOf({ float: 0.26 }).sale_id).not.to.equal(saleOf({}).sale_id)
   })
@@ -187,17 +190,71 @@ describe('ingest: sales', () => {
     ])
   })
 
+  const times: [unknown, string][] = [
+    [1795514400, '2026-11-24T10:00:00.000Z'],
+    ['1795514400', '2026-11-24T10:00:00.000Z'],
+    [1795514400.25, '2026-11-24T10:00:00.250Z'],
+    ['1795514400.123456', '2026-11-24T10:00:00.123Z'],
+    [1795514400123, '2026-11-24T10:00:00.123Z'],
+    [1795514400123.4, '2026-11-24T10:00:00.123Z'],
+    ['1795514400123', '2026-11-24T10:00:00.123Z'],
+    [1375315200, '2013-08-01T00:00:00.000Z'],
+    ['2026-11-24t10:00:00z', '2026-11-24T10:00:00.000Z'],
+    ['2026-11-24T10:00:00', '2026-11-24T10:00:00.000Z'],
+    ['2026-11-24 10:00:00', '2026-11-24T10:00:00.000Z'],
+    ['2026-11-24T10:00Z', '2026-11-24T10:00:00.000Z'],
+    ['2026-11-24T12:30:00.5+02:30', '2026-11-24T10:00:00.500Z'],
+    ['2026-11-24T08:00:00-02', '2026-11-24T10:00:00.000Z'],
+    ['2026-11-24', '2026-11-24T00:00:00.000Z'],
+  ]
+  for (const [stated, time] of times) {
+    it(`sold at ${JSON.stringify(stated)} are of ${time}`, () =>
+      expect(saleOf({ sold_at: stated }).sold_at).to.equal(Date.parse(time)))
+  }
+
+  const details: [object, object][] = [
+    [{ charms: [{ name: "Lil' Ava" }] }, { charms: [{ name: "Lil' Ava", pattern_id: NO_PATTERN }] }],
+    [{ charms: { name: 'only one', pattern_id: 'rare' } }, { charms: [{ name: 'only one', pattern_id: NO_PATTERN }] }],
+    [{ charms: 'none' }, { charms: null }],
+    [{ charms: [] }, { charms: [] }],
+    [{ stickers: [null, { name: 's' }, { name: 't', wear: null }] }, { stickers: [sticker('s', 1), sticker('t', 2)] }],
+    [{ stickers: [{ name: 's', slot: '3', wear: '0.5' }] }, { stickers: [{ ...sticker('s', 3), wear: 0.5 }] }],
+    [{ stickers: [{ name: 's' }, { name: 't', slot: 5 }] }, { stickers: null }],
+    [{ stickers: [{ name: 's', wear: 1.5 }] }, { stickers: null }],
+    [{ stickers: [{ name: 's' }, { slot: 1 }] }, { stickers: null }],
+    [{ stickers: Array(17).fill({ name: 's', slot: 0 }) }, { stickers: null }],
+    [
+      { float: 1.5, paint_seed: 1.5 },
+      { float: null, paint_seed: null },
+    ],
+    [
+      { float: Number.NaN, paint_seed: 'blue' },
+      { float: null, paint_seed: null },
+    ],
+    [
+      { float: '0.2113', paint_seed: '661' },
+      { float: 0.2113, paint_seed: 661 },
+    ],
+    [
+      { inspect_in_game: 7, screenshot_back: 'ftp://a', url: 'no address' },
+      { inspect_in_game: null, screenshot_back: null },
+    ],
+  ]
+  for (const [given, known] of details) {
+    it(`${JSON.stringify(given).slice(0, 80)} drops no sale`, () => expect(saleOf(given)).to.deep.include(known))
+  }
+
   const faults: [object, string][] = [
     [{ sold_at: undefined }, 'sold_at_missing'],
-    [{ sold_at: 'yesterday' }, 'sold_at_invalid'],
+    ...['yesterday', '0x10', {}, 0, -1, Number.NaN, 1375315199, '2013-07-31T23:59:59Z', '2026-02-30'].map(
+      (sold_at): [object, string] => [{ sold_at }, 'sold_at_invalid'],
+    ),
+    // In the future, and in micro- and nanoseconds.
+    ...[1796169600, '2026-12-01T00:10:00.001Z', 1795514400e6, 1795514400e9].map((sold_at): [object, string] => [
+      { sold_at },
+      'sold_at_invalid',
+    ]),
     [{ sale_id: {} }, 'sale_id_invalid'],
-    [{ float: 1.5 }, 'details_invalid'],
-    [{ float: Number.NaN }, 'details_invalid'],
-    [{ paint_seed: 1.5 }, 'details_invalid'],
-    [{ stickers: [{ name: 's', slot: 5, wear: 0 }] }, 'details_invalid'],
-    [{ stickers: [null] }, 'details_invalid'],
-    [{ charms: 'none' }, 'details_invalid'],
-    [{ screenshot_back: 'ftp://a' }, 'details_invalid'],
     [{ price: -1 }, 'price_not_positive'],
   ]
   for (const [over, fault] of faults) {

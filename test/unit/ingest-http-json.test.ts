@@ -3,6 +3,7 @@
  */
 import { expect } from 'chai'
 import { type HttpJsonOptions, type MarketFeed, parseMarket } from '#infra/config/market.ts'
+import type { Feed } from '#services/ingest/connector.ts'
 import { compileMapping, MappingFailure } from '#services/ingest/connectors/http-json/map.ts'
 import { firstPage, nextPage, withoutRepeats } from '#services/ingest/connectors/http-json/paging.ts'
 
@@ -15,7 +16,8 @@ function optionsOf(over: object): HttpJsonOptions {
   const market = parseMarket(JSON.stringify({ name: 'test', feeds: [feed] }), '/market.json')
   return (market.feeds[0] as Extract<MarketFeed, { connector: 'http-json' }>).options
 }
-const read = (over: object, page: unknown) => compileMapping(optionsOf(over), { provider: 'p', side: 'ask' })(page)
+const read = (over: object, page: unknown, side: Feed['side'] = 'ask') =>
+  compileMapping(optionsOf(over), { provider: 'p', side })(page)
 
 async function failure(promise: Promise<unknown>): Promise<unknown> {
   return promise.then(
@@ -56,6 +58,27 @@ describe('ingest: mapping of JSON', () => {
     isCounting = false
     expect(turns).to.be.greaterThan(30)
   })
+
+  const rounded: [cost: unknown, ask: unknown, bid: unknown, sale: unknown][] = [
+    ['0.004', 1, 0, 0],
+    ['50.301', 5_031, 5_030, 5_030],
+    ['1.009', 101, 100, 101],
+    ['1.005', 101, 100, 101],
+    ['1.00500', 101, 100, 101],
+    ['1.0000000000000000000001', 101, 100, 100],
+    [50.3, 5_030, 5_030, 5_030],
+    [50.301, 5_031, 5_030, 5_030],
+    [0.29, 29, 29, 29],
+    [1.1, 110, 110, 110],
+    [1e-7, 1, 0, 0],
+    ['5.03e1', 5_030, 5_030, 5_030],
+  ]
+  for (const [cost, ask, bid, sale] of rounded)
+    it(`rounds ${JSON.stringify(cost)} by its side`, async () => {
+      const sides = ['ask', 'bid', 'sale'] as const
+      const pages = await Promise.all(sides.map(side => read({}, [row('a', cost)], side)))
+      expect(pages.map(({ entries }) => entries[0]?.price)).to.deep.equal([ask, bid, sale])
+    })
 
   it('leaves what is no decimal for the judge', async () => {
     const { entries } = await read({}, [row('a', 'free'), row('b', null), { name: 'c', n: 1 }])

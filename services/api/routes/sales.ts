@@ -13,6 +13,7 @@ import { orUnavailable } from '#infra/http/http-error.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { json, PRO } from '#schemas/api/operation.ts'
 import { type SalesQuery, type saleRecord, salesQuery, salesReply } from '#schemas/api/sales.ts'
+import { NO_PATTERN, type SaleCharm } from '#schemas/events/sale-observed.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import { recordAmount } from '#schemas/values/money.ts'
 import type { RateAt } from '#streams/fx/reader.ts'
@@ -127,8 +128,13 @@ function recordOf(
       float: sale.float,
       paint_seed: sale.paint_seed,
       stickers: sale.has_stickers ? sale.stickers : null,
-      charms: sale.has_charms ? sale.charms : null,
+      charms: sale.has_charms ? sale.charms.map(shownCharm) : null,
       inspect: Object.values(inspect).some(link => link !== null) ? inspect : null,
     },
   ]
 }
+
+const shownCharm = ({ name, pattern_id }: SaleCharm) => ({
+  name,
+  pattern_id: pattern_id === NO_PATTERN ? null : pattern_id,
+})
