@@ -3,7 +3,7 @@
  *
  * In the platform's format `assets` refer to `descriptions` by class and instance; the properties of a single asset are in
  * `asset_properties` and in the descriptions' HTML. A member that the platform omits, or sends in a form that is not known,
- * is null; an asset without a description is left out.
+ * is null or empty; an asset without a description is listed without a name.
  */
 import { z } from 'zod'
 import type { AssetMembers } from '#schemas/api/portfolios.ts'
@@ -20,47 +20,63 @@ export interface PlatformAsset {
   isMarketable: boolean
   quantity: number
   details: AssetMembers
-  /** Labels of the platform's own tags, by category: rarity, exterior and so on. */
-  tags: Readonly<Record<string, string>>
 }
 
 /** What a store of texts could not hold is left out: NULs, and halves of surrogate pairs. */
 const words = z.string().transform(text => text.replaceAll('\0', '').toWellFormed())
-const digits = z.union([z.string(), z.number()]).transform(String)
-const flag = z.union([z.number(), z.boolean(), z.string()]).transform(value => Number(value) === 1)
+const text = words.catch('')
+const digits = z.union([words, z.number()]).transform(String)
+const flag = z.union([z.number(), z.boolean(), z.string()]).transform(value => value === 'true' || Number(value) === 1)
+
+/** The elements that are in a known form; none where the list is not. */
+const listOf = <Element extends z.ZodType>(element: Element) =>
+  z
+    .array(z.unknown())
+    .catch([])
+    .transform(all =>
+      all.flatMap(one => {
+        const read = element.safeParse(one)
+        return read.success ? [read.data] : []
+      }),
+    )
+
+const instanceid = digits.catch('0')
 
 const description = z.object({
   classid: digits,
-  instanceid: digits.default('0'),
-  icon_url: words.default(''),
-  name: words.default(''),
-  market_hash_name: words.default(''),
-  tradable: flag.default(false),
-  marketable: flag.default(false),
-  descriptions: z.array(z.object({ value: words.default(''), name: z.string().optional() })).default([]),
-  actions: z.array(z.object({ link: words })).default([]),
-  fraudwarnings: z.array(words).default([]),
-  tags: z.array(z.object({ category: z.string(), localized_tag_name: z.string().default('') })).default([]),
+  instanceid,
+  icon_url: text,
+  name: text,
+  market_hash_name: text,
+  tradable: flag.catch(false),
+  marketable: flag.catch(false),
+  descriptions: listOf(z.object({ value: words })),
+  actions: listOf(z.object({ link: words })),
+  fraudwarnings: listOf(words),
 })
 
 const property = z.object({
-  propertyid: z.number(),
-  int_value: digits.optional(),
-  float_value: digits.optional(),
-  string_value: words.optional(),
+  propertyid: z.coerce.number(),
+  int_value: digits.optional().catch(undefined),
+  float_value: digits.optional().catch(undefined),
+  string_value: words.optional().catch(undefined),
 })
+
+const asset = z.object({ assetid: digits, classid: digits.catch(''), instanceid, amount: digits.catch('1') })
 
 /** A page as the platform sends it; members that nothing here reads are ignored. */
 export const inventoryPage = z.object({
-  success: flag.default(true),
+  success: flag.catch(true),
   assets: z
-    .array(z.object({ assetid: digits, classid: digits, instanceid: digits.default('0'), amount: digits.default('1') }))
-    .default([]),
-  descriptions: z.array(description).default([]),
-  asset_properties: z.array(z.object({ assetid: digits, asset_properties: z.array(property).default([]) })).default([]),
-  more_items: flag.default(false),
-  last_assetid: digits.optional(),
-  total_inventory_count: z.number().default(0),
+    .array(asset)
+    .nullish()
+    .transform(all => all ?? []),
+  descriptions: listOf(description),
+  asset_properties: listOf(z.object({ assetid: digits, asset_properties: listOf(property) })),
+  /** In no known form it is true, so that the inventory fails rather than ends early. */
+  more_items: flag.nullish().catch(true).transform(Boolean),
+  last_assetid: digits.optional().catch(undefined),
+  total_inventory_count: digits.catch(''),
 })
 
 /** A page. */
@@ -80,36 +96,33 @@ interface AssetScope {
 export function assetsOf(page: InventoryPage, scope: AssetScope): PlatformAsset[] {
   const describedBy = new Map(page.descriptions.map(one => [`${one.classid}_${one.instanceid}`, one]))
   const propertiesOf = new Map(page.asset_properties.map(one => [one.assetid, one.asset_properties]))
-  return page.assets.flatMap(({ assetid, classid, instanceid, amount }): PlatformAsset[] => {
-    const described = describedBy.get(`${classid}_${instanceid}`)
-    if (!described) return []
+  return page.assets.map(({ assetid, classid, instanceid, amount }): PlatformAsset => {
+    const described = describedBy.get(`${classid}_${instanceid}`) ?? NOT_DESCRIBED
     const properties = new Map((propertiesOf.get(assetid) ?? []).map(one => [one.propertyid, one]))
     const integer = (id: number): number | null => wholeNumber(properties.get(id)?.int_value)
     const html = described.descriptions.map(({ value }) => value).join('\n')
-    return [
-      {
-        assetid,
-        marketHashName: described.market_hash_name,
-        paintIndex: integer(PROPERTY.finish),
-        name: described.name,
-        iconUrl: pictureOf(described.icon_url, scope),
-        isTradable: described.tradable,
-        isMarketable: described.marketable,
-        quantity: Math.max(1, wholeNumber(amount) ?? 1),
-        details: {
-          float_value: share(properties.get(PROPERTY.float)?.float_value),
-          paint_seed: integer(PROPERTY.seed),
-          inspect_link: inspectLink(described.actions[0]?.link, assetid, scope.accountId),
-          name_tag: properties.get(PROPERTY.nameTag)?.string_value ?? nameTagOf(described.fraudwarnings),
-          stickers: applied(html, 'sticker')?.map(({ name, at }) => ({ name, slot: at, wear: null })) ?? null,
-          charms:
-            applied(html, 'charm')?.map(({ name }) => ({ name, pattern_id: integer(PROPERTY.charmPattern) })) ?? null,
-        },
-        tags: Object.fromEntries(described.tags.map(tag => [tag.category, tag.localized_tag_name])),
+    return {
+      assetid,
+      marketHashName: described.market_hash_name,
+      paintIndex: integer(PROPERTY.finish),
+      name: described.name,
+      iconUrl: pictureOf(described.icon_url, scope),
+      isTradable: described.tradable,
+      isMarketable: described.marketable,
+      quantity: Math.max(1, wholeNumber(amount) ?? 1),
+      details: {
+        float_value: share(properties.get(PROPERTY.float)?.float_value),
+        paint_seed: integer(PROPERTY.seed),
+        inspect_link: inspectLink(described.actions, { assetid, properties, accountId: scope.accountId }),
+        name_tag: properties.get(PROPERTY.nameTag)?.string_value ?? nameTagOf(described.fraudwarnings),
+        stickers: applied(html, STICKERS)?.map((name, slot) => ({ name, slot, wear: null })) ?? null,
+        charms: applied(html, CHARMS)?.map(name => ({ name, pattern_id: integer(PROPERTY.charmPattern) })) ?? null,
       },
-    ]
+    }
   })
 }
+
+const NOT_DESCRIBED = description.parse({ classid: '' })
 
 function wholeNumber(text: string | undefined): number | null {
   return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : null
@@ -124,10 +137,25 @@ function share(text: string | undefined): number | null {
 const pictureOf = (icon: string, { imageRoot }: AssetScope): string =>
   icon === '' || /^https?:/.test(icon) ? icon : imageRoot + icon
 
-/** The platform's link has placeholders for what is particular to the asset. */
-function inspectLink(template: string | undefined, assetid: string, accountId: string): string | null {
-  if (template === undefined || !/^(?!javascript|data|vbscript)[a-z]+:\/\//i.test(template)) return null
-  return template.replaceAll('%owner_steamid%', accountId).replaceAll('%assetid%', assetid)
+const INSPECTING = /^(?!javascript|data|vbscript)[a-z]+:\/\/.*csgo_econ_action_preview/i
+/** What is left of the platform's own: `%listingid%`, `%propid:6%`; no escaped bytes. */
+const PLACEHOLDER = /%[a-z_]{3,}(:\d+)?%/i
+
+/** The first action that inspects and of whose placeholders the asset has all. */
+function inspectLink(
+  actions: readonly { link: string }[],
+  of: { assetid: string; accountId: string; properties: ReadonlyMap<number, z.infer<typeof property>> },
+): string | null {
+  const links = actions.map(({ link }) =>
+    link
+      .replaceAll('%owner_steamid%', of.accountId)
+      .replaceAll('%assetid%', of.assetid)
+      .replaceAll(/%propid:(\d+)%/g, (placeholder, id) => {
+        const { string_value, float_value, int_value } = of.properties.get(Number(id)) ?? {}
+        return encodeURIComponent(string_value ?? float_value ?? int_value ?? '') || placeholder
+      }),
+  )
+  return links.find(link => INSPECTING.test(link) && !PLACEHOLDER.test(link)) ?? null
 }
 
 function nameTagOf(warnings: readonly string[]): string | null {
@@ -138,20 +166,15 @@ function nameTagOf(warnings: readonly string[]): string | null {
   return null
 }
 
-const KINDS = {
-  sticker: { block: 'sticker_info', label: 'Sticker' },
-  charm: { block: 'keychain_info', label: 'Charm' },
-}
+const STICKERS = /id="(?:sticker|patch)_info"/
+const CHARMS = /id="keychain_info"/
 
-/** What is applied to an asset is listed in a block of HTML: a picture each, with a title. */
-function applied(html: string, kind: keyof typeof KINDS): { name: string; at: number }[] | null {
-  const { block, label } = KINDS[kind]
-  const start = html.indexOf(`id="${block}"`)
-  if (start < 0) return null
-  const end = html.indexOf('</div>', start)
-  const inside = html.slice(start, end < 0 ? undefined : end)
-  const titles = [...inside.matchAll(new RegExp(`<img[^>]*\\btitle="${label}: ([^"]*)"`, 'g'))]
-  return titles.map(([, name = ''], at) => ({ name: unescaped(name), at }))
+/** The titles of the pictures in blocks of HTML, one for each that is applied; null where there are none, or one lacks its title. */
+function applied(html: string, block: RegExp): string[] | null {
+  const blocks = html.split(block).slice(1)
+  const pictures = blocks.flatMap(after => after.split('</div>', 1)[0]?.match(/<img\b[^<>]*>/g) ?? [])
+  const names = pictures.flatMap(picture => /\btitle="(?:(?:Sticker|Patch|Charm): )?([^"]+)"/.exec(picture)?.[1] ?? [])
+  return names.length > 0 && names.length === pictures.length ? names.map(unescaped) : null
 }
 
 const ENTITIES: Record<string, string> = { '&amp;': '&', '&quot;': '"', '&#39;': "'", '&lt;': '<', '&gt;': '>' }

@@ -168,7 +168,12 @@ function makeAsset(item: Described, i: number): StoredAsset {
       commodity: 0,
       descriptions: [{ type: 'html', value: ' ' }, ...html.map(value => ({ type: 'html', value, name: 'applied' }))],
       ...(isPainted && {
-        actions: [{ link: 'game://inspect/S%owner_steamid%A%assetid%D8421', name: 'Inspect in Game...' }],
+        actions: [
+          {
+            link: 'game://run/+csgo_econ_action_preview%20S%owner_steamid%A%assetid%D8421',
+            name: 'Inspect in Game...',
+          },
+        ],
       }),
       ...(i % 13 === 0 && isPainted && { fraudwarnings: [`Name Tag: ''${NAME_TAG}''`] }),
       tags: [

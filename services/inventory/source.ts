@@ -72,7 +72,10 @@ async function readAll(
     const page = await readPage(options, accountId, { start, pageSize }, limit)
     if ('kind' in page) return page
     for (const asset of assetsOf(page, scope)) assets.set(asset.assetid, asset)
-    if (!page.more_items) return { kind: 'found', assets: [...assets.values()] }
+    if (!page.more_items) {
+      const isWhole = assets.size > 0 || page.total_inventory_count === '0'
+      return isWhole ? { kind: 'found', assets: [...assets.values()] } : failed('a page without items counts some')
+    }
     if (page.last_assetid === undefined || page.last_assetid === start) return failed('a page leads nowhere')
     if (assets.size >= ITEMS_MAX) return failed(`the inventory has more than ${ITEMS_MAX} items`)
     start = page.last_assetid

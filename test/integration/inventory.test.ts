@@ -47,7 +47,9 @@ describe('the platform over HTTP', () => {
     expect(first.details.charms).to.deep.equal([{ name: "Lil' Ava", pattern_id: 1000 }])
     expect(first.details).to.include({ paint_seed: 0, float_value: 0.01, name_tag: 'Bought on a rainy day' })
     expect(first.isTradable).to.equal(false)
-    expect(first.details.inspect_link).to.equal(`game://inspect/S${STAND_IN.full}A${first.assetid}D8421`)
+    expect(first.details.inspect_link).to.equal(
+      `game://run/+csgo_econ_action_preview%20S${STAND_IN.full}A${first.assetid}D8421`,
+    )
     expect(first.name).not.to.match(/\(/)
     const plain = answer.assets.find(asset => asset.paintIndex === null)
     expect(plain?.details).to.include({ float_value: null, paint_seed: null, inspect_link: null })

@@ -28,6 +28,18 @@ const read = (...args: Parameters<typeof pageOf>) => {
 const html = (id: string, ...titles: string[]) =>
   `<br><div id="${id}" class="x" title="y"><center>${titles.map(title => `<img width=64 src="a.png" title="${title}">`).join('')}<br>Sticker: list, of names</center></div>`
 
+/** The inspect link, wherever the action stands. */
+function inspected(link: string, then: string | null) {
+  const properties = [
+    { propertyid: 1, int_value: '661' },
+    { propertyid: 2, float_value: '0.25' },
+    { propertyid: 6, string_value: '00183C20AF' },
+  ]
+  const wiki = { link: 'https://wiki.example/item', name: 'View Wiki' }
+  const given: Parameters<typeof pageOf> = [{ actions: [wiki, {}, { link }] }, properties]
+  return { name: `the inspect link ${then} of ${link}`, given, then: { inspect_link: then } }
+}
+
 describe('an asset of the platform', () => {
   it('has nothing that the platform does not give', () => {
     expect(read({})).to.deep.equal({
@@ -47,7 +59,6 @@ describe('an asset of the platform', () => {
         stickers: null,
         charms: null,
       },
-      tags: {},
     })
   })
 
@@ -111,15 +122,53 @@ describe('an asset of the platform', () => {
       ],
       then: { charms: [{ name: 'Hot Sauce', pattern_id: 4711 }], stickers: null },
     },
+    inspected(
+      'steam://rungame/730/1/+csgo_econ_action_preview%20S%owner_steamid%A%assetid%D1',
+      `steam://rungame/730/1/+csgo_econ_action_preview%20S${ACCOUNT}A31D1`,
+    ),
+    inspected(
+      'steam://run/730//+csgo_econ_action_preview%20%propid:6%',
+      'steam://run/730//+csgo_econ_action_preview%2000183C20AF',
+    ),
+    inspected(
+      'steam://run/730//+csgo_econ_action_preview%20%propid:1%X%propid:2%',
+      'steam://run/730//+csgo_econ_action_preview%20661X0.25',
+    ),
+    inspected('steam://run/730//+csgo_econ_action_preview%20%E5%88%80%propid:9%', null),
+    inspected('steam://run/730//+csgo_econ_action_preview%20M%listingid%A%assetid%D1', null),
+    inspected('javascript://+csgo_econ_action_preview%0aalert(1)', null),
+    inspected('https://wiki.example/csgo', null),
     {
-      name: 'the places of the link filled',
-      given: [{ actions: [{ link: 'game://inspect/S%owner_steamid%A%assetid%D1' }] }],
-      then: { inspect_link: `game://inspect/S${ACCOUNT}A31D1` },
+      name: 'nothing that is in a form that is not known',
+      given: [
+        {
+          ...{
+            name: null,
+            market_hash_name: 7,
+            icon_url: {},
+            tradable: null,
+            marketable: [],
+            actions: null,
+            tags: null,
+          },
+          ...{ descriptions: 'none', fraudwarnings: {} },
+        },
+        [{ propertyid: 2, float_value: {} }, { propertyid: 'x' }, null as unknown as object],
+        { instanceid: '0', amount: null },
+      ],
+      then: {
+        ...{ name: '', marketHashName: '', iconUrl: '', isTradable: false, isMarketable: false, quantity: 1 },
+        ...{ float_value: null, inspect_link: null, name_tag: null, stickers: null, charms: null },
+      },
     },
     {
-      name: 'no link that is none',
-      given: [{ actions: [{ link: 'javascript://%0aalert(1)' }] }],
-      then: { inspect_link: null },
+      name: 'its numbers as texts and as numbers',
+      given: [
+        { classid: 7, instanceid: 0, tradable: '1', marketable: 'true' },
+        [{ propertyid: '1', int_value: 661 }],
+        { assetid: 31, classid: 7, instanceid: null, amount: 12 },
+      ],
+      then: { assetid: '31', isTradable: true, isMarketable: true, paint_seed: 661, quantity: 12 },
     },
     {
       name: 'tradable and marketable from 0 and 1',
@@ -138,9 +187,33 @@ describe('an asset of the platform', () => {
       then: { marketHashName: 'ab\ufffd', name_tag: '' },
     },
     {
-      name: 'tags by category',
-      given: [{ tags: [{ category: 'Exterior', localized_tag_name: 'Field-Tested' }] }],
-      then: { tags: { Exterior: 'Field-Tested' } },
+      name: 'patches as stickers',
+      given: [{ descriptions: [{ value: html('sticker_info', 'Patch: Metal Silver') }] }],
+      then: { stickers: [{ name: 'Metal Silver', slot: 0, wear: null }], charms: null },
+    },
+    {
+      name: 'patches of a block of their own',
+      given: [{ descriptions: [null, { value: html('patch_info', 'Patch: Metal Silver', 'Patch: Crown') }] }],
+      then: { stickers: ['Metal Silver', 'Crown'].map((name, slot) => ({ name, slot, wear: null })) },
+    },
+    {
+      name: 'a slab as a charm, which is no charm of that name',
+      given: [{ descriptions: [{ value: html('keychain_info', 'Sticker Slab: Crown (Foil)') }] }],
+      then: { charms: [{ name: 'Sticker Slab: Crown (Foil)', pattern_id: null }] },
+    },
+    {
+      name: 'no stickers where one has no name',
+      given: [
+        { descriptions: [{ value: html('sticker_info', 'Sticker: Crown (Foil)').replace('<br>Sticker', '<img>$&') }] },
+      ],
+      then: { stickers: null },
+    },
+    {
+      name: 'no empty list of what is applied',
+      given: [
+        { descriptions: [{ value: html('sticker_info') }, { value: '<div id="keychain_info"><b>new</b></div>' }] },
+      ],
+      then: { stickers: null, charms: null },
     },
   ]
   for (const { name, given, then } of cases)
@@ -149,8 +222,24 @@ describe('an asset of the platform', () => {
       expect({ ...asset, ...details }).to.deep.include(then)
     })
 
-  it('is none without a description', () => {
-    expect(assetsOf(pageOf({ classid: '8' }), scope)).to.deep.equal([])
+  it('is listed without a name where it has no description', () => {
+    const page = inventoryPage.parse({
+      ...{ success: true, assets: [{ assetid: '31', classid: '7' }], descriptions: null, asset_properties: null },
+      ...{ more_items: null, last_assetid: null, total_inventory_count: '1' },
+    })
+    expect(page).to.include({ success: true, more_items: false, total_inventory_count: '1' })
+    expect(assetsOf(page, scope)).to.deep.equal(assetsOf(pageOf({ name: '' }), scope))
+  })
+  it('is none of a page without assets, and may be more of a page that says so', () => {
+    for (const empty of [{ total_inventory_count: 0, success: 1 }, { assets: null }, {}]) {
+      const page = inventoryPage.parse(empty)
+      expect([assetsOf(page, scope), page.more_items, page.success]).to.deep.equal([[], false, true])
+    }
+    for (const more_items of [1, true, '1', 'true', {}])
+      expect(inventoryPage.parse({ more_items }).more_items).to.equal(true)
+    for (const more_items of [0, false, '0', 'false', null])
+      expect(inventoryPage.parse({ more_items }).more_items).to.equal(false)
+    for (const success of [0, false, '0', 2, 16]) expect(inventoryPage.parse({ success }).success).to.equal(false)
   })
 })
 
