@@ -4,7 +4,8 @@
  * Reads the board, ClickHouse and provider health; writes market.summaries and the views. The moment is an argument, so
  * that the same log and moment give the same figures. Figures of past moments that cannot change any more (those of 7
  * and 30 days, and of completed hours) are read once an hour: they scan weeks of changes. So windows of 7 and 30
- * days begin at a full hour. Invariant: a summary's view is written only after the log holds the summary.
+ * days begin at a full hour. Invariants: a summary's view is written only after the log holds the summary; nothing is written
+ * where no price counts, since that would show prices that are not known yet as none: the routes answer 503, or from the last.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { AnalyticsConfig } from '#infra/config/analytics.ts'
@@ -41,10 +42,13 @@ interface AnalystParts {
 
 /** Computes for a moment. */
 export interface Analyst {
-  /** Writes the arbitrage snapshot of a moment; resolves with its number of rows. */
-  arbitrage(asOf: Instant): Promise<number>
-  /** Publishes and writes the summary of a moment; resolves with the items that changed. */
-  summary(asOf: Instant): Promise<number>
+  /** Writes the arbitrage snapshot of a moment; resolves with its number of rows, or with undefined before a first refresh. */
+  arbitrage(asOf: Instant): Promise<number | undefined>
+  /**
+   * Publishes and writes the summary of a moment; resolves with the items that changed, or with undefined where none is due:
+   * less than two minutes after the last unless a provider has come, and where no price counts.
+   */
+  summary(asOf: Instant): Promise<number | undefined>
   /** Writes the view of the summary that the log ends with, if it ends with a whole one. */
   restore(): Promise<void>
 }
@@ -60,16 +64,19 @@ interface HourlyPast {
 }
 
 const DAY_MS = 86_400_000
+const SUMMARY_EVERY_MS = 120_000
 
 /** Opens the analyst. */
 export function openAnalyst(parts: AnalystParts): Analyst {
   const { board, catalog, registry, views } = parts
   const fees = new Map(registry.all.map(({ key, fees }) => [key, arbitrageFees(fees)]))
   let hourly: HourlyPast | undefined
+  let last = { asOf: Number.NEGATIVE_INFINITY, refreshedSides: 0 }
   const writeView = async (items: readonly ItemSummarised[], asOf: Instant): Promise<void> =>
     views.writeSummary(await summaryBody(shownItems(parts, items), asOf))
   return {
     async arbitrage(asOf) {
+      if (board.refreshedSides() === 0) return undefined
       const snapshot = computeArbitrage(board, { asOf, excluded: await readExcluded(parts, asOf), fees })
       await views.writeArbitrage(snapshot)
       return snapshot.columns.rows
@@ -78,14 +85,18 @@ export function openAnalyst(parts: AnalystParts): Analyst {
       const down = new Set(
         [...(await readExcluded(parts, asOf))].flatMap(([key, why]) => (why === 'down' ? [key] : [])),
       )
+      const refreshedSides = board.refreshedSides(down)
+      if (refreshedSides <= last.refreshedSides && asOf < last.asOf + SUMMARY_EVERY_MS) return undefined
       const hour = hourOf(asOf)
       if (hourly?.hour !== hour) hourly = await readHourly(parts, hour)
       const past = await readPast(parts, hourly, asOf)
       const itemIds = catalog.items().map(({ item_id }) => item_id)
       const listingsReference = parts.analytics.liquidity.listings_reference
       const items = summarise(itemIds, board, past, { asOf, down, listingsReference })
+      if (!items.some(isPriced)) return undefined
       const changed = await parts.log.publish(asOf, items)
       await writeView(items, asOf)
+      last = { asOf, refreshedSides }
       return changed
     },
     async restore() {
@@ -93,6 +104,9 @@ export function openAnalyst(parts: AnalystParts): Analyst {
     },
   }
 }
+
+const isPriced = ({ best_ask_micro_usd: ask, best_bid_micro_usd: bid }: ItemSummarised): boolean =>
+  ask !== null || bid !== null
 
 function shownItems({ catalog, supply }: AnalystParts, items: readonly ItemSummarised[]): SummarisedItem[] {
   return items.flatMap(figures => {

@@ -23,7 +23,8 @@ import { marketLeaseKey, summaryHeadKey } from './table.ts'
 const NAME = 'market-summary'
 /** A third of the 30 seconds that a snapshot may be old; a machine that is slow has two thirds, one that fails time for another. */
 const ARBITRAGE_PACE: Pace = { everyMs: 10_000, atMostMs: 20_000 }
-const SUMMARY_PACE: Pace = { everyMs: 120_000, atMostMs: 600_000 }
+/** How soon a provider that has come counts; without one the analyst computes every two minutes. */
+const SUMMARY_PACE: Pace = { everyMs: 10_000, atMostMs: 600_000 }
 
 /** Starts the role. */
 export const start = leasedRole<Analyst>({

@@ -41,8 +41,8 @@ export interface LeasedTools {
 interface LeasedTask<Worker> {
   view: string
   pace: Pace
-  /** Computes and writes the view of a moment; resolves with a count for the log. */
-  compute(worker: Worker, asOf: Instant): Promise<number>
+  /** Computes and writes the view of a moment; resolves with a count for the log, or with undefined where none is due. */
+  compute(worker: Worker, asOf: Instant): Promise<number | undefined>
 }
 
 /** What makes a role. */
@@ -165,7 +165,7 @@ async function repeat<Worker>(
       if (worker !== undefined) {
         const end = seconds.startTimer({ view })
         const count = await compute(worker, Date.now())
-        log.debug({ view, count, seconds: end() }, 'a view was written')
+        if (count !== undefined) log.debug({ view, count, seconds: end() }, 'a view was written')
         waitMs = waitAfter(performance.now() - startedAt, pace)
       }
       backoff.succeeded()

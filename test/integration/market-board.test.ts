@@ -4,9 +4,11 @@
  * Rows are written by the live view's own sink, changes by the book's publisher; only the moments are the test's.
  */
 import { expect } from 'chai'
+import { loadProviders } from '#infra/config/providers.ts'
+import { loadSupply } from '#infra/config/supply.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Redis } from '#infra/redis/redis.ts'
-import type { BookChanged } from '#schemas/events/book-changed.ts'
+import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { type LiveReader, openLiveReader } from '#streams/live-view/reader.ts'
@@ -14,8 +16,12 @@ import { openLiveSink, writeHead } from '#streams/live-view/sink.ts'
 import { headKey } from '#streams/live-view/table.ts'
 import { Board } from '#streams/market-summary/board.ts'
 import { followMarket } from '#streams/market-summary/follow-market.ts'
+import { marketLeaseKey } from '#streams/market-summary/table.ts'
 import { changeRecord, positionAt } from '#test/fixtures/sink-records.ts'
+import { openTestIngest } from '#test/fixtures/test-ingest.ts'
+import { eventually } from '#test/harness/eventually.ts'
 import { bookChangeRecord, changed } from '#test/harness/published-records.ts'
+import { smallCatalog } from '#test/harness/small-catalog.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const ITEM = 7
@@ -24,6 +30,12 @@ const PARTITION = partitionOfItem(ITEM)
 const KEYS = { ask: ['p'], bid: ['p'] }
 const EMPTY = { generation: 1, ...positionAt(0), ask: {}, bid: {} }
 const LATEST = ITEM_PARTITIONS - 1
+
+/** Of the answers of the market's routes, what the test looks at. */
+interface Figures {
+  items: { summary: { best_ask_usd: string | null } }[]
+  total_marketcap_usd: string
+}
 
 const removed: Partial<BookChanged> = { change: 'removed', price: null, price_micro_usd: null, quantity: 0 }
 
@@ -99,5 +111,50 @@ describe('the market in memory', () => {
     )
     await Promise.all(switches)
     expect({ switches: switches.length, quoted: quoted(board) }).to.deep.equal({ switches: 1, quoted: [STAYING] })
+  })
+})
+
+describe('a market that fills', () => {
+  const platform = useServers()
+
+  it('is not there before it has prices, nor its index before an item has both sides; it used to be nulls and 0.00', async () => {
+    const below = await platform.startRoles([
+      ...(['fx', 'provider-health', 'history', 'candles', 'sales', 'live-view', 'book'] as const),
+    ])
+    const ingest = await openTestIngest(platform.connect('ingest'))
+    await ingest.publishRates()
+    await below.ready()
+    await platform.drained(['alert-triggers', 'provisional-items'])
+    const roles = await platform.startRoles(['market-summary', 'api'])
+    const headers = { authorization: `Bearer ${await platform.newKey()}` }
+    const get = async (path: string) => {
+      const answer = await fetch(`${roles.baseUrl}/v1/market/${path}`, { headers })
+      return { status: answer.status, body: await answer.json() }
+    }
+    /** The first answer with figures. */
+    const first = (path: string) =>
+      eventually(async () => {
+        const { status, body } = await get(path)
+        return status === 200 && (body as { data: Figures }).data
+      }, path)
+    const redis = await platform.openRedis()
+    await eventually(() => redis.exists(marketLeaseKey(platform.namespace)), 'a process that computes')
+    for (const path of ['items', 'indexes', 'arbitrage']) expect((await get(path)).status, path).to.equal(503)
+
+    const provider = loadProviders().bidKeys[0] ?? expect.fail('no provider has bids')
+    const entries = smallCatalog()
+      .filter(item => item.phase === null && loadSupply().units.has(item.item_id))
+      .map(item => ({ market_hash_name: item.market_hash_name, price: 1_000, quantity: 3 }))
+    const publish = (side: Side) => ingest.publish({ provider, side, observedAt: Date.now(), currency: 'USD', entries })
+    await publish('ask')
+    const { items } = await first('items')
+    expect(items.filter(({ summary }) => summary.best_ask_usd === '10.00')).not.to.deep.equal([])
+    await first('arbitrage')
+    expect((await get('indexes')).status).to.equal(503)
+    await publish('bid')
+    expect(Number((await first('indexes')).total_marketcap_usd)).to.be.greaterThan(0)
+    await ingest.close()
+    await roles.stop()
+    await below.stop()
   })
 })

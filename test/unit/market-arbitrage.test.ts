@@ -3,6 +3,7 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { type ArbitrageTerms, computeArbitrage, excludedProviders } from '#streams/market-summary/arbitrage.ts'
 import {
   ARBITRAGE_AGE_LIMIT_MS,
@@ -12,6 +13,7 @@ import {
 } from '#streams/market-summary/arbitrage-amounts.ts'
 import { Board } from '#streams/market-summary/board.ts'
 import { arbitrageColumns, columnBytes } from '#streams/market-summary/table.ts'
+import { marked } from '#test/harness/published-records.ts'
 
 const NOW = Date.UTC(2026, 2, 3, 21, 34)
 const ASKS = ['a', 'b', 'c']
@@ -118,6 +120,20 @@ describe('arbitrage', () => {
     board.change({ side: 'ask', provider: 'a', item_id: 1, price_micro_usd: null, quantity: 0, seen_at: NOW } as never)
     expect([...computeArbitrage(board, terms).columns.itemId]).to.deep.equal([2])
     expect(new Board({ ask: [], bid: [] }).inOrder()).to.have.length(0)
+  })
+
+  it('begins with a refresh whose marker has come to every partition', () => {
+    const board = new Board({ ask: ASKS, bid: BIDS })
+    const mark = (side: 'ask' | 'bid', provider: string, partitions: number) => {
+      for (let partition = 0; partition < partitions; partition++) board.mark(marked({ side, provider }), partition)
+      return board.refreshedSides()
+    }
+    expect(mark('ask', 'unknown', ITEM_PARTITIONS)).to.equal(0)
+    expect(mark('ask', 'b', ITEM_PARTITIONS - 1)).to.equal(0)
+    expect(mark('ask', 'b', ITEM_PARTITIONS)).to.equal(1)
+    expect(mark('bid', 'b', ITEM_PARTITIONS)).to.equal(2)
+    expect(mark('bid', 'd', ITEM_PARTITIONS)).to.equal(3)
+    expect(board.refreshedSides(new Set(['b']))).to.equal(1)
   })
 
   it('columns survive as bytes, and refuse bytes of another length', () => {

@@ -59,6 +59,7 @@ type ArbitrageReply = z.infer<typeof arbitrageReply>
 
 const GROUP = 'Market analytics'
 const DOWN = 'The market summary is temporarily unavailable.'
+const NO_INDEX = 'No item has all that an index counts yet: an ask, a bid and a supply.'
 
 /** The routes. */
 export const marketRoutes = (needs: MarketNeeds): Route[] => [
@@ -139,10 +140,9 @@ const listIndexes = ({ market, now }: SummaryNeeds): Route =>
     errors: [],
     handle({ query: { group_by } }) {
       const { head } = currentSummary(market)
-      return {
-        meta: { ...analyticsMeta('cache', head.as_of, now(), '24h'), group_by },
-        data: head.indexes[group_by],
-      }
+      const index = head.indexes[group_by]
+      if (index.groups.every(group => group.included_count === 0)) throw new HttpError('SERVICE_UNAVAILABLE', NO_INDEX)
+      return { meta: { ...analyticsMeta('cache', head.as_of, now(), '24h'), group_by }, data: index }
     },
   })
 
