@@ -38,6 +38,10 @@ export interface BookRefreshStored {
   suspect: string | null
   /** When the last applied refresh was observed; null before the first, and where a record was written before version 2. */
   applied_at: number | null
+  /** Refreshes in a row that are quarantined for that reason; null without one, and where a record was written before version 3. */
+  suspect_count: number | null
+  /** When the first of them was observed. */
+  suspect_since: number | null
 }
 
 /** When the last applied refresh was observed; null when the record does not hold it. */
@@ -47,7 +51,7 @@ export const appliedAtOf = ({ refresh_id, observed_at, suspect, applied_at }: Bo
 /** The last judged refresh of a provider. */
 export const bookRefreshStored = defineEvent<BookRefreshStored>(
   'BookRefreshStored',
-  2,
+  3,
   'The last judged refresh of a provider.',
   {
     refresh_id: nullable('string'),
@@ -55,5 +59,7 @@ export const bookRefreshStored = defineEvent<BookRefreshStored>(
     currency: 'string',
     suspect: nullable('string'),
     applied_at: addedLater('long'),
+    suspect_count: addedLater('int'),
+    suspect_since: addedLater('long'),
   },
 )

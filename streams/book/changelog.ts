@@ -90,8 +90,10 @@ export function refreshRecord(codec: Codec, partition: number, book: ProviderBoo
     refresh_id: book.lastRefreshId,
     observed_at: book.lastObservedAt,
     currency: book.currency,
-    suspect: book.suspect,
+    suspect: book.suspicion?.reason ?? null,
     applied_at: book.lastAppliedAt,
+    suspect_count: book.suspicion?.count ?? null,
+    suspect_since: book.suspicion?.since ?? null,
   }
   return { topic: 'book', partition, key: `refresh|${book.provider}`, value: codec.encode(bookRefreshStored, stored) }
 }
@@ -107,9 +109,11 @@ export function restore(books: Books, side: Side, key: string, value: unknown): 
   if (kind === 'refresh') {
     if (value === null) return
     const stored = value as BookRefreshStored
+    const { suspect: reason, suspect_count: count, suspect_since: since } = stored
     book.lastRefreshId = stored.refresh_id
     book.lastObservedAt = stored.observed_at
-    book.suspect = stored.suspect
+    // Before version 3 the second one in a row was applied, so a stored one is the first.
+    book.suspicion = reason === null ? null : { reason, count: count ?? 1, since: since ?? stored.observed_at }
     book.currency = stored.currency
     book.lastAppliedAt = appliedAtOf(stored)
   } else {

@@ -2,14 +2,16 @@
  * Judges a completed refresh as a whole, before any of its changes is emitted.
  *
  * A refresh that lost more than half of the provider's items has collapsed; one that moved more than half of the
- * prices it shares with the book by over 80 percent is a glitch. Either is quarantined once; a second one like it in a row is
- * applied. One that was observed after its append time has failed: it would outdate every correct one that follows.
+ * prices it shares with the book by over 80 percent is a glitch. Either is quarantined until it is the third or a later one in a
+ * row with the same reason and was observed at least {@link BELIEVED_AFTER_MS} after the first. What is stale, incomplete or
+ * failed does not show what a provider lists, so it neither counts nor ends the row; a refresh that is applied ends it.
+ * One that was observed after its append time has failed: it would outdate every correct one that follows.
  */
 import type { RefreshCompleted } from '#schemas/events/observation.ts'
 import type { Verdict } from '#schemas/events/refresh-judged.ts'
 import { FROM_THE_FUTURE, isFromTheFuture } from '#schemas/values/event-time.ts'
 import type { Rate } from '#schemas/values/money.ts'
-import { isStaged, type OpenRefresh, type ProviderBook } from './provider-book.ts'
+import { isStaged, type OpenRefresh, type ProviderBook, type Suspicion } from './provider-book.ts'
 
 /** What was compared, for the quarantine's record. */
 export interface Comparison {
@@ -26,7 +28,12 @@ interface Judgement {
   verdict: Verdict
   reason: string | null
   comparison: Comparison
+  /** What the book must remember of a refresh that is quarantined. */
+  suspicion: Suspicion | null
 }
+
+const BELIEVED_COUNT = 3
+const BELIEVED_AFTER_MS = 30 * 60_000
 
 const NOTHING: Comparison = { before: 0, now: 0, shared: 0, moved: 0 }
 
@@ -38,12 +45,17 @@ export function judge(
   appendedAt: number,
 ): Judgement {
   const refused = refusalOf(book, completed, rate, appendedAt)
-  if (refused) return { ...refused, comparison: NOTHING }
+  if (refused) return { ...refused, comparison: NOTHING, suspicion: null }
   const open = book.open
   const comparison = compare(book, open, completed.currency, rate?.approximate ?? 1)
-  const suspicion = suspicionOf(comparison)
-  if (suspicion === null || suspicion === book.suspect) return { verdict: 'applied', reason: suspicion, comparison }
-  return { verdict: 'quarantined', reason: suspicion, comparison }
+  const reason = reasonToDoubt(comparison)
+  if (reason === null) return { verdict: 'applied', reason, comparison, suspicion: null }
+  const { observed_at } = completed
+  const before = book.suspicion?.reason === reason ? book.suspicion : { count: 0, since: observed_at }
+  const suspicion = { reason, count: before.count + 1, since: before.since }
+  const isBelieved = suspicion.count >= BELIEVED_COUNT && observed_at - suspicion.since >= BELIEVED_AFTER_MS
+  if (isBelieved) return { verdict: 'applied', reason, comparison, suspicion: null }
+  return { verdict: 'quarantined', reason, comparison, suspicion }
 }
 
 function refusalOf(
@@ -82,7 +94,7 @@ function compare(book: ProviderBook, open: OpenRefresh | undefined, currency: st
   return { before: book.listed, now: open?.items ?? 0, shared, moved }
 }
 
-function suspicionOf({ before, shared, moved }: Comparison): string | null {
+function reasonToDoubt({ before, shared, moved }: Comparison): string | null {
   if ((before - shared) * 2 > before) return 'collapsed'
   if (moved * 2 > shared) return 'glitch'
   return null

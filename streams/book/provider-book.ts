@@ -29,6 +29,14 @@ export interface OpenRefresh {
   urls: Map<number, string> | undefined
 }
 
+/** Refreshes in a row that are quarantined for one reason. */
+export interface Suspicion {
+  reason: string
+  count: number
+  /** When the first of them was observed. */
+  since: number
+}
+
 /** One provider's side of the book. */
 export interface ProviderBook {
   readonly provider: string
@@ -49,8 +57,8 @@ export interface ProviderBook {
   /** The last judged refresh. */
   lastRefreshId: string | null
   lastObservedAt: number
-  /** Why the last judged refresh is quarantined; null when the book equals it. */
-  suspect: string | null
+  /** What the last judged refresh is quarantined for; null when the book equals it. */
+  suspicion: Suspicion | null
   /** When the last applied refresh was observed; null before the first. */
   lastAppliedAt: number | null
   /** The rate that was parsed last, and its text. */
@@ -78,7 +86,7 @@ export function emptyBook(provider: string, side: Side): ProviderBook {
     open: undefined,
     lastRefreshId: null,
     lastObservedAt: 0,
-    suspect: null,
+    suspicion: null,
     lastAppliedAt: null,
     rateText: '',
     rate: undefined,

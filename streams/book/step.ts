@@ -251,7 +251,7 @@ function complete(
   const rate = rateOf(book, completed.usd_rate)
   const firstOffset = book.open?.firstOffset ?? source.offset
   const seen = seenIn(book, completed, catalog)
-  const { verdict, reason, comparison } = judge(book, completed, rate, source.appendedAt)
+  const { verdict, reason, comparison, suspicion } = judge(book, completed, rate, source.appendedAt)
   if (verdict === 'applied' && rate) {
     const changes = unlessTooLarge(() => applyRefresh(book, completed, rate, source))
     if (changes === TOO_LARGE) {
@@ -266,7 +266,7 @@ function complete(
     return { outcome: OK, effects: { ...NO_EFFECTS, changes, marked: markerOf(book, completed, source, seen), judged } }
   }
   dropStaged(book)
-  if (verdict === 'quarantined') remember(book, completed, reason)
+  if (verdict === 'quarantined') remember(book, completed, suspicion)
   const judged = verdictOf(book, believed(completed, source), verdict, reason, [], seen)
   const quarantined =
     verdict === 'quarantined' ? quarantineOf(book, completed, reason ?? '', comparison, firstOffset, source) : undefined
@@ -295,11 +295,11 @@ function unlessTooLarge<T>(apply: () => T): T | typeof TOO_LARGE {
   }
 }
 
-function remember(book: ProviderBook, completed: RefreshCompleted, suspect: string | null): void {
+function remember(book: ProviderBook, completed: RefreshCompleted, suspicion: ProviderBook['suspicion']): void {
   book.lastRefreshId = completed.refresh_id
   book.lastObservedAt = completed.observed_at
-  book.suspect = suspect
-  if (suspect === null) book.lastAppliedAt = completed.observed_at
+  book.suspicion = suspicion
+  if (suspicion === null) book.lastAppliedAt = completed.observed_at
 }
 
 /** A time of the future becomes the append time: a verdict's time is when a provider was last checked. */

@@ -68,7 +68,9 @@ export const entryOfChange = (change: ExpectedChange): LedgerEntry => ({
 interface Standing {
   rows: Map<number, ExpectedRow>
   judgedAt: number
-  suspect: string | null
+  /** Times of the refreshes in a row that were held back for one reason. */
+  heldBack: number[]
+  heldBackFor: string | null
 }
 
 /** Folds refreshes into the changes, the final books and the verdicts that the rules ask for. */
@@ -77,7 +79,7 @@ export function foldRefreshes(refreshes: Iterable<GivenRefresh>): Expected {
   const expected: Expected = { changes: [], books: new Map(), refreshedAt: new Map(), verdicts: [] }
   for (const refresh of refreshes) {
     const key = bookKey(refresh.side, refresh.provider)
-    const standing = standings.get(key) ?? { rows: new Map(), judgedAt: 0, suspect: null }
+    const standing = standings.get(key) ?? { rows: new Map(), judgedAt: 0, heldBack: [], heldBackFor: null }
     standings.set(key, standing)
     expected.books.set(key, standing.rows)
     const staged = stagedRows(refresh)
@@ -86,8 +88,12 @@ export function foldRefreshes(refreshes: Iterable<GivenRefresh>): Expected {
     expected.verdicts.push({ side, provider, refresh_id, verdict, reason })
     if (verdict !== 'applied' && verdict !== 'quarantined') continue
     standing.judgedAt = refresh.observedAt
-    standing.suspect = verdict === 'quarantined' ? reason : null
-    if (verdict === 'quarantined') continue
+    if (verdict === 'quarantined') {
+      standing.heldBack = [...(reason === standing.heldBackFor ? standing.heldBack : []), refresh.observedAt]
+      standing.heldBackFor = reason
+      continue
+    }
+    standing.heldBackFor = null
     expected.refreshedAt.set(key, refresh.observedAt)
     for (const change of changesOf(refresh, standing.rows, staged)) expected.changes.push(change)
   }
@@ -111,7 +117,7 @@ function stagedRows(refresh: GivenRefresh): Map<number, ExpectedRow> {
 
 function judged(
   refresh: GivenRefresh,
-  { rows, judgedAt, suspect }: Standing,
+  { rows, judgedAt, heldBack, heldBackFor }: Standing,
   staged: ReadonlyMap<number, ExpectedRow>,
 ): { verdict: Verdict; reason: string | null } {
   if (!refresh.completed) return { verdict: 'incomplete', reason: 'count_mismatch' }
@@ -121,8 +127,9 @@ function judged(
   const lost = rows.size - shared.length
   const moved = shared.filter(([itemId, row]) => hasMoved(row, staged.get(itemId) as ExpectedRow)).length
   const looksLike = lost * 2 > rows.size ? 'collapsed' : moved * 2 > shared.length ? 'glitch' : null
-  if (looksLike === null || looksLike === suspect) return { verdict: 'applied', reason: looksLike }
-  return { verdict: 'quarantined', reason: looksLike }
+  const [first = refresh.observedAt, second] = looksLike === heldBackFor ? heldBack : []
+  const isConfirmed = second !== undefined && refresh.observedAt >= first + 30 * 60_000
+  return { verdict: looksLike === null || isConfirmed ? 'applied' : 'quarantined', reason: looksLike }
 }
 
 /** How far its time lies after the one at which the log took it. */

@@ -27,6 +27,7 @@ import { bookChangeRecord, bookRowRecord, changelogPartition, markerRecords } fr
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
+const NOT_SUSPECT = { suspect: null, suspect_count: null, suspect_since: null }
 const partitions = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
 
 describe('live view sink', () => {
@@ -156,7 +157,7 @@ describe('live view on a log', () => {
     const records = log.flatMap((record): Outgoing[] => {
       if (isChange(record)) return [bookChangeRecord(kafka.codec, record), bookRowRecord(kafka.codec, record)]
       const { side, provider, refresh_id, last_updated: observed_at } = record
-      const stored = { refresh_id, observed_at, currency: 'USD', suspect: null, applied_at: observed_at }
+      const stored = { refresh_id, observed_at, currency: 'USD', ...NOT_SUSPECT, applied_at: observed_at }
       return [...markerRecords(kafka.codec, record), refreshStored(side, provider, stored)]
     })
     await book.commit(records)
@@ -173,6 +174,8 @@ describe('live view on a log', () => {
         currency: 'USD',
         suspect: 'glitch',
         applied_at: last.last_updated,
+        suspect_count: 1,
+        suspect_since: last.last_updated + 60_000,
       }),
     ])
   }

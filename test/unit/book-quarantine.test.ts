@@ -2,7 +2,16 @@
  * When the book holds a refresh back, and when it believes it.
  */
 import { expect } from 'chai'
-import { at, changeTexts, type Entry, type InputRecord, play, refresh, verdictsOf } from '#test/fixtures/book-inputs.ts'
+import {
+  at,
+  changeTexts,
+  type Entry,
+  failed,
+  type InputRecord,
+  play,
+  refresh,
+  verdictsOf,
+} from '#test/fixtures/book-inputs.ts'
 
 const items = (count: number, price: (item: number) => number = item => item * 100): Entry[] =>
   Array.from({ length: count }, (_, index) => at(index + 1, price(index + 1)))
@@ -10,6 +19,11 @@ const hundred = items(100)
 const tenLeft = hundred.slice(0, 10)
 /** The first `count` of a hundred items at 100 times their price. */
 const glitch = (count: number): Entry[] => items(100, item => (item <= count ? item * 10_000 : item * 100))
+const MINUTE_MS = 60_000
+/** The same refresh at each of some minutes. */
+const atMinutes = (minutes: readonly number[], entries: readonly Entry[]): InputRecord[] =>
+  minutes.flatMap(minute => refresh(minute * MINUTE_MS, entries))
+const HELD_BACK = 'quarantined collapsed'
 
 const claims: { name: string; given: InputRecord[]; then: string[]; changes: number }[] = [
   {
@@ -19,9 +33,33 @@ const claims: { name: string; given: InputRecord[]; then: string[]; changes: num
     changes: 100,
   },
   {
-    name: 'a second one like it in a row is the new truth',
-    given: [...refresh(1, hundred), ...refresh(2, tenLeft), ...refresh(3, tenLeft)],
-    then: ['applied', 'quarantined collapsed', 'applied collapsed'],
+    name: 'used to wipe the book: a second one like it within a minute is held back too',
+    given: [...refresh(1, hundred), ...refresh(2, tenLeft), ...refresh(60_000, tenLeft)],
+    then: ['applied', HELD_BACK, HELD_BACK],
+    changes: 100,
+  },
+  {
+    name: 'three like it in a row that span thirty minutes are the new truth',
+    given: [...refresh(1, hundred), ...atMinutes([1, 2, 31], tenLeft)],
+    then: ['applied', HELD_BACK, HELD_BACK, 'applied collapsed'],
+    changes: 190,
+  },
+  {
+    name: 'three that span less are held back, and the next one after thirty minutes is believed',
+    given: [...refresh(1, hundred), ...atMinutes([1, 2, 30.999, 31], tenLeft)],
+    then: ['applied', HELD_BACK, HELD_BACK, HELD_BACK, 'applied collapsed'],
+    changes: 190,
+  },
+  {
+    name: 'two that span hours are held back',
+    given: [...refresh(1, hundred), ...atMinutes([1, 300], tenLeft)],
+    then: ['applied', HELD_BACK, HELD_BACK],
+    changes: 100,
+  },
+  {
+    name: 'what is believed begins the count again',
+    given: [...refresh(1, hundred), ...atMinutes([1, 2, 31], tenLeft), ...atMinutes([32, 61], tenLeft.slice(0, 4))],
+    then: ['applied', HELD_BACK, HELD_BACK, 'applied collapsed', HELD_BACK, HELD_BACK],
     changes: 190,
   },
   {
@@ -49,20 +87,31 @@ const claims: { name: string; given: InputRecord[]; then: string[]; changes: num
     changes: 100,
   },
   {
-    name: 'a good refresh in between forgets the suspicion',
-    given: [...refresh(1, hundred), ...refresh(2, tenLeft), ...refresh(3, hundred), ...refresh(4, tenLeft)],
-    then: ['applied', 'quarantined collapsed', 'applied', 'quarantined collapsed'],
+    name: 'a good refresh in between forgets those before it',
+    given: [
+      ...refresh(1, hundred),
+      ...atMinutes([1, 2], tenLeft),
+      ...atMinutes([3], hundred),
+      ...atMinutes([31, 32, 33], tenLeft),
+    ],
+    then: ['applied', HELD_BACK, HELD_BACK, 'applied', HELD_BACK, HELD_BACK, HELD_BACK],
     changes: 100,
   },
   {
-    name: 'an incomplete refresh in between does not forget it',
+    name: 'incomplete, failed and stale refreshes in between neither count nor forget them',
     given: [
       ...refresh(1, hundred),
-      ...refresh(2, tenLeft),
-      ...refresh(3, hundred, { lost: [5] }),
-      ...refresh(4, tenLeft),
+      ...atMinutes([1, 2], tenLeft),
+      ...refresh(3 * MINUTE_MS, hundred, { lost: [5] }),
+      failed(4 * MINUTE_MS),
+      ...refresh(5 * MINUTE_MS, hundred, { rate: '0' }),
+      ...refresh(MINUTE_MS, hundred),
+      ...atMinutes([31], tenLeft),
     ],
-    then: ['applied', 'quarantined collapsed', 'incomplete count_mismatch', 'applied collapsed'],
+    then: [
+      ...['applied', HELD_BACK, HELD_BACK, 'incomplete count_mismatch', 'failed timeout', 'failed unusable_rate'],
+      ...['stale not_newer', 'applied collapsed'],
+    ],
     changes: 190,
   },
   {
@@ -72,9 +121,9 @@ const claims: { name: string; given: InputRecord[]; then: string[]; changes: num
     changes: 100,
   },
   {
-    name: 'a second glitch like it in a row is the new truth',
-    given: [...refresh(1, hundred), ...refresh(2, glitch(60)), ...refresh(3, glitch(60))],
-    then: ['applied', 'quarantined glitch', 'applied glitch'],
+    name: 'three such glitches in a row over thirty minutes are the new truth',
+    given: [...refresh(1, hundred), ...atMinutes([1, 2, 31], glitch(60))],
+    then: ['applied', 'quarantined glitch', 'quarantined glitch', 'applied glitch'],
     changes: 160,
   },
   {
@@ -112,10 +161,13 @@ const claims: { name: string; given: InputRecord[]; then: string[]; changes: num
     changes: 100,
   },
   {
-    name: 'a collapse after a glitch is another suspicion and held back as well',
-    given: [...refresh(1, hundred), ...refresh(2, glitch(60)), ...refresh(3, tenLeft)],
-    then: ['applied', 'quarantined glitch', 'quarantined collapsed'],
-    changes: 100,
+    name: 'a collapse after glitches is another suspicion, which counts from its own first',
+    given: [...refresh(1, hundred), ...atMinutes([1, 2], glitch(60)), ...atMinutes([10, 31, 39.9, 40], tenLeft)],
+    then: [
+      ...['applied', 'quarantined glitch', 'quarantined glitch', HELD_BACK, HELD_BACK, HELD_BACK],
+      'applied collapsed',
+    ],
+    changes: 190,
   },
   {
     name: 'a refresh that repeats the time of a quarantined one is stale',

@@ -1,12 +1,13 @@
 /**
  * A book that is killed and restored says exactly what one says that runs on.
  *
- * Random inputs of several providers in one partition - whole, cut, repeated, stale, empty, suspect
- * and failed refreshes, pushed observations - and random kills, each with work that was not yet committed.
+ * Random inputs of several providers in one partition - whole, cut, repeated, stale, empty, suspect (some until they are
+ * believed) and failed refreshes, pushed observations - and random kills, each with work that was not yet committed.
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { CLOCK_SLACK_MS } from '#schemas/values/event-time.ts'
+import { restore } from '#streams/book/changelog.ts'
 import { type Books, openFrom, step } from '#streams/book/step.ts'
 import {
   at,
@@ -16,11 +17,15 @@ import {
   type InputRecord,
   LATE,
   numberedItems,
+  play,
   pushed,
   type RefreshMembers,
   refresh,
+  verdictsOf,
 } from '#test/fixtures/book-inputs.ts'
 import { type Kill, runBook } from '#test/fixtures/book-processor.ts'
+
+const TEN_MINUTES_MS = 600_000
 
 const CURRENCIES = { USD: '1', EUR: '0.87', XAU: '0.0001' } as const
 
@@ -42,14 +47,15 @@ const members: fc.Arbitrary<RefreshMembers> = fc
 const act: fc.Arbitrary<InputRecord[]> = fc
   .record({
     members,
-    time: fc.integer({ min: 1, max: 15 }),
+    ticks: fc.integer({ min: 1, max: 15 }),
     entries: fc.array(entry, { maxLength: 7 }),
     lost: fc.option(fc.integer({ min: 0, max: 6 }), { nil: undefined, freq: 4 }),
-    kind: fc.constantFrom('whole', 'whole', 'whole', 'cut', 'late', 'repeated', 'failed', 'pushed', 'withdrawn'),
+    kind: fc.constantFrom('whole', 'whole', 'insistent', 'cut', 'late', 'repeated', 'failed', 'pushed', 'withdrawn'),
     isFromTheFuture: fc.integer({ min: 0, max: 7 }).map(chance => chance === 0),
     item: fc.integer({ min: 1, max: 6 }),
   })
-  .map(({ members, time: past, isFromTheFuture, entries, lost, kind, item }) => {
+  .map(({ members, ticks, isFromTheFuture, entries, lost, kind, item }) => {
+    const past = ticks * TEN_MINUTES_MS
     const time = isFromTheFuture ? LATE + CLOCK_SLACK_MS + past : past
     const { provider = 'p', currency, rate } = members
     const lossy = lost === undefined ? members : { ...members, lost: [lost] }
@@ -57,7 +63,10 @@ const act: fc.Arbitrary<InputRecord[]> = fc
     if (kind === 'late') return refresh(time, entries, members).slice(1)
     if (kind === 'repeated') return [...begun(time, entries, members), ...refresh(time, entries.slice(1), members)]
     if (kind === 'failed') return [failed(time, 'timeout', provider)]
-    if (kind === 'pushed') return [pushed(time, item, 100 + time, { provider, currency, rate })]
+    if (kind === 'insistent') {
+      return [0, 1, 3].flatMap(later => refresh(time + later * TEN_MINUTES_MS, entries, lossy))
+    }
+    if (kind === 'pushed') return [pushed(time, item, 100 + (ticks % 3), { provider, currency, rate })]
     if (kind === 'withdrawn') return [pushed(time, item, null, { provider, currency, rate })]
     return refresh(time, entries, lossy)
   })
@@ -120,6 +129,16 @@ describe('book restart', () => {
     expect(openFrom(books)).to.equal(10)
     feed(1_000_011, refresh(2, [at(1, 100)]))
     expect(openFrom(books)).to.equal(undefined)
+  })
+
+  it('counts a refresh that a record of before version 3 holds back as the first of its row', () => {
+    const books: Books = new Map()
+    const row = { price: 100, currency: 'USD', price_micro_usd: 1_000_000, quantity: 1, seen_at: 1, url: null }
+    restore(books, 'ask', 'row|p|1', row)
+    const held = { refresh_id: 'r2', observed_at: 2, currency: 'USD', suspect: 'collapsed', applied_at: 1 }
+    restore(books, 'ask', 'refresh|p', { ...held, suspect_count: null, suspect_since: null })
+    const played = play([...refresh(3, []), ...refresh(2 + 3 * TEN_MINUTES_MS, [])], 'ask', books)
+    expect(verdictsOf(played)).to.deep.equal(['quarantined collapsed', 'applied collapsed'])
   })
 
   it('a killed and restored book says what one says that runs on, and keeps the same state', () => {

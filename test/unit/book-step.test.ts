@@ -192,9 +192,9 @@ const claims: Claim[] = [
     verdicts: ['quarantined collapsed'],
   },
   {
-    name: 'a second empty refresh in a row withdraws all',
-    given: [...refresh(1, ten.slice(0, 2)), ...refresh(2, [])],
-    when: refresh(3, []),
+    name: 'a third empty refresh in a row withdraws all, half an hour after the first',
+    given: [...refresh(1, ten.slice(0, 2)), ...refresh(2, []), ...refresh(3, [])],
+    when: refresh(1_800_002, []),
     then: ['removed 1', 'removed 2'],
     verdicts: ['applied collapsed'],
   },

@@ -76,16 +76,20 @@ describe('reference fold', () => {
       ],
     },
     {
-      name: 'the loss of more than half is held back, and believed the second time',
-      given: [refresh(1, four), refresh(2, four.slice(3)), refresh(3, four.slice(3))],
+      name: 'the loss of more than half is held back, and believed the third time after half an hour',
+      given: [
+        refresh(1, four),
+        ...[2, 3, 1_800_001, 1_800_002].map(observedAt => refresh(observedAt, four.slice(3))),
+        refresh(1_800_003, [entry(4, 1)]),
+      ],
       then: [
         '1 added 1 100',
         '1 added 2 200',
         '1 added 3 300',
         '1 added 4 400',
-        '3 removed 1 null',
-        '3 removed 2 null',
-        '3 removed 3 null',
+        '1800002 removed 1 null',
+        '1800002 removed 2 null',
+        '1800002 removed 3 null',
       ],
     },
     {
@@ -130,21 +134,31 @@ describe('reference fold', () => {
   })
 })
 
+const FIVE_MINUTES_MS = 300_000
+
+/** A refresh that comes again and again, every ten minutes. */
+type RepeatedRefresh = GivenRefresh & { waited: number; times: number }
+
 /** Refreshes as a log takes them, one after the other. */
-function inTime(given: readonly (GivenRefresh & { waited: number })[]): GivenRefresh[] {
+function inTime(given: readonly RepeatedRefresh[]): GivenRefresh[] {
   let appendedAt = 0
-  return given.map(({ waited, ...refresh }) => {
-    appendedAt += waited
-    return { ...refresh, appendedAt }
-  })
+  return given.flatMap(({ waited, times, ...refresh }) =>
+    Array.from({ length: times }, (_, at) => {
+      const after = at * 2 * FIVE_MINUTES_MS
+      appendedAt += at === 0 ? waited : 2 * FIVE_MINUTES_MS
+      const [observedAt, refreshId] = [refresh.observedAt + after, `${refresh.refreshId}+${after}`]
+      return { ...refresh, observedAt, refreshId, appendedAt }
+    }),
+  )
 }
 
-const randomRefresh: fc.Arbitrary<GivenRefresh & { waited: number }> = fc
+const randomRefresh: fc.Arbitrary<RepeatedRefresh> = fc
   .record({
     side: fc.constantFrom<Side>('ask', 'bid'),
     provider: fc.constantFrom('p', 'q'),
-    observedAt: fc.integer({ min: 1, max: 20 }).map(minutes => minutes * 60_000),
-    waited: fc.constantFrom(0, 60_000, 180_000),
+    observedAt: fc.integer({ min: 1, max: 20 }).map(each => each * FIVE_MINUTES_MS),
+    waited: fc.constantFrom(0, FIVE_MINUTES_MS, 3 * FIVE_MINUTES_MS),
+    times: fc.constantFrom(1, 1, 4),
     currency: fc.constantFrom('USD', 'EUR'),
     completed: fc.integer({ min: 0, max: 9 }).map(chance => chance > 0),
     entries: fc.array(

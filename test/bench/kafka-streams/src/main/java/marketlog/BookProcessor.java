@@ -81,6 +81,10 @@ final class BookProcessor implements Processor<byte[], byte[], byte[], byte[]> {
             created.currency = textOf(about.get("currency"));
             created.suspect = textOf(about.get("suspect"));
             created.appliedAt = (Long) about.get("applied_at");
+            if (created.suspect != null) {
+                created.suspectCount = (Integer) about.get("suspect_count");
+                created.suspectSince = (Long) about.get("suspect_since");
+            }
         }
         // The key's bytes belong to the record that is decoded next.
         providers.put(new Utf8(created.provider), created);

@@ -1,7 +1,11 @@
 package marketlog;
 
 /** The verdict on a refresh, by the rules of streams/book/judge.ts. */
-record Judgement(String verdict, String reason, int before, int now, int moved, int shared) {
+record Judgement(
+    String verdict, String reason, int before, int now, int moved, int shared, int suspectCount, long suspectSince) {
+    private static final int BELIEVED_COUNT = 3;
+    private static final long BELIEVED_AFTER_MS = 30 * 60_000;
+
     boolean isApplied() {
         return verdict.equals("applied");
     }
@@ -30,12 +34,16 @@ record Judgement(String verdict, String reason, int before, int now, int moved, 
         }
         int listed = rows.listed;
         String suspicion = (listed - shared) * 2 > listed ? "collapsed" : moved * 2 > shared ? "glitch" : null;
-        boolean isApplied = suspicion == null || suspicion.equals(staging.suspect);
+        boolean isSame = suspicion != null && suspicion.equals(staging.suspect);
+        int count = isSame ? staging.suspectCount + 1 : 1;
+        long since = isSame ? staging.suspectSince : refresh.observedAt();
+        boolean isBelieved = count >= BELIEVED_COUNT && refresh.observedAt() - since >= BELIEVED_AFTER_MS;
+        String verdict = suspicion == null || isBelieved ? "applied" : "quarantined";
         int now = isOpen ? staging.items : 0;
-        return new Judgement(isApplied ? "applied" : "quarantined", suspicion, listed, now, moved, shared);
+        return new Judgement(verdict, suspicion, listed, now, moved, shared, count, since);
     }
 
     private static Judgement refused(String verdict, String reason) {
-        return new Judgement(verdict, reason, 0, 0, 0, 0);
+        return new Judgement(verdict, reason, 0, 0, 0, 0, 0, 0);
     }
 }

@@ -77,6 +77,8 @@ final class Outputs {
         addedCount = updatedCount = removedCount = 0;
         if (judgement.verdict().equals("quarantined")) {
             remember(staging, refresh, judgement.reason());
+            staging.suspectCount = judgement.suspectCount();
+            staging.suspectSince = judgement.suspectSince();
             quarantine(staging, refresh, judgement);
         }
         verdict(staging, rows, refresh, judgement);
@@ -209,6 +211,8 @@ final class Outputs {
         about.put("currency", staging.currency);
         about.put("suspect", staging.suspect);
         about.put("applied_at", staging.appliedAt);
+        about.put("suspect_count", staging.suspect == null ? null : (Integer) staging.suspectCount);
+        about.put("suspect_since", staging.suspect == null ? null : (Long) staging.suspectSince);
         store.put(bytes("refresh|" + staging.provider), events.encode(judgedLast, about));
     }
 

@@ -26,6 +26,9 @@ final class Staging {
     long lastObservedAt;
     String currency = "";
     String suspect;
+    /** Of a suspect alone. */
+    int suspectCount;
+    long suspectSince;
     Long appliedAt;
 
     Staging(String provider) {
