@@ -7,7 +7,7 @@
  */
 import { alertRuleChanged } from './events/alert-rule-changed.ts'
 import { alertTriggered } from './events/alert-triggered.ts'
-import { bookChanged, refreshMarked } from './events/book-changed.ts'
+import { bookChanged, offerUrlChanged, refreshMarked } from './events/book-changed.ts'
 import { bookRefreshStored, bookRowStored } from './events/book-state.ts'
 import { catalogItemPublished, catalogVersionPublished } from './events/catalog-item-published.ts'
 import { dayClosed } from './events/day-closed.ts'
@@ -100,7 +100,7 @@ export const topics = {
   bookChanges: {
     name: 'market.book-changes',
     key: 'item_id',
-    events: [bookChanged, refreshMarked],
+    events: [bookChanged, offerUrlChanged, refreshMarked],
     partitions: ITEM_PARTITIONS,
     retention: kept(35, 8),
     writer: 'book',

@@ -1,5 +1,5 @@
 /**
- * Every change of a provider's ask or bid (market.book-changes, keyed by item).
+ * Every change of a provider's ask or bid, and of the URL of one (market.book-changes, keyed by item).
  *
  * Prices are in the provider's currency and, at the rate of the refresh, in micro-dollars, so that every consumer
  * derives the same numbers on every replay. `source_*` is the input record that caused the change and its index in the
@@ -62,6 +62,34 @@ export const bookChanged = defineEvent<BookChanged>('BookChanged', 1, "A provide
   source_offset: 'long',
   source_index: 'int',
 })
+
+/** The row whose URL changed, whole, so that a view needs no other record to write it; its `seen_at` stays. */
+export type OfferUrlChanged = Omit<
+  BookChanged,
+  'change' | 'price' | 'price_micro_usd' | 'usd_rate' | 'previous_micro_usd' | 'previous_quantity'
+> & { price: number; price_micro_usd: number }
+
+/** The URL of a listed row changed, and neither its price nor its quantity. */
+export const offerUrlChanged = defineEvent<OfferUrlChanged>(
+  'OfferUrlChanged',
+  1,
+  'The URL of a listed row changed, and neither its price nor its quantity.',
+  {
+    side,
+    provider: 'string',
+    item_id: 'int',
+    price: 'long',
+    currency: 'string',
+    price_micro_usd: 'long',
+    quantity: 'int',
+    seen_at: 'long',
+    refresh_id: nullable('string'),
+    url: nullable('string'),
+    source_partition: 'int',
+    source_offset: 'long',
+    source_index: 'int',
+  },
+)
 
 /** Broadcast to every partition after a refresh's changes: the watermark of that provider and side. */
 export interface RefreshMarked {

@@ -112,7 +112,10 @@ export async function openChangeReader(options: ChangeReaderOptions): Promise<Ch
   }
 }
 
-/** A record as the assembler takes it; undefined, and counted, when it cannot be read. At once unless its schema is new. */
+/**
+ * A record as the assembler takes it; undefined when feeds do not deliver its event, and counted when it cannot be read. At once
+ * unless its schema is new.
+ */
 export function decodeChange(
   kafka: KafkaConnection,
   record: Pick<FollowedRecord, 'partition' | 'offset' | 'value'>,
@@ -124,7 +127,8 @@ export function decodeChange(
     metrics.undecodable.inc()
     kafka.log.warn({ reason: error.message }, 'a record of market.book-changes cannot be read')
   }
-  const placed = (decoded: Decoded) => ({ partition, offset, ...decoded }) as ChangeRecord
+  const placed = ({ event, value }: Decoded): ChangeRecord | undefined =>
+    event === 'BookChanged' || event === 'RefreshMarked' ? { partition, offset, event, value } : undefined
   try {
     if (value === null) throw new DecodeError('the record has no value')
     const known = decodeKnown(kafka.codec, value)

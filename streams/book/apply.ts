@@ -2,12 +2,13 @@
  * Makes the book equal a judged refresh, or takes a pushed observation, and returns what changed.
  *
  * Invariant: changes come in ascending item id, one per item, and after the last of them the book lists exactly what was staged.
- * `updated` means that the native price or the quantity changed; a moved exchange rate alone changes nothing.
+ * `updated` means that the native price or the quantity changed; a moved exchange rate alone changes nothing, and another URL
+ * alone is no change but an event of its own.
  */
-import type { BookChanged } from '#schemas/events/book-changed.ts'
+import type { BookChanged, OfferUrlChanged } from '#schemas/events/book-changed.ts'
 import type { RefreshCompleted } from '#schemas/events/observation.ts'
 import { type Rate, toMicroUsd } from '#schemas/values/money.ts'
-import { dropStaged, isStaged, type ProviderBook, setRow } from './provider-book.ts'
+import { dropStaged, isStaged, type ProviderBook, setRow, setUrl } from './provider-book.ts'
 
 /** The input record of a change: its partition, offset and append time. */
 export interface Source {
@@ -25,13 +26,14 @@ interface Occasion {
   source: Source
 }
 
+/** What a refresh or an observation changes. */
+export interface RowChanges {
+  changes: BookChanged[]
+  urlChanges: OfferUrlChanged[]
+}
+
 /** Applies the staged refresh and returns its changes. Throws RangeError when an amount is beyond 2^53 micro-dollars. */
-export function applyRefresh(
-  book: ProviderBook,
-  completed: RefreshCompleted,
-  rate: Rate,
-  source: Source,
-): BookChanged[] {
+export function applyRefresh(book: ProviderBook, completed: RefreshCompleted, rate: Rate, source: Source): RowChanges {
   const occasion: Occasion = {
     currency: completed.currency,
     rate,
@@ -41,6 +43,8 @@ export function applyRefresh(
   }
   const hasOtherCurrency = book.currency !== completed.currency
   const urls = book.open?.urls
+  const hasUrls = book.urls.size + (urls?.size ?? 0) > 0
+  const withOtherUrl: number[] = []
   const planned: { itemId: number; price: number; microUsd: number; quantity: number }[] = []
   for (let itemId = 0; itemId < book.price.length; itemId++) {
     const price = book.price[itemId] ?? 0
@@ -50,27 +54,39 @@ export function applyRefresh(
     }
     const staged = book.stagedPrice[itemId] ?? 0
     const quantity = book.stagedQuantity[itemId] ?? 0
-    if (staged === price && quantity === book.quantity[itemId] && !hasOtherCurrency) continue
+    if (staged === price && quantity === book.quantity[itemId] && !hasOtherCurrency) {
+      if (hasUrls && urls?.get(itemId) !== book.urls.get(itemId)) withOtherUrl.push(itemId)
+      continue
+    }
     planned.push({ itemId, price: staged, microUsd: toMicroUsd(staged, rate), quantity })
   }
   // Planned first and written after: an amount that cannot be held must leave the book as it was.
   const changes = planned.map((row, index) => change(book, row, occasion, index, urls?.get(row.itemId) ?? null))
+  const urlChanges = withOtherUrl.map((itemId, index) =>
+    changeUrl(book, itemId, urls?.get(itemId) ?? null, occasion, changes.length + index),
+  )
   book.currency = completed.currency
   dropStaged(book)
-  return changes
+  return { changes, urlChanges }
 }
 
-/** Applies one pushed observation; undefined when it changes nothing. A price of 0 withdraws. */
+const NOTHING: RowChanges = { changes: [], urlChanges: [] }
+
+/** Applies one pushed observation. A price of 0 withdraws. */
 export function applyPushed(
   book: ProviderBook,
   row: { itemId: number; price: number; quantity: number; url: string | null },
   occasion: { currency: string; rate: Rate; seenAt: number; source: Source },
-): BookChanged | undefined {
-  const before = book.price[row.itemId] ?? 0
-  if (row.price === before && (row.price === 0 || row.quantity === book.quantity[row.itemId])) return undefined
-  const microUsd = row.price === 0 ? 0 : toMicroUsd(row.price, occasion.rate)
+): RowChanges {
+  const { itemId, price, quantity, url } = row
+  const pushed: Occasion = { ...occasion, refreshId: null }
+  if (price === (book.price[itemId] ?? 0) && (price === 0 || quantity === book.quantity[itemId])) {
+    if (price === 0 || url === (book.urls.get(itemId) ?? null)) return NOTHING
+    return { changes: [], urlChanges: [changeUrl(book, itemId, url, pushed, 0)] }
+  }
+  const microUsd = price === 0 ? 0 : toMicroUsd(price, occasion.rate)
   book.currency = occasion.currency
-  return change(book, { ...row, microUsd }, { ...occasion, refreshId: null }, 0, row.url)
+  return { changes: [change(book, { ...row, microUsd }, pushed, 0, url)], urlChanges: [] }
 }
 
 /** Writes the row and returns the change. */
@@ -86,7 +102,8 @@ function change(
   const isListed = row.price > 0
   const previousMicro = wasListed ? (book.microUsd[itemId] ?? 0) : null
   const previousQuantity = wasListed ? (book.quantity[itemId] ?? 0) : 0
-  setRow(book, itemId, { ...row, quantity: isListed ? row.quantity : 0, seenAt: occasion.seenAt })
+  const listedUrl = isListed ? url : null
+  setRow(book, itemId, { ...row, quantity: isListed ? row.quantity : 0, seenAt: occasion.seenAt, url: listedUrl })
   return {
     side: book.side,
     provider: book.provider,
@@ -101,7 +118,33 @@ function change(
     previous_quantity: previousQuantity,
     seen_at: occasion.seenAt,
     refresh_id: occasion.refreshId,
-    url: isListed ? url : null,
+    url: listedUrl,
+    source_partition: occasion.source.partition,
+    source_offset: occasion.source.offset,
+    source_index: index,
+  }
+}
+
+/** Writes the URL of a listed row and returns the row. */
+function changeUrl(
+  book: ProviderBook,
+  itemId: number,
+  url: string | null,
+  occasion: Occasion,
+  index: number,
+): OfferUrlChanged {
+  setUrl(book, itemId, url)
+  return {
+    side: book.side,
+    provider: book.provider,
+    item_id: itemId,
+    price: book.price[itemId] ?? 0,
+    currency: book.currency,
+    price_micro_usd: book.microUsd[itemId] ?? 0,
+    quantity: book.quantity[itemId] ?? 0,
+    seen_at: book.seenAt[itemId] ?? 0,
+    refresh_id: occasion.refreshId,
+    url,
     source_partition: occasion.source.partition,
     source_offset: occasion.source.offset,
     source_index: index,

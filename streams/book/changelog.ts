@@ -8,7 +8,7 @@
  */
 import type { Codec } from '#infra/kafka/codec.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
-import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
+import type { BookChanged, OfferUrlChanged, Side } from '#schemas/events/book-changed.ts'
 import {
   appliedAtOf,
   type BookRefreshStored,
@@ -43,7 +43,11 @@ export function parseChangelogKey(key: string): ChangelogKey | undefined {
 }
 
 /** The changelog record of a change. */
-export function rowRecord(codec: Codec, partition: number, change: BookChanged): Outgoing & { partition: number } {
+export function rowRecord(
+  codec: Codec,
+  partition: number,
+  change: BookChanged | OfferUrlChanged,
+): Outgoing & { partition: number } {
   const row: BookRowStored | null =
     change.price === null
       ? null
@@ -98,7 +102,7 @@ export function refreshRecord(codec: Codec, partition: number, book: ProviderBoo
   return { topic: 'book', partition, key: `refresh|${book.provider}`, value: codec.encode(bookRefreshStored, stored) }
 }
 
-const NOT_LISTED = { price: 0, microUsd: 0, quantity: 0, seenAt: 0 }
+const NOT_LISTED = { price: 0, microUsd: 0, quantity: 0, seenAt: 0, url: null }
 
 /** Takes one changelog record into the books. */
 export function restore(books: Books, side: Side, key: string, value: unknown): void {
@@ -124,7 +128,13 @@ export function restore(books: Books, side: Side, key: string, value: unknown): 
       itemId,
       row === null
         ? NOT_LISTED
-        : { price: row.price, microUsd: row.price_micro_usd, quantity: row.quantity, seenAt: row.seen_at },
+        : {
+            price: row.price,
+            microUsd: row.price_micro_usd,
+            quantity: row.quantity,
+            seenAt: row.seen_at,
+            url: row.url,
+          },
     )
   }
 }

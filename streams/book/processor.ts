@@ -10,7 +10,7 @@ import type { Codec } from '#infra/kafka/codec.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
-import { bookChanged, refreshMarked, type Side } from '#schemas/events/book-changed.ts'
+import { bookChanged, offerUrlChanged, refreshMarked, type Side } from '#schemas/events/book-changed.ts'
 import { type RefreshJudged, refreshJudged, refreshQuarantined } from '#schemas/events/refresh-judged.ts'
 import { ITEM_PARTITIONS, type TopicKey, topics } from '#schemas/topics.ts'
 import type { CatalogLookup } from '#schemas/values/catalog-item.ts'
@@ -43,7 +43,7 @@ export function openBook(
       if (effects.judged) {
         note(effects.judged)
         emitEffects(codec, changelog, books, topic, effects, emit)
-      } else for (const change of effects.changes) emitChange(codec, changelog, change, emit)
+      } else emitRows(codec, changelog, effects, emit)
       return outcome
     },
   }
@@ -57,8 +57,8 @@ function emitEffects(
   effects: Effects,
   emit: Emit,
 ): void {
-  const { changes, marked, judged, quarantined } = effects
-  for (const change of changes) emitChange(codec, changelog, change, emit)
+  const { marked, judged, quarantined } = effects
+  emitRows(codec, changelog, effects, emit)
   if (marked) {
     const value = codec.encode(refreshMarked, marked)
     for (let partition = 0; partition < ITEM_PARTITIONS; partition++) {
@@ -75,13 +75,24 @@ function emitEffects(
   }
 }
 
-function emitChange(codec: Codec, changelog: number, change: Effects['changes'][number], emit: Emit): void {
-  const key = String(change.item_id)
-  const partition = partitionOfItem(change.item_id)
-  emit({ topic: 'bookChanges', partition, key, value: codec.encode(bookChanged, change) })
-  emit(rowRecord(codec, changelog, change))
-  if (change.change === 'removed' && change.refresh_id === null) emit(withdrawnRecord(codec, changelog, change))
+function emitRows(codec: Codec, changelog: number, { changes, urlChanges }: Effects, emit: Emit): void {
+  for (const change of changes) {
+    emit(recordOf(change, codec.encode(bookChanged, change)))
+    emit(rowRecord(codec, changelog, change))
+    if (change.change === 'removed' && change.refresh_id === null) emit(withdrawnRecord(codec, changelog, change))
+  }
+  for (const change of urlChanges) {
+    emit(recordOf(change, codec.encode(offerUrlChanged, change)))
+    emit(rowRecord(codec, changelog, change))
+  }
 }
+
+const recordOf = ({ item_id }: { item_id: number }, value: Buffer): Outgoing & { partition: number } => ({
+  topic: 'bookChanges',
+  partition: partitionOfItem(item_id),
+  key: String(item_id),
+  value,
+})
 
 /** Takes note of a verdict. */
 type NoteVerdict = (judged: RefreshJudged) => void

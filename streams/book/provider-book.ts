@@ -2,7 +2,8 @@
  * One provider's asks or bids, and the refresh that is being staged beside them.
  *
  * Columns indexed by item id (ids are dense by construction): 36 bytes an item instead of 200 for a
- * map of objects, and staging an observation allocates nothing. Invariant: a row is listed exactly
+ * map of objects, and staging an observation allocates nothing. URLs are in maps of their own, since most providers give none.
+ * Invariant: a row is listed exactly
  * when its price is above 0; a staged entry counts only when it carries the current epoch, so a
  * refresh is forgotten by raising it.
  */
@@ -26,7 +27,8 @@ export interface OpenRefresh {
   rejected: number
   /** Distinct items staged. */
   items: number
-  urls: Map<number, string> | undefined
+  /** Item → URL of the offer that is staged, where it has one. */
+  urls: Map<number, string>
 }
 
 /** Refreshes in a row that are quarantined for one reason. */
@@ -46,6 +48,8 @@ export interface ProviderBook {
   microUsd: Float64Array
   quantity: Int32Array
   seenAt: Float64Array
+  /** Item → URL of the offer that is listed, where it has one. */
+  readonly urls: Map<number, string>
   stagedEpoch: Uint32Array
   stagedPrice: Float64Array
   stagedQuantity: Int32Array
@@ -77,6 +81,7 @@ export function emptyBook(provider: string, side: Side): ProviderBook {
     microUsd: new Float64Array(FIRST_CAPACITY),
     quantity: new Int32Array(FIRST_CAPACITY),
     seenAt: new Float64Array(FIRST_CAPACITY),
+    urls: new Map(),
     stagedEpoch: new Uint32Array(FIRST_CAPACITY),
     stagedPrice: new Float64Array(FIRST_CAPACITY),
     stagedQuantity: new Int32Array(FIRST_CAPACITY),
@@ -114,7 +119,7 @@ function reserve(book: ProviderBook, itemId: number): void {
 export function setRow(
   book: ProviderBook,
   itemId: number,
-  row: { price: number; microUsd: number; quantity: number; seenAt: number },
+  row: { price: number; microUsd: number; quantity: number; seenAt: number; url: string | null },
 ): void {
   reserve(book, itemId)
   const wasListed = (book.price[itemId] ?? 0) > 0
@@ -124,6 +129,13 @@ export function setRow(
   book.microUsd[itemId] = row.microUsd
   book.quantity[itemId] = row.quantity
   book.seenAt[itemId] = row.seenAt
+  setUrl(book, itemId, row.url)
+}
+
+/** Sets or, with null, clears the URL of a row, or of a staged offer. */
+export function setUrl({ urls }: { urls: Map<number, string> }, itemId: number, url: string | null): void {
+  if (url === null) urls.delete(itemId)
+  else urls.set(itemId, url)
 }
 
 /** Drops what is staged. */
@@ -136,7 +148,7 @@ const LARGEST_QUANTITY = 2 ** 31 - 1
 
 /**
  * Stages an observation of the open refresh. An item seen twice keeps the better price (lower ask,
- * higher bid); at an equal price the quantities add up.
+ * higher bid) with its URL; at an equal price the quantities add up and the first URL stays.
  */
 export function stage(
   book: ProviderBook,
@@ -150,6 +162,7 @@ export function stage(
     book.stagedPrice[itemId] = seen.price
     book.stagedQuantity[itemId] = seen.quantity
     open.items += 1
+    if (seen.url !== null) open.urls.set(itemId, seen.url)
   } else {
     const staged = book.stagedPrice[itemId] ?? 0
     if (seen.price === staged) {
@@ -157,11 +170,8 @@ export function stage(
     } else if (book.side === 'ask' ? seen.price < staged : seen.price > staged) {
       book.stagedPrice[itemId] = seen.price
       book.stagedQuantity[itemId] = seen.quantity
+      setUrl(open, itemId, seen.url)
     }
-  }
-  if (seen.url !== null) {
-    open.urls ??= new Map()
-    open.urls.set(itemId, seen.url)
   }
 }
 

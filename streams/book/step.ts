@@ -14,7 +14,7 @@ import type { CatalogLookup } from '#schemas/values/catalog-item.ts'
 import { isFromTheFuture, timeFault } from '#schemas/values/event-time.ts'
 import { parseRate, type Rate } from '#schemas/values/money.ts'
 import { OK, type Outcome } from '#streams/runner/outcome.ts'
-import { applyPushed, applyRefresh, type Source } from './apply.ts'
+import { applyPushed, applyRefresh, type RowChanges, type Source } from './apply.ts'
 import { type Comparison, judge } from './judge.ts'
 import { dropStaged, emptyBook, type OpenRefresh, type ProviderBook, stage, totalsOf } from './provider-book.ts'
 
@@ -22,14 +22,19 @@ import { dropStaged, emptyBook, type OpenRefresh, type ProviderBook, stage, tota
 export type Books = Map<string, ProviderBook>
 
 /** The effects of a record. */
-export interface Effects {
-  changes: BookChanged[]
+export interface Effects extends RowChanges {
   marked: RefreshMarked | undefined
   judged: RefreshJudged | undefined
   quarantined: Omit<RefreshQuarantined, 'source_topic'> | undefined
 }
 
-const NO_EFFECTS: Effects = { changes: [], marked: undefined, judged: undefined, quarantined: undefined }
+const NO_EFFECTS: Effects = {
+  changes: [],
+  urlChanges: [],
+  marked: undefined,
+  judged: undefined,
+  quarantined: undefined,
+}
 const NOT_HANDLED = { outcome: OK, effects: NO_EFFECTS }
 /** It belongs to a refresh whose first record is missing, or that another has replaced. */
 const NOT_OPEN: Outcome = { kind: 'skip', reason: 'no_refresh_open' }
@@ -162,7 +167,7 @@ function openRefresh(
       unresolved: 0,
       rejected: 0,
       items: 0,
-      urls: undefined,
+      urls: new Map(),
     }
     return book.open
   }
@@ -232,7 +237,7 @@ function push(
   if (changed === TOO_LARGE) {
     return refuse({ kind: 'deadLetter', reason: TOO_LARGE, detail: `${seen.price} ${currency}` })
   }
-  return { outcome: OK, effects: changed ? { ...NO_EFFECTS, changes: [changed] } : NO_EFFECTS }
+  return { outcome: OK, effects: { ...NO_EFFECTS, ...changed } }
 }
 
 /** Whether it completes a refresh that another has replaced, as a former owner of the feed may; the open one is not affected. */
@@ -253,8 +258,8 @@ function complete(
   const seen = seenIn(book, completed, catalog)
   const { verdict, reason, comparison, suspicion } = judge(book, completed, rate, source.appendedAt)
   if (verdict === 'applied' && rate) {
-    const changes = unlessTooLarge(() => applyRefresh(book, completed, rate, source))
-    if (changes === TOO_LARGE) {
+    const applied = unlessTooLarge(() => applyRefresh(book, completed, rate, source))
+    if (applied === TOO_LARGE) {
       dropStaged(book)
       return {
         outcome: OK,
@@ -262,8 +267,9 @@ function complete(
       }
     }
     remember(book, completed, null)
-    const judged = verdictOf(book, completed, 'applied', reason, changes, seen)
-    return { outcome: OK, effects: { ...NO_EFFECTS, changes, marked: markerOf(book, completed, source, seen), judged } }
+    const judged = verdictOf(book, completed, 'applied', reason, applied.changes, seen)
+    const marked = markerOf(book, completed, source, seen)
+    return { outcome: OK, effects: { ...NO_EFFECTS, ...applied, marked, judged } }
   }
   dropStaged(book)
   if (verdict === 'quarantined') remember(book, completed, suspicion)

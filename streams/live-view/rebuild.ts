@@ -107,7 +107,7 @@ async function readChanges(options: RebuilderOptions, filling: Filling): Promise
   const to = await reader.end(topic, filling.partition)
   const writer = openPageWriter(() => write(options, filling))
   const fold = ({ event, value }: Decoded): void => {
-    if (event === 'BookChanged') foldChange(filling.batch, value)
+    if (event === 'BookChanged' || event === 'OfferUrlChanged') foldChange(filling.batch, value)
     else if (event === 'RefreshMarked') foldMarker(filling.batch, value)
   }
   let taken = 0

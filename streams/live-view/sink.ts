@@ -59,7 +59,7 @@ export function openLiveSink(
         foldMarker(batch, value)
         return OK
       }
-      if (event !== 'BookChanged') return { kind: 'skip', reason: 'other_event' }
+      if (event !== 'BookChanged' && event !== 'OfferUrlChanged') return { kind: 'skip', reason: 'other_event' }
       const fault = unstorable(value.item_id, value.seen_at)
       if (fault) return { kind: 'deadLetter', ...fault }
       foldChange(batch, value)

@@ -4,7 +4,7 @@
  * Of several changes of a row the last counts; the listing changes only where an item appears or goes. Invariant: writing the
  * fold of any suffix of the log onto a view that already reflects it leaves the view as it is.
  */
-import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
+import type { BookChanged, OfferUrlChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
 import type { BookRowStored } from '#schemas/events/book-state.ts'
 import type { Instant } from '#schemas/values/instant.ts'
 import type { ViewPosition } from '#streams/runner/positions.ts'
@@ -28,8 +28,8 @@ const emptySide = (): SideBatch => ({ items: new Map(), listings: new Map(), ref
 /** A batch with nothing to write. */
 export const emptyBatch = (): LiveBatch => ({ ask: emptySide(), bid: emptySide() })
 
-/** Folds a change into a batch. */
-export function foldChange(batch: LiveBatch, change: BookChanged): void {
+/** Folds a change, or another URL of a row, into a batch. */
+export function foldChange(batch: LiveBatch, change: BookChanged | OfferUrlChanged): void {
   const { side, provider, item_id: itemId } = change
   const { price, price_micro_usd: microUsd } = change
   if (price === null || microUsd === null) {
@@ -50,7 +50,7 @@ export function foldChange(batch: LiveBatch, change: BookChanged): void {
       url: change.url,
     }),
   )
-  if (change.change === 'added') setListing(batch[side], itemId, provider, true)
+  if ('change' in change && change.change === 'added') setListing(batch[side], itemId, provider, true)
 }
 
 /** Folds a row of the book's own changelog into a batch; null takes it out. */

@@ -10,11 +10,10 @@ import { type LogAccess, rangesOf } from '#infra/kafka/log-access.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { readSlots, scanKeys } from '#infra/redis/servers.ts'
-import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS, PROVIDER_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { compare, type Findings, noFindings } from '#streams/runner/verify/findings.ts'
-import { readChanges } from '#streams/runner/verify/item-changes.ts'
+import { type PlacedChange, readChanges } from '#streams/runner/verify/item-changes.ts'
 import type { VerifyTask } from '#streams/runner/view.ts'
 import { decodeRow, headKey, type LiveHead, parseHead } from './table.ts'
 
@@ -24,9 +23,11 @@ interface Stored {
   listed: Set<string>
 }
 
+type RowChange = PlacedChange['change']
+
 /** How a row moves after the first head. */
 interface Motion {
-  first: BookChanged
+  first: RowChange
   /** What the changes before the second head left. */
   left: (string | undefined)[]
 }
@@ -100,10 +101,14 @@ async function compareAll(
 const mark = (isListed: boolean): string | undefined => (isListed ? 'listed' : undefined)
 
 /** Whether a row is as its next change found it, as far as the change carries that. */
-function isAsBefore({ previous_micro_usd, previous_quantity }: BookChanged, found: string | undefined): boolean {
-  if (found === undefined) return previous_micro_usd === null
+function isAsBefore(change: RowChange, found: string | undefined): boolean {
+  const [microBefore, quantityBefore] =
+    'change' in change
+      ? [change.previous_micro_usd, change.previous_quantity]
+      : [change.price_micro_usd, change.quantity]
+  if (found === undefined) return microBefore === null
   const [, , micro, quantity] = found.split(' ')
-  return Number(micro) === previous_micro_usd && Number(quantity) === previous_quantity
+  return Number(micro) === microBefore && Number(quantity) === quantityBefore
 }
 
 /** The rows of the book by its changelog, whose partitions are those of asks, then those of bids. */
@@ -126,7 +131,7 @@ async function readBook(access: LogAccess): Promise<Map<string, string>> {
   return rows
 }
 
-function textOfChange(change: BookChanged): string | undefined {
+function textOfChange(change: RowChange): string | undefined {
   const { price, currency, price_micro_usd, quantity, seen_at, url } = change
   return price === null ? undefined : [price, currency, price_micro_usd, quantity, seen_at, url].join(' ')
 }

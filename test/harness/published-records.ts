@@ -8,6 +8,8 @@ import type { Outgoing } from '#infra/kafka/publisher.ts'
 import {
   type BookChanged,
   bookChanged,
+  type OfferUrlChanged,
+  offerUrlChanged,
   type RefreshMarked,
   refreshMarked,
   type Side,
@@ -150,10 +152,10 @@ export const marked = (members: Partial<RefreshMarked> = {}): RefreshMarked => (
   ...members,
 })
 
-/** A change as the book publishes it. */
-export const bookChangeRecord = (codec: Codec, change: BookChanged): Outgoing => ({
+/** A change, or another URL, as the book publishes it. */
+export const bookChangeRecord = (codec: Codec, change: BookChanged | OfferUrlChanged): Outgoing => ({
   ...{ topic: 'bookChanges', key: String(change.item_id), partition: partitionOfItem(change.item_id) },
-  value: codec.encode(bookChanged, change),
+  value: 'change' in change ? codec.encode(bookChanged, change) : codec.encode(offerUrlChanged, change),
 })
 
 /** A marker as the book publishes it: in every partition. */
@@ -169,7 +171,7 @@ export const changelogPartition = (side: Side, provider: string): number =>
   partitionOf(provider, PROVIDER_PARTITIONS) + (side === 'ask' ? 0 : PROVIDER_PARTITIONS)
 
 /** The row of the book's changelog that a change leads to. */
-export function bookRowRecord(codec: Codec, change: BookChanged): Outgoing {
+export function bookRowRecord(codec: Codec, change: BookChanged | OfferUrlChanged): Outgoing {
   const { side, provider, item_id, price, currency, price_micro_usd, quantity, seen_at, url } = change
   const row =
     price === null || price_micro_usd === null ? null : { price, currency, price_micro_usd, quantity, seen_at, url }

@@ -10,7 +10,7 @@ import { openTransactionalProducer, type TransactionalProducer } from '#infra/ka
 import { Fenced } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { TopicIds } from '#infra/runtime/role.ts'
-import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
+import type { RefreshMarked, Side } from '#schemas/events/book-changed.ts'
 import { type BookRefreshStored, bookRefreshStored } from '#schemas/events/book-state.ts'
 import { ITEM_PARTITIONS, topics } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
@@ -19,7 +19,7 @@ import { deleteLeftovers, openTable } from '#streams/live-view/open-table.ts'
 import { openRebuilder } from '#streams/live-view/rebuild.ts'
 import { openLiveSink, readHead, writeHead } from '#streams/live-view/sink.ts'
 import { generationsKey, headKey, itemKey, rebuildKey } from '#streams/live-view/table.ts'
-import { changeOf, isChange, randomLog } from '#test/fixtures/book-change-sequences.ts'
+import { type BookRecord, changeOf, isChange, isOfRow, randomLog } from '#test/fixtures/book-change-sequences.ts'
 import { expectedTables, readLiveHead, readTables } from '#test/fixtures/live-tables.ts'
 import { changeRecord, positionAt, write } from '#test/fixtures/sink-records.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -41,7 +41,7 @@ describe('live view sink', () => {
     return openLiveSink(redis, slot(prefix), found)
   }
   const ownLog = (seed: ReturnType<typeof seededRandom>, records: number) =>
-    randomLog(seed, { records, items: 60, providers: 5 }).filter(r => !isChange(r) || partitionOfItem(r.item_id) === 0)
+    randomLog(seed, { records, items: 60, providers: 5 }).filter(r => !isOfRow(r) || partitionOfItem(r.item_id) === 0)
 
   before(async () => {
     redis = await platform.openRedis()
@@ -127,7 +127,7 @@ describe('live view on a log', () => {
   let book: TransactionalProducer
   let ids: TopicIds
   let redis: Redis
-  const published: (BookChanged | RefreshMarked)[] = []
+  const published: BookRecord[] = []
 
   before(async () => {
     kafka = platform.connect('book')
@@ -153,9 +153,9 @@ describe('live view on a log', () => {
    * Publishes as the book does, in one transaction: the change or marker, and the row or refresh of the changelog. Outside of
    * one a rebuild may read between the two, and miss the row.
    */
-  async function publish(log: readonly (BookChanged | RefreshMarked)[]): Promise<void> {
+  async function publish(log: readonly BookRecord[]): Promise<void> {
     const records = log.flatMap((record): Outgoing[] => {
-      if (isChange(record)) return [bookChangeRecord(kafka.codec, record), bookRowRecord(kafka.codec, record)]
+      if (isOfRow(record)) return [bookChangeRecord(kafka.codec, record), bookRowRecord(kafka.codec, record)]
       const { side, provider, refresh_id, last_updated: observed_at } = record
       const stored = { refresh_id, observed_at, currency: 'USD', ...NOT_SUSPECT, applied_at: observed_at }
       return [...markerRecords(kafka.codec, record), refreshStored(side, provider, stored)]
@@ -166,7 +166,7 @@ describe('live view on a log', () => {
 
   /** A refresh that is judged and held back: the one before it is still the last that moved rows. */
   async function holdBackOne(): Promise<void> {
-    const last = published.findLast(record => !isChange(record)) as RefreshMarked
+    const last = published.findLast(record => !isOfRow(record)) as RefreshMarked
     await book.commit([
       refreshStored(last.side, last.provider, {
         refresh_id: 'held back',
@@ -248,7 +248,7 @@ describe('live view on a log', () => {
         items: 200,
         providers: 12,
         startMs: Date.UTC(2026, 6, 1),
-      }).filter(r => !isChange(r) || r.change === 'added'),
+      }).filter(r => !isOfRow(r) || (isChange(r) && r.change === 'added')),
     )
     const heads = await rebuilding
     await reader.close()

@@ -18,6 +18,7 @@ import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { readTables } from '#test/fixtures/live-tables.ts'
 import { packagedRate } from '#test/fixtures/packaged-rate.ts'
 import { type RecordedRefresh, readRefreshes } from '#test/fixtures/recorded-refreshes.ts'
+import { readTopic } from '#test/harness/read-topic.ts'
 import { bookKey, type Expected, foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
 import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import { runCommand } from '#test/harness/run-command.ts'
@@ -223,6 +224,47 @@ describe('files of recorded refreshes', () => {
           .map(each => [instant(each.seen_at), cents(each.price_micro_usd ?? 0), each.quantity].join(' ')),
       )
     }
+  })
+
+  it('used to lead to the last offer: to the one whose price is shown, also when a refresh changes the URL alone', async () => {
+    const [provider, name] = ['provider_36', 'AK-47 | Redline (Field-Tested)']
+    const at = (path: string): string => `https://provider-36.example/${path}`
+    const shown = async () => {
+      const [entry] = (await get('/prices', { market_hash_name: name, providers: provider })).items
+      const { status, headers } = await fetch(entry.link, { redirect: 'manual' })
+      expect([status, headers.get('location')]).to.deep.equal([302, entry.url])
+      return entry
+    }
+    const record = async (observedAt: number, path: string): Promise<void> => {
+      const offers = [
+        { price: 120, quantity: 1, url: at('b') },
+        { price: 100, quantity: 1, url: at(path) },
+      ]
+      const folder = join(dir, path)
+      mkdirSync(folder)
+      const refreshed_at = instant(observedAt)
+      const content = { provider_feed: provider, currency: 'USD', refreshed_at, prices: { [name]: offers } }
+      writeFileSync(join(folder, 'one.json.gz'), gzipSync(JSON.stringify(content)))
+      await command('ingest', 'recorded', '--provider', provider, '--dir', folder)
+      await command('lag', '--wait', '--timeout', '120')
+    }
+    const [first, second] = [startMs, startMs + STEP_MS]
+    await record(first, 'a')
+    expect(await shown()).to.include({ lowest_ask: 100, url: at('a'), timestamp: instant(first) })
+    await record(second, 'c')
+    const moved = { lowest_ask: 100, url: at('c'), timestamp: instant(first), last_updated: instant(second) }
+    expect(await shown()).to.include(moved)
+    const changes = (await readTopic(platform.connect(), 'bookChanges')).filter(
+      ({ value }) => value.provider === provider,
+    )
+    const rows = changes.filter(({ event }) => event !== 'RefreshMarked')
+    expect(rows.map(({ event, value }) => [event, value.url])).to.deep.equal([
+      ['BookChanged', at('a')],
+      ['OfferUrlChanged', at('c')],
+    ])
+    await command('rebuild', 'live-view')
+    expect(await shown()).to.include(moved)
+    for (const view of ['live-view', 'candles', 'history']) await command('verify', view)
   })
 
   // biome-ignore lint/suspicious/noExplicitAny: each test narrows the answer by what it asserts.

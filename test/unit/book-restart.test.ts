@@ -27,14 +27,21 @@ import { type Kill, runBook } from '#test/fixtures/book-processor.ts'
 
 const TEN_MINUTES_MS = 600_000
 
+const urls = fc.constantFrom(null, null, 'https://a.example/1', 'https://a.example/2')
+
 const CURRENCIES = { USD: '1', EUR: '0.87', XAU: '0.0001' } as const
 
 const entry: fc.Arbitrary<Entry> = fc.oneof(
   {
     weight: 12,
     arbitrary: fc
-      .record({ item: fc.integer({ min: 1, max: 6 }), price: fc.constantFrom(100, 100, 110, 175, 10_000, 0, -1) })
-      .chain(({ item, price }) => fc.integer({ min: 1, max: 2 }).map(quantity => at(item, price, { quantity }))),
+      .record({
+        item: fc.integer({ min: 1, max: 6 }),
+        price: fc.constantFrom(100, 100, 110, 175, 10_000, 0, -1),
+        quantity: fc.integer({ min: 1, max: 2 }),
+        url: urls,
+      })
+      .map(({ item, price, ...more }) => at(item, price, more)),
   },
   { weight: 1, arbitrary: fc.constantFrom<Entry>(at('unknown', 5), { name: 'rejected' }, at(1, 10 ** 12)) },
 )
@@ -53,8 +60,9 @@ const act: fc.Arbitrary<InputRecord[]> = fc
     kind: fc.constantFrom('whole', 'whole', 'insistent', 'cut', 'late', 'repeated', 'failed', 'pushed', 'withdrawn'),
     isFromTheFuture: fc.integer({ min: 0, max: 7 }).map(chance => chance === 0),
     item: fc.integer({ min: 1, max: 6 }),
+    url: urls,
   })
-  .map(({ members, ticks, isFromTheFuture, entries, lost, kind, item }) => {
+  .map(({ members, ticks, isFromTheFuture, entries, lost, kind, item, url }) => {
     const past = ticks * TEN_MINUTES_MS
     const time = isFromTheFuture ? LATE + CLOCK_SLACK_MS + past : past
     const { provider = 'p', currency, rate } = members
@@ -66,7 +74,7 @@ const act: fc.Arbitrary<InputRecord[]> = fc
     if (kind === 'insistent') {
       return [0, 1, 3].flatMap(later => refresh(time + later * TEN_MINUTES_MS, entries, lossy))
     }
-    if (kind === 'pushed') return [pushed(time, item, 100 + (ticks % 3), { provider, currency, rate })]
+    if (kind === 'pushed') return [pushed(time, item, 100 + (ticks % 3), { provider, currency, rate, url })]
     if (kind === 'withdrawn') return [pushed(time, item, null, { provider, currency, rate })]
     return refresh(time, entries, lossy)
   })

@@ -3,8 +3,11 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { BookChanged, RefreshMarked } from '#schemas/events/book-changed.ts'
+import { decodeChange } from '#services/feed/change-reader.ts'
 import { type BufferLimits, openRefreshBuffer, type ReleasedBatch } from '#services/feed/refresh-buffer.ts'
+import { urlChangeOf } from '#test/fixtures/book-change-sequences.ts'
 import { changed, marked } from '#test/harness/published-records.ts'
 
 const LIMITS = { partitions: 2, waitMs: 500, changesMax: 100 }
@@ -26,6 +29,19 @@ function openBuffer(limits: BufferLimits) {
 }
 
 describe('refresh buffer', () => {
+  it('is given changes and markers alone: another URL would pass for a marker', () => {
+    const undecodable = { inc: () => expect.fail('it can be read') } as never
+    const taken = { BookChanged: changed(), OfferUrlChanged: urlChangeOf(changed(), null), RefreshMarked: marked() }
+    const events = Object.entries(taken).flatMap(([event, value]) => {
+      const kafka = { codec: { decode: () => ({ event, value }) } } as unknown as KafkaConnection
+      return decodeChange(kafka, { partition: 0, offset: 7, value: Buffer.alloc(0) }, { undecodable }) ?? []
+    })
+    expect(events).to.deep.equal([
+      { partition: 0, offset: 7, event: 'BookChanged', value: changed() },
+      { partition: 0, offset: 7, event: 'RefreshMarked', value: marked() },
+    ])
+  })
+
   it('releases a refresh when every partition has brought its marker, and not before', () => {
     const buffer = openBuffer(LIMITS)
     expect(buffer.change(changed({ item_id: 1 }))).to.deep.equal([])

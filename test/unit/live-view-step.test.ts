@@ -2,7 +2,7 @@
  * What a partition of the live view must write follows from its changes, the last of a row deciding.
  */
 import { expect } from 'chai'
-import type { BookChanged } from '#schemas/events/book-changed.ts'
+import type { BookChanged, OfferUrlChanged } from '#schemas/events/book-changed.ts'
 import { emptyBatch, foldChange, foldMarker, foldRow, headAfter } from '#streams/live-view/step.ts'
 import {
   decodeRow,
@@ -15,7 +15,7 @@ import {
 } from '#streams/live-view/table.ts'
 import { writesOf } from '#streams/live-view/writes.ts'
 import type { ViewPosition } from '#streams/runner/positions.ts'
-import { changeOf } from '#test/fixtures/book-change-sequences.ts'
+import { changeOf, urlChangeOf } from '#test/fixtures/book-change-sequences.ts'
 
 const PLACE = { partition: 2, generation: 4, prefix: 't.' }
 const row = { micro: 20_000, quantity: 3 }
@@ -30,7 +30,7 @@ const newText = '3|30000|1|10|USD'
 describe('live view step', () => {
   const key = itemKey(2, 4, 'ask', 7, 't.')
   const list = listingKey(2, 4, 'ask', 'a', 't.')
-  const cases: { name: string; given: BookChanged[]; writes: object[] }[] = [
+  const cases: { name: string; given: (BookChanged | OfferUrlChanged)[]; writes: object[] }[] = [
     {
       name: 'an added row is set and listed',
       given: [added(7)],
@@ -43,6 +43,11 @@ describe('live view step', () => {
       name: 'an updated row is set and its listing left alone',
       given: [updated(7)],
       writes: [{ command: 'HSET', key, args: ['a', newText] }],
+    },
+    {
+      name: 'another URL alone sets the whole row and leaves its listing alone',
+      given: [urlChangeOf(added(7), 'https://m.example/c')],
+      writes: [{ command: 'HSET', key, args: ['a', `${text}|https://m.example/c`] }],
     },
     {
       name: 'a removed row goes from the item and from the listing',

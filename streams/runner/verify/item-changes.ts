@@ -7,16 +7,16 @@ import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
 import type { LogAccess } from '#infra/kafka/log-access.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
-import type { BookChanged } from '#schemas/events/book-changed.ts'
+import type { BookChanged, OfferUrlChanged } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { mergeVersion, type Source, type ViewPosition } from '../positions.ts'
 import { partitionSql } from '../view.ts'
 import { readViewPositions } from '../view-positions.ts'
 
-/** A change with its offset in its partition. */
+/** A change of a row, or of its URL alone, with its offset in its partition. */
 export interface PlacedChange {
   offset: number
-  change: BookChanged
+  change: BookChanged | OfferUrlChanged
 }
 
 /** A change with the version by which rows that rest on it merge. */
@@ -56,7 +56,9 @@ export async function* partitionLogs(
     yield {
       partition,
       ...{ start: versionOf(start), end: versionOf(to), reached: versionOf(position.next) },
-      changes: changes.map(({ offset, change }) => ({ version: versionOf(offset), change })),
+      changes: changes.flatMap(({ offset, change }) =>
+        'change' in change ? [{ version: versionOf(offset), change }] : [],
+      ),
     }
   }
 }
@@ -68,7 +70,7 @@ export async function positionOf(tables: ClickhouseReader, view: string, source:
   return stored.position
 }
 
-/** Reads the changes of a range. */
+/** Reads the changes of a range, those of URLs too. */
 export async function readChanges(
   { kafka, reader }: LogAccess,
   partition: number,
@@ -78,8 +80,8 @@ export async function readChanges(
   for await (const page of scanTopic(reader, kafka.topicName('bookChanges'), new Map([[partition, range]]))) {
     for (const { offset, value } of page) {
       if (value === null) continue
-      const decoded = await decodeLearning(kafka.codec, value)
-      if (decoded.event === 'BookChanged') changes.push({ offset, change: decoded.value })
+      const { event, value: change } = await decodeLearning(kafka.codec, value)
+      if (event === 'BookChanged' || event === 'OfferUrlChanged') changes.push({ offset, change })
     }
   }
   return changes
