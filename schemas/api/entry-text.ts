@@ -35,6 +35,8 @@ interface EntryRow {
   itemId: number
   provider: string
   row: ListedRow
+  /** The item to which link and URL lead where it is another one: the phase whose price is shown. */
+  offeredItemId?: number | undefined
 }
 
 /** Sources of an entry's text besides its row; `P` is a provider's record. */
@@ -53,14 +55,20 @@ export interface EntryText<P> {
   opening(entry: EntryRow, currency: AnswerCurrency, members: EntryMembers): string | undefined
   /** The rest of an entry. */
   closing(lastUpdatedAt: number): string
-  /** A provider's page of an item: the URL of the row if it is valid, else one by the provider's template. */
-  urlOf(provider: P, item: CatalogItem, row: ListedRow | undefined): string
+  /**
+   * A provider's page of an item: the URL of the row if it is one of the web, else one by the provider's template; undefined where
+   * the row's leads to none of the provider's hosts.
+   */
+  urlOf(provider: P, item: CatalogItem, row: ListedRow | undefined): string | undefined
 }
 
 const INSTANTS_KEPT = 20_000
 
 /** Opens the writer of a side's entries. */
-export function openEntryText<P>(side: Side, sources: EntrySources<P>): EntryText<P> {
+export function openEntryText<P extends { hosts: readonly string[] }>(
+  side: Side,
+  sources: EntrySources<P>,
+): EntryText<P> {
   const itemTexts = new Map<number, string>()
   const instants = new Map<number, string>()
   const linkStarts = new Map<string, string>()
@@ -95,8 +103,11 @@ export function openEntryText<P>(side: Side, sources: EntrySources<P>): EntryTex
     return text
   }
 
-  const urlOf: EntryText<P>['urlOf'] = (provider, item, row) =>
-    usableUrl(row?.url ?? null) ?? sources.marketplaceUrl(provider, item)
+  const urlOf: EntryText<P>['urlOf'] = (provider, item, row) => {
+    const own = webUrl(row?.url ?? null)
+    if (own === null) return sources.marketplaceUrl(provider, item)
+    return provider.hosts.includes(own.host) ? own.href.replace(NOT_IN_URLS, encodeURIComponent) : undefined
+  }
 
   /** Price and quantity of a row and all up to the value of `last_updated`; `links` come between. */
   const rowText = (row: ListedRow, currency: AnswerCurrency, links: string): string => {
@@ -111,17 +122,16 @@ export function openEntryText<P>(side: Side, sources: EntrySources<P>): EntryTex
   return {
     urlOf,
     closing: lastUpdatedAt => `${instantText(lastUpdatedAt)}"}`,
-    opening({ itemId, provider: key, row }, currency, members) {
+    opening({ itemId, provider: key, row, offeredItemId = itemId }, currency, members) {
       const item = itemText(itemId)
       const provider = sources.providerOf(key)
       if (item === undefined || provider === undefined) return undefined
       if (members === 'quote') return `{"provider":"${key}",${rowText(row, currency, '')}`
       const start = `{"provider":"${key}",${item}`
       if (side === 'bid') return start + rowText(row, currency, '')
-      const link = `${linkStart(key)}${itemId}",`
-      if (members === 'entry') return start + rowText(row, currency, link)
-      const url = `"url":${ascii(urlOf(provider, sources.itemOf(itemId) as CatalogItem, row))},`
-      return start + rowText(row, currency, link + url)
+      const link = `${linkStart(key)}${offeredItemId}",`
+      const url = members === 'entry' ? undefined : urlOf(provider, sources.itemOf(offeredItemId) as CatalogItem, row)
+      return start + rowText(row, currency, url === undefined ? link : `${link}"url":${ascii(url)},`)
     },
   }
 }
@@ -144,10 +154,8 @@ function amounts(row: ListedRow, { code, rate }: AnswerCurrency): [amount: strin
 }
 
 /** Only http and https URLs may be sent to a client or redirected to, whatever a provider sent. */
-function usableUrl(text: string | null): string | undefined {
-  if (text === null || !/^https?:\/\//i.test(text)) return undefined
-  return URL.parse(text)?.href.replace(NOT_IN_URLS, encodeURIComponent)
-}
+const webUrl = (text: string | null): URL | null =>
+  text !== null && /^https?:\/\//i.test(text) ? URL.parse(text) : null
 
 /** Characters that browsers do not escape and RFC 3986 does not allow. */
 const NOT_IN_URLS = /["<>\\^`{|}]/g

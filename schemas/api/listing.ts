@@ -76,7 +76,7 @@ export const priceEntry = z
     ...itemMembers,
     ...askMembers,
     link: z.url(),
-    url: z.url().optional().describe('Page of the item at the marketplace; on pro and quant only.'),
+    url: z.url().optional().describe('Where `link` leads; on pro and quant only. Absent where `link` is a 404.'),
     ...quoteTimes,
   })
   .meta({ example: examplePriceEntry })

@@ -13,13 +13,18 @@ import type { Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import type { LiveEntry } from '#streams/live-view/reader.ts'
 
+/** An entry of an answer. */
+export interface ListedEntry extends LiveEntry {
+  /** The phase whose price it shows, where it stands for all phases of a finish. */
+  offeredItemId?: number
+}
+
 /** Writes entries of one side. */
 export interface ListingWriter {
   /** The entries as a JSON array; those whose item or provider is unknown here are left out. */
-  write(entries: readonly LiveEntry[], currency: AnswerCurrency, withUrl: boolean): string
+  write(entries: readonly ListedEntry[], currency: AnswerCurrency, withUrl: boolean): string
   /** The entries of one item as a JSON array of quotes, which name neither item nor link. */
   writeQuotes(entries: readonly LiveEntry[], currency: AnswerCurrency): string
-  /** Where a provider sells an item: the row's own URL where it is a usable one, else by the provider's template. */
   urlOf: EntryText<Provider>['urlOf']
 }
 
@@ -44,17 +49,17 @@ interface Variant {
 export function openListingWriter(side: Side, sources: ListingSources): ListingWriter {
   const entryText = openEntryText<Provider>(side, { ...sources, marketplaceUrl })
 
-  const keptOpening = ({ itemId, listed }: LiveEntry, asked: Variant): string | undefined => {
+  const keptOpening = ({ itemId, listed, offeredItemId }: ListedEntry, asked: Variant): string | undefined => {
     const { provider, row, serialised } = listed
     for (const { variant, text } of serialised) if (variant === asked.name) return text
-    const text = entryText.opening({ itemId, provider, row }, asked.currency, asked.members)
+    const text = entryText.opening({ itemId, provider, row, offeredItemId }, asked.currency, asked.members)
     if (text === undefined) return undefined
     if (serialised.length >= VARIANTS_KEPT) serialised.shift()
     serialised.push({ variant: asked.name, text })
     return text
   }
 
-  const listText = (entries: readonly LiveEntry[], currency: AnswerCurrency, members: EntryMembers): string => {
+  const listText = (entries: readonly ListedEntry[], currency: AnswerCurrency, members: EntryMembers): string => {
     const asked = { name: `${currency.code} ${currency.rate.text} ${members}`, currency, members }
     let text = ''
     for (const entry of entries) {

@@ -102,7 +102,7 @@ export function openSnapshotBuilder(options: SnapshotOptions): SnapshotBuilder {
 
 /** A hash of all that a line is made of besides its row and what the catalog never changes. */
 function formOf({ all }: ProviderRegistry, baseUrl: string): string {
-  const providers = all.map(({ key, link_template }) => [key, link_template])
+  const providers = all.map(({ key, link_template, hosts }) => [key, link_template, hosts])
   return createHash('sha256')
     .update(JSON.stringify([LINE_FORM, baseUrl, providers]))
     .digest('base64url')

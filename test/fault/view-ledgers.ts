@@ -11,9 +11,9 @@ import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { readTables } from '#test/fixtures/live-tables.ts'
 import type { LeastOfMarket } from '#test/fixtures/seeded-market.ts'
-import { urlOf } from '#test/fixtures/small-market.ts'
 import type { Ledger, LedgerEntry } from '#test/harness/ledger.ts'
 import { openLedger } from '#test/harness/ledger.ts'
+import { urlOf } from '#test/harness/published-records.ts'
 import type { Expected, ExpectedChange } from '#test/harness/reference-fold.ts'
 import {
   BUCKETS_MS,

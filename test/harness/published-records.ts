@@ -71,8 +71,8 @@ export const refreshOf = (
 })
 
 /** The marketplace's page of an item: some providers give it, others do not. */
-const urlOf = (provider: string, itemId: number | undefined): string | null =>
-  itemId !== undefined && /[13579]$/.test(provider) ? `https://${provider}.example/i/${itemId}` : null
+export const urlOf = (provider: string, itemId: number | undefined): string | null =>
+  itemId !== undefined && /[13579]$/.test(provider) ? `https://${provider.replace('_', '-')}.example/i/${itemId}` : null
 
 /** Which entries of a refresh reach the log. */
 export function arriving({ entries, ending }: PublishedRefresh): { entry: PublishedEntry; index: number }[] {

@@ -12,7 +12,7 @@ import { errorReply } from '#schemas/api/error.ts'
 import { hashOfKey } from '#services/accounts/access/reader.ts'
 import { createAccountWithKey, newKeyText } from '#services/accounts/keys/commands.ts'
 import { start as startApi } from '#services/api/main.ts'
-import { type ApiScenario, openApiScenario, uriOf } from '#test/fixtures/api-scenario.ts'
+import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import type { Answer } from '#test/harness/scenario.ts'
 import { startRoles } from '#test/harness/start-roles.ts'
@@ -304,48 +304,6 @@ describe('every route of the API', () => {
     it('is the same under /v1 and at the root', async () => {
       for (const path of ['/prices?limit=5', '/items/metadata', '/fx', '/bids?limit=0', '/prices/candles']) {
         expect((await scenario.ask(`/v1${path}`)).text, path).to.equal((await scenario.ask(path)).text)
-      }
-    })
-  })
-
-  describe('the redirect', () => {
-    it("leads to the row's own URL, else to the marketplace's page of the item, without a key", async () => {
-      const own = scenario.rows.find(row => row.side === 'ask' && row.url !== null)
-      const template = scenario.rows.find(
-        row => row.side === 'ask' && row.url === null && row.itemId === scenario.items.full.item_id,
-      )
-      if (!own || !template) throw new Error('the market has no such rows')
-      const first = await scenario.ask(`/v1/r/${own.provider}/${own.itemId}`, { as: null })
-      expect([first.status, first.headers.get('location')]).to.deep.equal([302, uriOf(own.url as string)])
-      const second = await scenario.ask(`/r/${template.provider}/${template.itemId}`, { as: null })
-      expect(second.status).to.equal(302)
-      expect(second.headers.get('location')).to.match(/^https:\/\/[^/]+\/.*AK-47/)
-    })
-
-    it('never leaves the web, whatever a provider sent', async () => {
-      const row = scenario.rows.find(one => one.side === 'ask' && one.itemId === scenario.items.full.item_id)
-      if (!row) throw new Error('the market has no such row')
-      for (const url of [
-        'javascript:alert(1)',
-        'file:///etc/passwd',
-        'https://',
-        '//evil.example',
-        'http://a\r\nSet-Cookie: x=1',
-      ]) {
-        await scenario.write({ rows: [{ ...row, url }] })
-        const { status, headers } = await scenario.ask(`/r/${row.provider}/${row.itemId}`, { as: null })
-        expect(status, url).to.equal(302)
-        expect(headers.get('location'), url).to.match(/^https:\/\/[a-z0-9.-]+\/[^\r\n]*$/)
-        expect(headers.get('location'), url).not.to.include('evil')
-        expect(headers.has('set-cookie')).to.equal(false)
-      }
-      await scenario.write({ rows: [row] })
-    })
-
-    it('answers 404 for unknown providers and items', async () => {
-      expectError(await scenario.ask('/r/nobody/1', { as: null }), 404, 'NOT_FOUND')
-      for (const id of ['2000000000', 'x', '-1', '1.5', '99999999999999999999']) {
-        expectError(await scenario.ask(`/r/provider_01/${id}`, { as: null }), 404, 'ITEM_NOT_FOUND')
       }
     })
   })

@@ -9,7 +9,7 @@ import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { PHASES } from '#schemas/values/phase.ts'
 import { headKey, itemKey, listingKey } from '#streams/live-view/table.ts'
-import { type ApiScenario, type ModelRow, openApiScenario, uriOf } from '#test/fixtures/api-scenario.ts'
+import { type ApiScenario, ELSEWHERE, type ModelRow, openApiScenario, uriOf } from '#test/fixtures/api-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { adaptive, hundredths, majorUnits } from '#test/oracles/exact-amounts.ts'
@@ -41,12 +41,22 @@ describe('GET /prices and /bids', () => {
           a.itemId - b.itemId,
       )
 
-  /** The entry that a row should become. */
-  function entryOf(row: ModelRow, options: { currency?: string; withUrl?: boolean } = {}) {
+  const itemOf = (itemId: number): CatalogItem =>
+    scenario.catalog.find(one => one.item_id === itemId) ?? expect.fail(`no item ${itemId}`)
+
+  /** Where a row leads; undefined where that is no host of its provider. */
+  function urlOf(row: ModelRow): string | undefined {
+    if (row.url) return row.url.includes(ELSEWHERE) ? undefined : uriOf(row.url)
+    const { link_template } = scenario.providers.find(one => one.key === row.provider) as Provider
+    return modelUrl(link_template, itemOf(row.itemId))
+  }
+
+  /** The entry that a row should become, and the row of the phase whose price it shows, where it stands for several. */
+  function entryOf(row: ModelRow & { best?: ModelRow }, options: { currency?: string; withUrl?: boolean } = {}) {
     const { currency = 'USD', withUrl = row.side === 'ask' } = options
-    const item = scenario.catalog.find(one => one.item_id === row.itemId)
-    const provider = scenario.providers.find(one => one.key === row.provider) as Provider
-    if (!item) throw new Error(`no item ${row.itemId}`)
+    const { best = row } = row
+    const item = itemOf(row.itemId)
+    const url = withUrl ? urlOf(best) : undefined
     const amount =
       row.currency === currency
         ? { over: BigInt(row.price), under: 100n }
@@ -63,8 +73,8 @@ describe('GET /prices and /bids', () => {
             lowest_ask: price[0],
             lowest_ask_decimal: price[1],
             quantity: row.quantity,
-            link: `${scenario.roles.baseUrl}/r/${row.provider}/${row.itemId}`,
-            ...(withUrl && { url: row.url ? uriOf(row.url) : modelUrl(provider.link_template, item) }),
+            link: `${scenario.roles.baseUrl}/r/${row.provider}/${best.itemId}`,
+            ...(url !== undefined && { url }),
           }
         : { highest_bid: price[0], highest_bid_decimal: price[1], num_bids: row.quantity }),
       timestamp: iso(row.seenAt),
@@ -147,10 +157,11 @@ describe('GET /prices and /bids', () => {
           rowsOf(side, row => ids.includes(row.itemId)),
           row => row.provider,
         )
-        const rows = [...groups.values()].map((group): ModelRow => {
-          const sorted = group.toSorted((a, b) => (side === 'ask' ? a.price - b.price : b.price - a.price))
+        const rows = [...groups.values()].map((group): ModelRow & { best: ModelRow } => {
+          const [best] = group.toSorted((a, b) => (side === 'ask' ? a.price - b.price : b.price - a.price))
           return {
-            ...(sorted[0] as ModelRow),
+            ...(best as ModelRow),
+            best: best as ModelRow,
             itemId: item_id,
             quantity: group.reduce((sum, row) => sum + row.quantity, 0),
             seenAt: Math.max(...group.map(row => row.seenAt)),

@@ -11,6 +11,7 @@ import type { Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import type { ListingPage, LiveEntry } from '#streams/live-view/reader.ts'
+import type { ListedEntry } from '../listing-text.ts'
 import type { LiveView } from './live-view.ts'
 import { nearestName } from './near-names.ts'
 
@@ -149,19 +150,22 @@ function arrange(
   return isOneFinish ? mergePhases(source.side, entries, ids[0] as number) : inListingOrder(entries)
 }
 
-/** One entry per provider: the best price of all phases, their quantities together, under the finish's own id. */
-export function mergePhases(side: Side, entries: readonly LiveEntry[], finishId: number): LiveEntry[] {
+/**
+ * One entry per provider: the best price of all phases, their quantities together, under the finish's own id. It leads to the
+ * phase of that price.
+ */
+export function mergePhases(side: Side, entries: readonly LiveEntry[], finishId: number): ListedEntry[] {
   const byProvider = Map.groupBy(entries, entry => entry.listed.provider)
   const merged = [...byProvider].map(([provider, phasesOf]) => {
-    const rows = phasesOf.map(entry => entry.listed)
-    const best = rows.reduce((one, other) => (isBetter(side, other, one) ? other : one))
+    const best = phasesOf.reduce((one, other) => (isBetter(side, other.listed, one.listed) ? other : one))
     const row = {
-      ...best.row,
-      quantity: rows.reduce((sum, listed) => sum + listed.row.quantity, 0),
-      seenAt: Math.max(...rows.map(listed => listed.row.seenAt)),
+      ...best.listed.row,
+      quantity: phasesOf.reduce((sum, { listed }) => sum + listed.row.quantity, 0),
+      seenAt: Math.max(...phasesOf.map(({ listed }) => listed.row.seenAt)),
     }
     const lastUpdatedAt = Math.max(...phasesOf.map(entry => entry.lastUpdatedAt))
-    return { itemId: finishId, listed: { provider, text: best.text, row, serialised: [] }, lastUpdatedAt }
+    const listed = { provider, text: best.listed.text, row, serialised: [] }
+    return { itemId: finishId, listed, lastUpdatedAt, offeredItemId: best.itemId }
   })
   return merged.sort((a, b) => (a.listed.provider < b.listed.provider ? -1 : 1))
 }

@@ -1,7 +1,8 @@
 /**
  * GET /r/{provider}/{item_id}: from the API to the marketplace; needs no key.
  *
- * Takes the live row's own URL, else fills the provider's template. It leads to http or https alone; unknown providers and items are 404.
+ * Takes the live row's own URL, else fills the provider's template. It leads to http or https alone, and to no host but the
+ * provider's own; unknown providers and items are 404.
  */
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
@@ -40,7 +41,8 @@ export function openListing({ catalog, registry, live, baseUrl }: RedirectNeeds)
     params: redirectParams,
     areParamsChecked: false,
     summary: 'Redirect to the marketplace page of an item',
-    description: 'Needs no key; counts by address. This is the `link` of price entries.',
+    description:
+      'Needs no key; counts by address. This is the `link` of price entries. It leads to the offer whose price is shown, and to no host but those of the provider.',
     reply: {
       status: 302,
       description: 'To the marketplace.',
@@ -55,7 +57,9 @@ export function openListing({ catalog, registry, live, baseUrl }: RedirectNeeds)
       if (!item) throw itemNotFound()
       const rows = await live.ofItems('ask', [item.item_id])
       const row = rows.find(entry => entry.listed.provider === provider.key)?.listed.row
-      return sendEmpty(response, 302, ['Location', urlOf(provider, item, row), 'Content-Length', '0'])
+      const url = urlOf(provider, item, row)
+      if (url === undefined) throw new HttpError('NOT_FOUND', 'The offer is at no host of its provider.')
+      return sendEmpty(response, 302, ['Location', url, 'Content-Length', '0'])
     },
   })
 }
