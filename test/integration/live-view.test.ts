@@ -14,12 +14,20 @@ import type { RefreshMarked, Side } from '#schemas/events/book-changed.ts'
 import { type BookRefreshStored, bookRefreshStored } from '#schemas/events/book-state.ts'
 import { ITEM_PARTITIONS, topics } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
+import { findingsOf } from '#services/cli/log-tools/verify.ts'
 import { start as startLiveView } from '#streams/live-view/main.ts'
 import { deleteLeftovers, openTable } from '#streams/live-view/open-table.ts'
 import { openRebuilder } from '#streams/live-view/rebuild.ts'
 import { openLiveSink, readHead, writeHead } from '#streams/live-view/sink.ts'
 import { generationsKey, headKey, itemKey, rebuildKey } from '#streams/live-view/table.ts'
-import { type BookRecord, changeOf, isChange, isOfRow, randomLog } from '#test/fixtures/book-change-sequences.ts'
+import {
+  type BookRecord,
+  changeOf,
+  isChange,
+  isOfRow,
+  randomLog,
+  urlChangeOf,
+} from '#test/fixtures/book-change-sequences.ts'
 import { expectedTables, readLiveHead, readTables } from '#test/fixtures/live-tables.ts'
 import { changeRecord, positionAt, write } from '#test/fixtures/sink-records.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -248,7 +256,7 @@ describe('live view on a log', () => {
         items: 200,
         providers: 12,
         startMs: Date.UTC(2026, 6, 1),
-      }).filter(r => !isOfRow(r) || (isChange(r) && r.change === 'added')),
+      }).filter(r => !isChange(r) || r.change === 'added'),
     )
     const heads = await rebuilding
     await reader.close()
@@ -294,6 +302,17 @@ describe('live view on a log', () => {
     expect(opened.map(({ status }) => status)).to.have.members(['fulfilled', 'rejected'])
     expect(await readTables(redis, slot.prefix)).to.deep.equal(expectedTables(published))
     await reader.close()
+  })
+
+  it('is verified while another URL is in the log and not yet in the table', async () => {
+    const row = changeOf({ provider: 'a', itemId: 7, after: { micro: 10_000, quantity: 1 }, seenAt: 1 })
+    await publish([row])
+    const roles = await platform.startRoles([startLiveView])
+    await caughtUp()
+    await roles.stop()
+    await publish([urlChangeOf(row, 'https://m.example/c')])
+    const { compared, examples } = await findingsOf(platform.config, platform.log, 'live-view', () => undefined)
+    expect([compared > 0, examples]).to.deep.equal([true, []])
   })
 
   it('is rebuilt when the log that it had followed was replaced by a shorter one', async () => {
