@@ -38,7 +38,7 @@ export interface BookRefreshStored {
   suspect: string | null
   /** When the last applied refresh was observed; null before the first, and where a record was written before version 2. */
   applied_at: number | null
-  /** Refreshes in a row that are quarantined for that reason; null without one, and where a record was written before version 3. */
+  /** Refreshes in a row that are quarantined; null without one, and where a record was written before version 3. */
   suspect_count: number | null
   /** When the first of them was observed. */
   suspect_since: number | null

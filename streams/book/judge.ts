@@ -2,9 +2,9 @@
  * Judges a completed refresh as a whole, before any of its changes is emitted.
  *
  * A refresh that lost more than half of the provider's items has collapsed; one that moved more than half of the
- * prices it shares with the book by over 80 percent is a glitch. Either is quarantined until it is the third or a later one in a
- * row with the same reason and was observed at least {@link BELIEVED_AFTER_MS} after the first. What is stale, incomplete or
- * failed does not show what a provider lists, so it neither counts nor ends the row; a refresh that is applied ends it.
+ * prices it shares with the book by over 80 percent is a glitch. Either is quarantined until it is the third such or a later one
+ * in a row and was observed at least {@link BELIEVED_AFTER_MS} after the first. What is stale, incomplete or failed does not
+ * show what a provider lists, so it neither counts nor ends the row; a refresh that is applied ends it.
  * One that was observed after its append time has failed: it would outdate every correct one that follows.
  */
 import type { RefreshCompleted } from '#schemas/events/observation.ts'
@@ -51,9 +51,9 @@ export function judge(
   const reason = reasonToDoubt(comparison)
   if (reason === null) return { verdict: 'applied', reason, comparison, suspicion: null }
   const { observed_at } = completed
-  const before = book.suspicion?.reason === reason ? book.suspicion : { count: 0, since: observed_at }
-  const suspicion = { reason, count: before.count + 1, since: before.since }
-  const isBelieved = suspicion.count >= BELIEVED_COUNT && observed_at - suspicion.since >= BELIEVED_AFTER_MS
+  const { count, since } = book.suspicion ?? { count: 0, since: observed_at }
+  const suspicion = { reason, count: count + 1, since }
+  const isBelieved = suspicion.count >= BELIEVED_COUNT && observed_at - since >= BELIEVED_AFTER_MS
   if (isBelieved) return { verdict: 'applied', reason, comparison, suspicion: null }
   return { verdict: 'quarantined', reason, comparison, suspicion }
 }

@@ -3,9 +3,8 @@
  *
  * Columns indexed by item id (ids are dense by construction): 36 bytes an item instead of 200 for a
  * map of objects, and staging an observation allocates nothing. URLs are in maps of their own, since most providers give none.
- * Invariant: a row is listed exactly
- * when its price is above 0; a staged entry counts only when it carries the current epoch, so a
- * refresh is forgotten by raising it.
+ * Invariant: a row is listed exactly when its price is above 0; a staged entry counts only when it carries the current epoch,
+ * so a refresh is forgotten by raising it.
  */
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { CatalogLookup } from '#schemas/values/catalog-item.ts'
@@ -31,8 +30,9 @@ export interface OpenRefresh {
   urls: Map<number, string>
 }
 
-/** Refreshes in a row that are quarantined for one reason. */
+/** Refreshes in a row that are quarantined. */
 export interface Suspicion {
+  /** That of the last one. */
   reason: string
   count: number
   /** When the first of them was observed. */

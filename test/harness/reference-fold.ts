@@ -68,9 +68,8 @@ export const entryOfChange = (change: ExpectedChange): LedgerEntry => ({
 interface Standing {
   rows: Map<number, ExpectedRow>
   judgedAt: number
-  /** Times of the refreshes in a row that were held back for one reason. */
+  /** Times of the refreshes in a row that were held back. */
   heldBack: number[]
-  heldBackFor: string | null
 }
 
 /** Folds refreshes into the changes, the final books and the verdicts that the rules ask for. */
@@ -79,7 +78,7 @@ export function foldRefreshes(refreshes: Iterable<GivenRefresh>): Expected {
   const expected: Expected = { changes: [], books: new Map(), refreshedAt: new Map(), verdicts: [] }
   for (const refresh of refreshes) {
     const key = bookKey(refresh.side, refresh.provider)
-    const standing = standings.get(key) ?? { rows: new Map(), judgedAt: 0, heldBack: [], heldBackFor: null }
+    const standing: Standing = standings.get(key) ?? { rows: new Map(), judgedAt: 0, heldBack: [] }
     standings.set(key, standing)
     expected.books.set(key, standing.rows)
     const staged = stagedRows(refresh)
@@ -89,11 +88,10 @@ export function foldRefreshes(refreshes: Iterable<GivenRefresh>): Expected {
     if (verdict !== 'applied' && verdict !== 'quarantined') continue
     standing.judgedAt = refresh.observedAt
     if (verdict === 'quarantined') {
-      standing.heldBack = [...(reason === standing.heldBackFor ? standing.heldBack : []), refresh.observedAt]
-      standing.heldBackFor = reason
+      standing.heldBack.push(refresh.observedAt)
       continue
     }
-    standing.heldBackFor = null
+    standing.heldBack = []
     expected.refreshedAt.set(key, refresh.observedAt)
     for (const change of changesOf(refresh, standing.rows, staged)) expected.changes.push(change)
   }
@@ -117,7 +115,7 @@ function stagedRows(refresh: GivenRefresh): Map<number, ExpectedRow> {
 
 function judged(
   refresh: GivenRefresh,
-  { rows, judgedAt, heldBack, heldBackFor }: Standing,
+  { rows, judgedAt, heldBack }: Standing,
   staged: ReadonlyMap<number, ExpectedRow>,
 ): { verdict: Verdict; reason: string | null } {
   if (!refresh.completed) return { verdict: 'incomplete', reason: 'count_mismatch' }
@@ -127,7 +125,7 @@ function judged(
   const lost = rows.size - shared.length
   const moved = shared.filter(([itemId, row]) => hasMoved(row, staged.get(itemId) as ExpectedRow)).length
   const looksLike = lost * 2 > rows.size ? 'collapsed' : moved * 2 > shared.length ? 'glitch' : null
-  const [first = refresh.observedAt, second] = looksLike === heldBackFor ? heldBack : []
+  const [first = refresh.observedAt, second] = heldBack
   const isConfirmed = second !== undefined && refresh.observedAt >= first + 30 * 60_000
   return { verdict: looksLike === null || isConfirmed ? 'applied' : 'quarantined', reason: looksLike }
 }

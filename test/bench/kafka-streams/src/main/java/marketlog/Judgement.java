@@ -34,9 +34,9 @@ record Judgement(
         }
         int listed = rows.listed;
         String suspicion = (listed - shared) * 2 > listed ? "collapsed" : moved * 2 > shared ? "glitch" : null;
-        boolean isSame = suspicion != null && suspicion.equals(staging.suspect);
-        int count = isSame ? staging.suspectCount + 1 : 1;
-        long since = isSame ? staging.suspectSince : refresh.observedAt();
+        boolean isFirst = staging.suspect == null;
+        int count = isFirst ? 1 : staging.suspectCount + 1;
+        long since = isFirst ? refresh.observedAt() : staging.suspectSince;
         boolean isBelieved = count >= BELIEVED_COUNT && refresh.observedAt() - since >= BELIEVED_AFTER_MS;
         String verdict = suspicion == null || isBelieved ? "applied" : "quarantined";
         int now = isOpen ? staging.items : 0;
