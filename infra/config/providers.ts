@@ -30,10 +30,10 @@ const provider = z.strictObject({
     .refine(hasKnownVariables, {
       error: 'expected a template with {market_hash_name} or {item_id}, and {phase} at most',
     }),
-  /** Hosts, with their port where it is not the usual one, to which its offers may lead; that of the template where left out. */
+  /** Hosts to which its offers may lead beside that of the template, with their port where it is not the usual one. */
   hosts: z
     .array(z.string().refine(text => hostOf(`https://${text}`) === text, 'expected a host such as "shop.example"'))
-    .optional(),
+    .default([]),
   /** How often its asks and bids are refreshed; its health is judged by it. */
   refresh_interval_ms: intervalMs,
   /** Whether it has shut down; its history is kept, and shown where it is asked for. */
@@ -45,7 +45,7 @@ const provider = z.strictObject({
 const hostOf = (url: string): string => URL.parse(url)?.host ?? ''
 
 /** One marketplace. */
-export type Provider = z.infer<typeof provider> & { hosts: string[] }
+export type Provider = z.infer<typeof provider>
 
 /** All marketplaces, and the sets of keys by what they offer; every list is sorted by key. */
 export interface ProviderRegistry {
@@ -68,8 +68,6 @@ const providersFile = z.strictObject({ providers: z.array(provider).min(1) }).su
       seen[field].add(entry[field])
     }
     if (!currencies.has(entry.default_currency)) fault('default_currency', `unknown code "${entry.default_currency}"`)
-    const host = hostOf(entry.link_template)
-    if (entry.hosts?.includes(host) === false) fault('hosts', `"${host}" of link_template is missing`)
     if (entry.features.has_recent_sales !== (entry.sales_interval_ms !== null))
       fault('sales_interval_ms', 'expected a number exactly when features.has_recent_sales is true')
   })
@@ -78,7 +76,7 @@ const providersFile = z.strictObject({ providers: z.array(provider).min(1) }).su
 /** Loads the registry; throws an Error that names file, member and fault. */
 export function loadProviders(file: string | URL = new URL('./providers.json', import.meta.url)): ProviderRegistry {
   const all = readJsonFile(file, providersFile)
-    .providers.map(entry => ({ ...entry, hosts: entry.hosts ?? [hostOf(entry.link_template)] }))
+    .providers.map(entry => ({ ...entry, hosts: [hostOf(entry.link_template), ...entry.hosts] }))
     .sort((a, b) => (a.key < b.key ? -1 : 1))
   const keysWhere = (holds: (entry: Provider) => boolean) => all.filter(holds).map(entry => entry.key)
   return {
