@@ -3,7 +3,7 @@
  * inventories".
  */
 import { z } from 'zod'
-import { list, NAME_NOTE, optional, phase, text, uuid, violates } from './query-values.ts'
+import { boolean, list, NAME_NOTE, optional, phase, text, uuid, violates } from './query-values.ts'
 import { exampleItem, instant, itemMembers } from './reply-values.ts'
 
 /** Units that one transaction or entry may hold. */
@@ -164,14 +164,19 @@ export const csvMembers = z
     skipped: z.int().min(0),
     unresolved: z.array(z.string()).describe('Names and ids that no catalog item has.'),
     errors: z.array(z.strictObject({ row: z.int().min(1), message: z.string() })),
+    price_unit: z.literal('minor').describe('Unit of prices as they are stored: hundredths of the currency.'),
   })
-  .meta({ example: { imported: 210, skipped: 1, unresolved: [], errors: [] } })
+  .meta({ example: { imported: 210, skipped: 1, unresolved: [], errors: [], price_unit: 'minor' } })
 
 /** Query of GET /portfolio/:id/export. */
 export const exportQuery = z.object({
   type: z.enum(['transactions', 'items']).default('transactions').meta({
     description: 'What the file holds: `transactions`, or `items` for the holdings.',
     example: 'transactions',
+  }),
+  bom: boolean().default(false).meta({
+    description: 'Whether the file begins with a byte order mark, by which spreadsheets know UTF-8.',
+    example: false,
   }),
 })
 

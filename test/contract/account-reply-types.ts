@@ -158,6 +158,7 @@ export const ACCOUNT_REPLIES: Record<string, ReplyShape> = {
     skipped: 'int',
     unresolved: ['str'],
     errors: [{ row: 'int', message: 'str' }],
+    price_unit: 'str',
   },
   'GET /portfolio/:id/export': 'CSV',
   'GET /portfolio/:id/items': [ENTRY],

@@ -175,7 +175,7 @@ describe('names of items, written otherwise', () => {
     const headers = { 'content-type': file.headers.get('content-type') as string }
     const body = new Uint8Array(await file.arrayBuffer())
     const { body: imported } = await ask(`/portfolio/${portfolios[2]}/import/csv`, { method: 'POST', body, headers })
-    expect(imported).to.deep.equal({ imported: 2, skipped: 0, unresolved: [], errors: [] })
+    expect(imported).to.deep.equal({ imported: 2, skipped: 0, unresolved: [], errors: [], price_unit: 'minor' })
     for (const id of portfolios) expect((await heldIn(id)).sort()).to.deep.equal(shown.toSorted())
   })
 

@@ -71,7 +71,8 @@ describe('portfolio files through the API', () => {
       `2025-12-31,buy,${phase?.item_id},1,99999.99,USD,,,provider_02,`,
     ]
     const stored = await upload(id, form(`\uFEFF${rows.join('\r\n')}`))
-    expect([stored.status, stored.body]).to.deep.equal([200, { imported: 3, skipped: 0, unresolved: [], errors: [] }])
+    const result = { imported: 3, skipped: 0, unresolved: [], errors: [], price_unit: 'minor' }
+    expect([stored.status, stored.body]).to.deep.equal([200, result])
     const file = await exported(id, 'transactions')
     expect(file).not.to.match(/(^|,|\n)"?[=+\-@]/)
     const copy = await newPortfolio()
@@ -84,6 +85,10 @@ describe('portfolio files through the API', () => {
       (await read(one, 'items')).map((entry: object) => without(entry, 'id', 'created_at'))
     expect(await held(copy)).to.deep.equal(await held(id))
     expect(await exported(copy, 'transactions')).to.equal(file)
+    const marked = await fetch(`${scenario.roles.baseUrl}/v1/portfolio/${copy}/export?bom=true`, {
+      headers: { authorization: `Bearer ${scenario.keys.quant}` },
+    })
+    expect(Buffer.from(await marked.arrayBuffer()).toString()).to.equal(`\uFEFF${file}`)
     const snapshot = await newPortfolio()
     expect((await upload(snapshot, form(await exported(id, 'items')))).body.imported).to.equal(2)
     expect(await exported(snapshot, 'items')).to.equal(await exported(id, 'items'))

@@ -32,12 +32,12 @@ describe('portfolio files', () => {
 
   /** Rules of the ledger need what is stored; the import tries these. */
   const ofTheLedger = /sell/
-  for (const { what, file, row } of MALFORMED.filter(one => !ofTheLedger.test(one.what)))
+  for (const { what, file, row, column = '' } of MALFORMED.filter(one => !ofTheLedger.test(one.what)))
     it(`refuse ${what} at row ${row}`, async () => {
       const content = await read(file)
       if (content.kind !== 'refused') throw new Error(`read as ${content.kind}`)
       expect(content.faults.map(fault => fault.row)).to.deep.equal([row])
-      expect(content.faults[0]?.message).to.match(/\w{3}/)
+      expect(content.faults[0]?.message).to.match(/\w{3}/).and.include(column)
     })
 
   it('are read with and without a mark, in any order of columns, with any line end, quoted or not', async () => {
@@ -70,6 +70,51 @@ describe('portfolio files', () => {
       kind: 'snapshot',
     })
     expect(await read(LEDGER_HEADER)).to.deep.equal({ kind: 'ledger', rows: [], skipped: 0 })
+  })
+
+  const good = 'date,type,item_id,quantity,price,currency\n2026-03-01,buy,4940,1,1250,USD\n'
+  const habits: [what: string, file: string][] = [
+    ['empty columns at the end of the header and of all rows', good.replaceAll('\n', ',,\n')],
+    ['empty columns at the end of the header alone', good.replace('\n', ',,\n')],
+    ['a first line that names the comma', `sep=,\r\n${good}`],
+    ['a first line that names the semicolon', `sep=;\r\n${good.replaceAll(',', ';')}`],
+    ['a first line that names the tab, filled up', `\uFEFF"sep=\t"\t\t\n${good.replaceAll(',', '\t')}`],
+    ['blank lines', `\n${good.replaceAll('\n', '\n\n,,,,,\n')}`],
+    ['line ends of one carriage return', good.replaceAll('\n', '\r')],
+    ['names in quotes, capitals and blanks', good.replace('date,type,item_id', '"Date"," TYPE ","ITEM_ID"')],
+    ['a direction in capitals', good.replace('buy', 'BUY')],
+    ['a currency in small letters between blanks', good.replace('USD', ' usd ')],
+    ['whole numbers with a fraction of zero', good.replace('4940,1,', '4940.0,1.0,')],
+    ['units with one decimal place', good.replace('1250', '12.5')],
+    ['a time behind the day', good.replace('2026-03-01', '2026-03-01 00:00:00')],
+    ['an instant', good.replace('2026-03-01', '2026-03-01T00:00:00Z')],
+    ['a time without seconds', good.replace('2026-03-01', '2026-03-01 10:30')],
+    ['an offset that leaves the day as it is', good.replace('2026-03-01', '2026-03-01T10:30:00.5+02:00')],
+  ]
+  for (const [what, file] of habits)
+    it(`are read with ${what}`, async () => {
+      for (const text of [Buffer.from(file), Buffer.from(`\uFEFF${file.replace('\uFEFF', '')}`, 'utf16le')]) {
+        const content = await read(text)
+        if (content.kind !== 'ledger') throw new Error(JSON.stringify(content))
+        const one = { item_id: 4940, type: 'buy', quantity: 1, price: 1250, currency: 'USD', date: '2026-03-01' }
+        expect(content.rows).to.have.length(1)
+        expect(content.rows[0]?.input).to.include(one)
+      }
+    })
+
+  it('count rows as a spreadsheet that has read the separator', async () => {
+    const content = await read(`sep=;\n${good.replaceAll(',', ';').replace('1250', '1,50')}`)
+    expect(content).to.deep.include({ kind: 'refused' })
+    expect(content.kind === 'refused' && content.faults.map(({ row }) => row)).to.deep.equal([2])
+  })
+
+  it('take the largest price that is stored, and a zero among units', async () => {
+    // Fifteen digits used to be the most, and 0 used to be hundredths.
+    const rows = ['2026-03-01,buy,4940,1,9007199254740992', '2026-03-01,buy,4940,1,0']
+    const content = await read(`date,type,item_id,quantity,price\n${rows.join('\n')}`)
+    expect(content.kind === 'ledger' && content.rows.map(({ input }) => input.price)).to.deep.equal([2 ** 53, 0])
+    const units = await read('date,type,item_id,quantity,price\n2026-03-01,buy,4940,1,0\n2026-03-01,buy,4940,1,12.50')
+    expect(units.kind === 'ledger' && units.rows.map(({ input }) => input.price)).to.deep.equal([0, 1250])
   })
 
   it('report every fault of a file, and the unknown names', async () => {
@@ -111,7 +156,12 @@ describe('portfolio files', () => {
       ',',
       '＝1',
       "'plain",
+      "'\n",
+      'sep=;',
       '\uFFFD',
+      '\uFEFF',
+      '\u00A0x\u3000',
+      '💥'.repeat(30),
     ),
   )
   const clean = text.filter(one => one.isWellFormed() && !one.includes('\0') && [...one].length <= 60)
@@ -119,12 +169,12 @@ describe('portfolio files', () => {
     item_id: fc.constantFrom(...catalog.slice(0, 8_000).map(item => item.item_id)),
     type: fc.constantFrom('buy', 'sell'),
     quantity: fc.integer({ min: 1, max: 1_000_000 }),
-    price: fc.integer({ min: 0, max: 10 ** 12 }),
+    price: fc.oneof(fc.maxSafeNat(), fc.constantFrom(0, 2 ** 53)),
     currency: fc.constantFrom('USD', 'EUR', 'BTC'),
     date: fc
       .integer({ min: 0, max: 9_000 })
       .map(day => new Date(Date.UTC(2000, 0, 1 + day)).toISOString().slice(0, 10)),
-    fee_amount: fc.option(fc.integer({ min: 0, max: 10 ** 9 })),
+    fee_amount: fc.option(fc.maxSafeNat()),
     fee_percentage: fc.option(fc.integer({ min: 1, max: 10 ** 8 }).map(millionths => millionths / 10 ** 6)),
     marketplace: fc.option(clean),
     note: fc.option(clean),
@@ -150,7 +200,8 @@ describe('portfolio files', () => {
       market_hash_name,
       phase,
       item_id,
-      quantity: 1 + (i % 9),
+      // An entry carries the units of a whole ledger: a million used to be the most that an import took.
+      quantity: 1 + (i % 9) * 10 ** 10,
     }))
     const content = await read(SNAPSHOT_HEADER + writeSnapshotRows(rows))
     expect(content).to.deep.equal({

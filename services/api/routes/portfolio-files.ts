@@ -69,7 +69,7 @@ function importCsvFile(needs: PortfolioFileNeeds): Route {
     path: '/portfolio/:id/import/csv',
     isCreate: true,
     summary: 'Import a CSV file, whole or not at all',
-    description: `${CSV} A row that cannot be taken is reported by its number, the header being row 1, and nothing is stored.`,
+    description: `${CSV} A row that cannot be taken is reported by its number, the header being row 1, and its column, and nothing is stored.`,
     upload: { field: FILE, description: 'The file, 5 MB at most.' },
     violationMembers: csvMembers,
     reply: json('CsvReply', csvMembers, 'What was stored.'),
@@ -106,11 +106,11 @@ const exportPortfolio = (needs: PortfolioFileNeeds): Route =>
     },
     errors: MISSING,
     admit: ({ credential }) => needs.budget.charge(credential),
-    async handle({ params: { id }, query: { type }, credential, response }) {
+    async handle({ params: { id }, query: { type, bom }, credential, response }) {
       await kept(findPortfolio(needs.store, credential.accountId, id))
       const disposition = `attachment; filename="portfolio-${id}-${type}.csv"`
-      const body = type === 'transactions' ? ledgerFile(needs, id) : snapshotFile(needs, id)
-      return sendParts(response, 'text/csv; charset=utf-8', body, ['Content-Disposition', disposition])
+      const file = type === 'transactions' ? ledgerFile(needs, id) : snapshotFile(needs, id)
+      return sendParts(response, 'text/csv; charset=utf-8', bom ? marked(file) : file, ['Content-Disposition', disposition])
     },
   })
 
@@ -169,6 +169,11 @@ async function* snapshotFile({ store, catalog }: PortfolioFileNeeds, portfolioId
   const entries = await kept(listEntries(store, portfolioId))
   yield SNAPSHOT_HEADER
   yield writeSnapshotRows(entries.map(({ item_id, quantity }) => ({ ...namedItem(catalog, item_id), quantity })))
+}
+
+async function* marked(file: AsyncIterable<string>): AsyncGenerator<string> {
+  yield '\uFEFF'
+  yield* file
 }
 
 interface ChosenAssets {

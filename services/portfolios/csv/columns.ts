@@ -34,8 +34,8 @@ type Layout = 'ledger' | 'snapshot'
 export interface Header {
   layout: Layout
   indexes: ReadonlyMap<LedgerColumn, number>
-  /** Cells that every row must have. */
-  width: number
+  /** Cells that a row may have: those with a name, or with the empty ones that a spreadsheet writes behind them. */
+  widths: readonly [named: number, all: number]
 }
 
 const ITEM_COLUMNS = ['market_hash_name', 'item_id'] as const
@@ -49,24 +49,43 @@ const LEDGER_MARKS: readonly string[] = ['date', 'type', 'price']
 
 /** Reads the first row; a text says what is wrong with it. */
 export function readHeader(cells: readonly string[]): Header | string {
-  const names = cells.map(cell => cell.trim().toLowerCase())
-  if (names.length === 1 && /[;\t]/.test(names[0] ?? '')) return 'columns are separated by commas'
+  if (cells.length === 1 && /[;\t]/.test(cells[0] ?? '')) {
+    return 'columns are separated by commas, unless a first line such as "sep=;" names another separator'
+  }
+  const named = cells.findLastIndex(cell => cell.trim() !== '') + 1
+  const names = cells.slice(0, named).map(cell => cell.trim().toLowerCase())
   const layout: Layout = names.some(name => LEDGER_MARKS.includes(name)) ? 'ledger' : 'snapshot'
   const known: readonly string[] = KNOWN[layout]
-  const unknown = names.filter(name => !known.includes(name))
-  if (unknown.length > 0) {
-    return `there is no column ${unknown.map(name => `"${name.slice(0, 40)}"`).join(', ')}; a ${layout} has ${known.join(', ')}`
-  }
+  const unknown = names.flatMap((name, i) => (known.includes(name) ? [] : `${i + 1} ("${name.slice(0, 40)}")`))
+  if (unknown.length > 0) return `column ${unknown.join(', ')} is none; a ${layout} has ${known.join(', ')}`
   const twice = names.find((name, i) => names.indexOf(name) !== i)
   if (twice !== undefined) return `the column ${twice} occurs twice`
   const missing = NEEDED[layout].filter(name => !names.includes(name))
   if (missing.length > 0) return `the column ${missing.join(', ')} is missing`
   if (!ITEM_COLUMNS.some(name => names.includes(name))) return 'the column market_hash_name or item_id is missing'
-  return { layout, indexes: new Map(names.map((name, i) => [name as LedgerColumn, i])), width: names.length }
+  return {
+    layout,
+    indexes: new Map(names.map((name, i) => [name as LedgerColumn, i])),
+    widths: [named, cells.length],
+  }
+}
+
+/** The name of a column by its index. */
+export const columnName = (header: Header | undefined, index: number): string =>
+  header?.indexes.entries().find(([, at]) => at === index)?.[0] ?? `column ${index + 1}`
+
+/** What is wrong with the number of a row's cells: more or fewer than it should have may mean that values are in the wrong ones. */
+export function widthFault(cells: readonly string[], header: Header): string | undefined {
+  const [named, all] = header.widths
+  const surplus = cells.findIndex((cell, i) => i >= named && cell.trim() !== '')
+  if (surplus < 0 && (cells.length === named || cells.length === all)) return undefined
+  const at = surplus < 0 ? Math.min(cells.length, named) : surplus
+  const hint = cells.length > named ? '; a cell with a comma needs quotes, decimals a point' : ''
+  return `${columnName(header, at)}: the row has ${cells.length} cells, the header ${named}${hint}`
 }
 
 /** What a spreadsheet computes, also behind spaces, apostrophes of an earlier export or in full width. */
-const FORMULA = /^(['\s]*[=+\-@\uFF1D\uFF0B\uFF0D\uFF20]|[\t\r\n])/
+const FORMULA = /^(['\s]*[=+\-@\uFF1D\uFF0B\uFF0D\uFF20]|'*[\t\r\n])/
 
 /** A text as it is exported. */
 export const guardedCell = (text: string): string => (FORMULA.test(text) ? `'${text}` : text)

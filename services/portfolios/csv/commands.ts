@@ -21,6 +21,8 @@ interface CsvResult {
   skipped: number
   unresolved: string[]
   errors: CsvFault[]
+  /** Of what is stored, whichever the file has. */
+  price_unit: 'minor'
 }
 
 /** Rows of one statement. */
@@ -32,7 +34,7 @@ export function importCsv(store: PortfolioStore, scope: PortfolioScope, content:
   return writePortfolio(store, scope, async (query, portfolio) => {
     if (content.kind === 'ledger') await storeLedger(query, scope, portfolio, content.rows)
     else await storeSnapshot(query, scope, content.rows)
-    return { imported: content.rows.length, skipped: content.skipped, unresolved: [], errors: [] }
+    return { imported: content.rows.length, skipped: content.skipped, unresolved: [], errors: [], price_unit: 'minor' }
   })
 }
 
@@ -47,7 +49,7 @@ function csvRefusal(errors: CsvFault[], unresolved: string[]): HttpError {
       ctx: { row },
     }),
   )
-  const members: CsvResult = { imported: 0, skipped: 0, unresolved, errors }
+  const members: CsvResult = { imported: 0, skipped: 0, unresolved, errors, price_unit: 'minor' }
   return new HttpError('VALIDATION_ERROR', detail, { members })
 }
 
@@ -66,7 +68,7 @@ async function storeLedger(
   for (const [itemId, ofItem] of byItem) {
     const movements = ofItem.map(({ row, input: { type, quantity, date } }) => ({ row, type, quantity, date }))
     const fault = rowAtFault(stored.get(itemId) as DayNets, movements)
-    if (fault) faults.push({ row: fault.row, message: describeShortfall(fault) })
+    if (fault) faults.push({ row: fault.row, message: `quantity: ${describeShortfall(fault)}` })
   }
   if (faults.length > 0) throw csvRefusal(faults.sort((a, b) => a.row - b.row).slice(0, FAULTS_MAX), [])
   for (let at = 0; at < rows.length; at += SLICE) {

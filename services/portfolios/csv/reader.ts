@@ -1,18 +1,18 @@
 /**
  * Portfolio files: read whole, with what is wrong row by row, and written so that the import accepts them.
  *
- * Reads in slices, so that other requests go on meanwhile. Rows are counted as a spreadsheet shows them: the header is row 1,
- * and a cell with line breaks is still one row. Invariant: any fault means that nothing of the file counts; at most FAULTS_MAX
- * faults are listed. The file is UTF-8, with or without a byte-order mark, or UTF-16 with one. Files are written by RFC 4180,
- * amounts as hundredths: importing one into an empty portfolio gives the same ledger, or the same holdings, and no cell is a
- * formula.
+ * Reads in slices, so that other requests go on meanwhile. Rows are counted as a spreadsheet shows them: the header is row 1, a
+ * first line `sep=;` is none, and a cell with line breaks is still one row. Invariant: any fault means that nothing of the file
+ * counts; at most FAULTS_MAX faults are listed. The file is UTF-8, with or without a byte-order mark, or UTF-16 with one. Files are
+ * written by RFC 4180, amounts as hundredths: importing one into an empty portfolio gives the same ledger, or the same holdings, and
+ * no cell is a formula.
  */
 import { isUtf8 } from 'node:buffer'
 import { Readable } from 'node:stream'
 import { CsvError, parse } from 'csv-parse'
 import { stringify } from 'csv-stringify/sync'
 import type { TransactionInput } from '../ledger/reader.ts'
-import { guardedCell, type Header, readHeader } from './columns.ts'
+import { columnName, guardedCell, type Header, readHeader, widthFault } from './columns.ts'
 import { type AmountForm, type CsvScope, isBlank, RowFault, readLedgerRow, readSnapshotRow } from './row.ts'
 
 export type { CsvScope } from './row.ts'
@@ -61,7 +61,7 @@ interface Reading {
 /** Reads a file. */
 export async function readCsv(file: Buffer, scope: CsvScope): Promise<CsvContent> {
   const reading: Reading = {
-    isBroken: !isUtf8(file) && !file.subarray(0, UTF_16_MARK.length).equals(UTF_16_MARK),
+    isBroken: !isUtf8(file) && !isUtf16(file),
     header: undefined,
     row: 0,
     skipped: 0,
@@ -71,25 +71,29 @@ export async function readCsv(file: Buffer, scope: CsvScope): Promise<CsvContent
     ledger: [],
     snapshot: [],
   }
-  const parser = Readable.from(slicesOf(file), { objectMode: false }).pipe(
-    parse({
-      bom: true,
-      record_delimiter: ['\r\n', '\n', '\r'],
-      relax_column_count: true,
-      max_record_size: ROW_BYTES_MAX,
-    }),
-  )
+  const delimiter = namedDelimiter(file)
+  let isSeparatorLine = delimiter !== undefined
+  const parser = parse({
+    bom: true,
+    delimiter: delimiter ?? ',',
+    record_delimiter: ['\r\n', '\n', '\r'],
+    relax_column_count: true,
+    max_record_size: ROW_BYTES_MAX,
+    // Rows that the parser hands out later are lost with it when it fails.
+    on_record(cells: string[]) {
+      if (isSeparatorLine) isSeparatorLine = false
+      else if (!isEnough(reading)) readRow(reading, cells, scope)
+      return null
+    },
+  })
   try {
-    for await (const cells of parser as AsyncIterable<string[]>) {
-      reading.row += 1
-      readRow(reading, cells, scope)
-      if (reading.faults.length >= FAULTS_MAX || (reading.row === 1 && reading.faults.length > 0)) break
-    }
+    for await (const _ of Readable.from(slicesOf(file, reading), { objectMode: false }).pipe(parser));
   } catch (error) {
     if (!(error instanceof CsvError)) throw error
-    // The parser reads ahead, and drops what it has read when it fails.
-    const { records = reading.row } = error as { records?: number }
-    reading.faults.push({ row: records + 1, message: SYNTAX[error.code] ?? 'the row is no CSV' })
+    const { index } = error as { index?: number }
+    const column = index === undefined ? '' : `${columnName(reading.header, index)}: `
+    const message = `${column}${SYNTAX[error.code] ?? 'the row is no CSV'}`
+    if (!isEnough(reading)) reading.faults.push({ row: reading.row + 1, message })
   }
   const { header, faults, unresolved, skipped } = reading
   if (!header && faults.length === 0)
@@ -100,15 +104,36 @@ export async function readCsv(file: Buffer, scope: CsvScope): Promise<CsvContent
     : { kind: 'snapshot', rows: reading.snapshot, skipped }
 }
 
-function* slicesOf(file: Buffer): Generator<Buffer> {
-  for (let at = 0; at < file.length; at += SLICE_BYTES) yield file.subarray(at, at + SLICE_BYTES)
+const isEnough = ({ header, faults }: Reading): boolean =>
+  faults.length >= FAULTS_MAX || (!header && faults.length > 0)
+
+function* slicesOf(file: Buffer, reading: Reading): Generator<Buffer> {
+  for (let at = 0; at < file.length && !isEnough(reading); at += SLICE_BYTES) {
+    yield file.subarray(at, at + SLICE_BYTES)
+  }
+}
+
+const isUtf16 = (file: Buffer): boolean => file.subarray(0, UTF_16_MARK.length).equals(UTF_16_MARK)
+
+/** The separator of a first line such as `sep=;`, by which a spreadsheet says how it has written the rest. */
+function namedDelimiter(file: Buffer): string | undefined {
+  const start = file.toString(isUtf16(file) ? 'utf16le' : 'utf8', 0, ROW_BYTES_MAX)
+  return /^\uFEFF?"?sep=([,;\t|])"?\1*(?:[\r\n]|$)/i.exec(start)?.[1]
 }
 
 function readRow(reading: Reading, cells: readonly string[], scope: CsvScope): void {
+  reading.row += 1
   const { row, faults, header } = reading
-  const isUnreadable = (cell: string) => cell.includes('\0') || (reading.isBroken && cell.includes('\uFFFD'))
-  if (cells.some(isUnreadable)) {
-    faults.push({ row, message: 'the row is not UTF-8 text; save the file as "CSV UTF-8"' })
+  const isUnreadable = (cell: string) =>
+    cell.includes('\0') || !cell.isWellFormed() || (reading.isBroken && cell.includes('\uFFFD'))
+  const unreadable = cells.findIndex(isUnreadable)
+  if (unreadable >= 0) {
+    const column = columnName(header, unreadable)
+    faults.push({ row, message: `${column}: the cell is not UTF-8 text; save the file as "CSV UTF-8"` })
+    return
+  }
+  if (isBlank(cells)) {
+    if (header) reading.skipped += 1
     return
   }
   if (!header) {
@@ -117,13 +142,9 @@ function readRow(reading: Reading, cells: readonly string[], scope: CsvScope): v
     else reading.header = found
     return
   }
-  if (isBlank(cells)) {
-    reading.skipped += 1
-    return
-  }
-  if (cells.length !== header.width) {
-    const hint = cells.length > header.width ? '; a cell with a comma needs quotes, decimals a point' : ''
-    faults.push({ row, message: `the row has ${cells.length} cells, the header ${header.width}${hint}` })
+  const fault = widthFault(cells, header)
+  if (fault !== undefined) {
+    faults.push({ row, message: fault })
     return
   }
   try {

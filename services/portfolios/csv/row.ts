@@ -1,12 +1,12 @@
 /**
  * Reads one row of a portfolio file.
  *
- * Pure. Strict on purpose: a number that could mean two things is refused instead of being guessed, since a price that
- * is wrong by a hundred is worse than a file that comes back. Amounts are hundredths as whole numbers, as everywhere in the
- * API, or units with a decimal point; one file holds one of the two. A row yields a value or a fault, and depends on the
- * rows before it in that choice alone.
+ * Pure. What spreadsheets write is read where it means one thing: capitals, blanks, times behind days, `1.0` units. A number that
+ * could mean two is refused instead of being guessed, since a price that is wrong by a hundred is worse than a file that comes
+ * back. Amounts are hundredths as whole numbers, as everywhere in the API, or units with a decimal point; one file holds one of
+ * the two. A row yields a value or a fault that names its column, and depends on the rows before it in that choice alone.
  */
-import { parseInstant } from '#schemas/values/instant.ts'
+import { formatDay, parseInstant } from '#schemas/values/instant.ts'
 import { plainName } from '#schemas/values/item-name.ts'
 import { parsePhase } from '#schemas/values/phase.ts'
 import type { TransactionInput } from '../ledger/reader.ts'
@@ -31,8 +31,10 @@ export interface AmountForm {
 
 /** The first day that a transaction may have. */
 const EARLIEST_DAY = '2000-01-01'
-/** Units of one transaction or entry. */
-const QUANTITY_MAX = 1_000_000
+/** Units of one transaction. */
+const TRADED_MAX = 1_000_000
+/** Units of one entry, which may carry those of a whole ledger: 250,000 transactions. */
+const HELD_MAX = 10 ** 12
 
 /** What is wrong with a row. */
 export class RowFault extends Error {
@@ -52,21 +54,27 @@ interface Row {
   header: Header
 }
 
-const WHOLE = /^\d{1,15}$/
-const DECIMALS = /^\d{1,13}\.\d{1,2}$/
+/** A spreadsheet may write a whole number with a fraction of zeros. */
+const WHOLE = /^(\d{1,16})(?:\.0+)?$/
+const HUNDREDTHS = /^\d{1,16}$/
+/** Not `13.0`, which is 13 hundredths as well, written by a program that keeps a column's numbers with fractions. */
+const UNITS = /^\d{1,14}\.(?:\d\d|[1-9])$/
+/** A ledger stores amounts up to 2^53. */
+const AMOUNT_MAX = 2n ** 53n
+const ZERO = /^0+(?:\.0+)?$/
 const PERCENT = /^\d{1,3}(\.\d{1,6})?$/
-const DAY = /^\d{4}-\d\d-\d\d$/
+const DAY = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:[.,]\d+)?)?(Z|[+-]\d\d:?\d\d)?)?$/
 
 /** Reads a row of a ledger; throws a {@link RowFault}. */
 export function readLedgerRow(row: Row, scope: CsvScope, amounts: AmountForm): TransactionInput {
-  const type = cellOf(row, 'type')
+  const type = cellOf(row, 'type').toLowerCase()
   if (type !== 'buy' && type !== 'sell') throw new RowFault(`type is buy or sell, not ${shown(type)}`)
-  const currency = cellOf(row, 'currency') || 'USD'
+  const currency = cellOf(row, 'currency').toUpperCase() || 'USD'
   if (!scope.isCurrency(currency)) throw new RowFault(`currency ${shown(currency)} is none that GET /fx lists`)
   return {
     item_id: readItem(row, scope),
     type,
-    quantity: readQuantity(row),
+    quantity: readQuantity(row, TRADED_MAX),
     price: readAmount(row, 'price', amounts) ?? missing('price'),
     currency,
     date: readDay(cellOf(row, 'date'), scope.latestDay),
@@ -79,7 +87,7 @@ export function readLedgerRow(row: Row, scope: CsvScope, amounts: AmountForm): T
 
 /** Reads a row of holdings; throws a {@link RowFault}. */
 export function readSnapshotRow(row: Row, scope: CsvScope): { item_id: number; quantity: number } {
-  return { item_id: readItem(row, scope), quantity: readQuantity(row) }
+  return { item_id: readItem(row, scope), quantity: readQuantity(row, HELD_MAX) }
 }
 
 /** Whether a row says nothing at all. */
@@ -98,35 +106,39 @@ function readItem(row: Row, scope: CsvScope): number {
   const phase = phaseText === '' ? null : parsePhase(phaseText)
   if (phase === undefined) throw new RowFault(`phase ${shown(phaseText)} does not exist`)
   if (id !== '') {
-    const known = WHOLE.test(id) ? scope.nameOf(Number(id)) : undefined
+    const itemId = Number(WHOLE.exec(id)?.[1])
+    const known = scope.nameOf(itemId)
     if (known === undefined) throw new RowFault(`item_id ${shown(id)} is none of the catalog`, id)
     if (name !== '' && plainName(name) !== plainName(known))
-      throw new RowFault(`item_id ${id} is ${shown(known)}, not ${shown(name)}`)
-    return Number(id)
+      throw new RowFault(`market_hash_name of item_id ${id} is ${shown(known)}, not ${shown(name)}`)
+    return itemId
   }
   if (name === '') throw new RowFault('market_hash_name or item_id is missing')
   const found = scope.idOf(name, phase)
   if (found === undefined) {
-    const wanted = phase === null ? shown(name) : `${shown(name)} (${phase})`
-    throw new RowFault(`the catalog has no item ${wanted}`, name)
+    const wanted = phase === null ? shown(name) : `${shown(name)} with the phase ${phase}`
+    throw new RowFault(`market_hash_name ${wanted} is no item of the catalog`, name)
   }
   return found
 }
 
-function readQuantity(row: Row): number {
+function readQuantity(row: Row, most: number): number {
   const text = cellOf(row, 'quantity')
-  const quantity = WHOLE.test(text) ? Number(text) : 0
-  if (quantity >= 1 && quantity <= QUANTITY_MAX) return quantity
-  throw new RowFault(`quantity is a whole number from 1 to ${QUANTITY_MAX}, not ${shown(text)}`)
+  const quantity = Number(WHOLE.exec(text)?.[1] ?? 0)
+  if (quantity >= 1 && quantity <= most) return quantity
+  throw new RowFault(`quantity is a whole number from 1 to ${most}, not ${shown(text)}`)
 }
 
 function readAmount(row: Row, column: 'price' | 'fee_amount', seen: AmountForm): number | null {
   const text = cellOf(row, column)
   if (text === '') return null
-  const form = WHOLE.test(text) ? 'hundredths' : DECIMALS.test(text) ? 'decimals' : undefined
-  if (!form) {
+  if (ZERO.test(text)) return 0
+  const form = HUNDREDTHS.test(text) ? 'hundredths' : UNITS.test(text) ? 'decimals' : undefined
+  const [units = '', fraction = ''] = text.split('.')
+  const digits = form === 'decimals' ? units + fraction.padEnd(2, '0') : units
+  if (!form || BigInt(digits) > AMOUNT_MAX) {
     throw new RowFault(
-      `${column} is hundredths as a whole number (1250) or units with a decimal point (12.50), not ${shown(text)}`,
+      `${column} is hundredths as a whole number (1250) or units with a decimal point (12.50; 13.0 could be either), not ${shown(text)}`,
     )
   }
   if (seen.form !== undefined && seen.form !== form) {
@@ -136,17 +148,18 @@ function readAmount(row: Row, column: 'price' | 'fee_amount', seen: AmountForm):
   }
   seen.form = form
   seen.row ??= row.number
-  if (form === 'hundredths') return Number(text)
-  const [units = '', fraction = ''] = text.split('.')
-  return Number(units + fraction.padEnd(2, '0'))
+  return Number(digits)
 }
 
+/** The day that is written; of a time whose offset puts it on another day in UTC it could be either. */
 function readDay(text: string, latestDay: string): string {
-  if (!DAY.test(text) || parseInstant(text) === undefined) throw new RowFault(`date is YYYY-MM-DD, not ${shown(text)}`)
-  if (text < EARLIEST_DAY || text > latestDay) {
-    throw new RowFault(`date lies between ${EARLIEST_DAY} and ${latestDay}, unlike ${text}`)
+  const [, day = '', time, seconds = ':00', zone = 'Z'] = DAY.exec(text.toUpperCase()) ?? []
+  const instant = parseInstant(time === undefined ? day : `${day}T${time}${seconds}${zone}`)
+  if (instant === undefined || formatDay(instant) !== day) throw new RowFault(`date is YYYY-MM-DD, not ${shown(text)}`)
+  if (day < EARLIEST_DAY || day > latestDay) {
+    throw new RowFault(`date lies between ${EARLIEST_DAY} and ${latestDay}, unlike ${day}`)
   }
-  return text
+  return day
 }
 
 function readPercentage(text: string): number | null {
