@@ -6,6 +6,7 @@ const EXPOSED = [
   ...['X-Request-Id', 'Retry-After', 'ETag', 'Content-Disposition', 'Allow', 'Location', 'WWW-Authenticate'],
   ...['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset', 'X-RateLimit-Tier'],
   ...['RateLimit-Policy', 'RateLimit', 'X-Snapshot-Timestamp', 'X-Snapshot-Currency', 'X-Snapshot-Total'],
+  'X-Export-Parts',
 ].join(', ')
 
 /** Names and values alternating. Pages load nothing and post to this host alone; nothing may be framed or sniffed. */

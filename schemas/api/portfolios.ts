@@ -3,7 +3,7 @@
  * inventories".
  */
 import { z } from 'zod'
-import { boolean, list, NAME_NOTE, optional, phase, text, uuid, violates } from './query-values.ts'
+import { boolean, integer, list, NAME_NOTE, optional, phase, text, uuid, violates } from './query-values.ts'
 import { exampleItem, instant, itemMembers } from './reply-values.ts'
 
 /** Units that one transaction or entry may hold. */
@@ -174,6 +174,10 @@ export const exportQuery = z.object({
     description: 'What the file holds: `transactions`, or `items` for the holdings.',
     example: 'transactions',
   }),
+  part: integer({ min: 1 }).optional().meta({
+    description: 'Part of a ledger of more than 64 MB; needed for such a one alone.',
+    example: 1,
+  }),
   bom: boolean().default(false).meta({
     description: 'Whether the file begins with a byte order mark, by which spreadsheets know UTF-8.',
     example: false,
@@ -183,5 +187,5 @@ export const exportQuery = z.object({
 /** Answer of GET /portfolio/:id/export. */
 export const portfolioFile = z.string().meta({
   example:
-    'date,type,market_hash_name,phase,quantity,price,currency,fee_amount,fee_percentage,marketplace,note\r\n2026-02-14,buy,AK-47 | Redline (Field-Tested),,2,2710,USD,,2.5,provider_02,\r\n',
+    'date,type,market_hash_name,item_id,phase,quantity,price,currency,fee_amount,fee_percentage,marketplace,note\r\n2026-02-14,buy,AK-47 | Redline (Field-Tested),4940,,2,2710,USD,,2.5,provider_02,\r\n',
 })

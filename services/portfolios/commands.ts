@@ -45,7 +45,7 @@ export interface LockedPortfolio {
 }
 
 /** Room for any file that the CSV import takes. */
-const TRANSACTIONS_MAX = 250_000
+export const TRANSACTIONS_MAX = 250_000
 
 /** Opens the write side over a database; one for all writers of a process. */
 export const openPortfolioStore = (database: Database): PortfolioStore => ({ database, queues: openSerialQueues() })

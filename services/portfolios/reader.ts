@@ -54,16 +54,16 @@ export async function listPortfolios(
   return rows.map(portfolioOf)
 }
 
-/** A portfolio of an account and the version of what it holds; refused when the account has no such one. */
+/** A portfolio of an account, the version of what it holds and the length of its ledger; refused when the account has no such one. */
 export async function findPortfolio(
   { database }: { database: Database },
   accountId: string,
   portfolioId: string,
-): Promise<PortfolioRecord & { version: string }> {
+): Promise<PortfolioRecord & { version: string; transaction_count: number }> {
   const [row] = await database.rows<PortfolioRow>(
     `SELECT ${PORTFOLIO_COLUMNS} FROM portfolios WHERE id = $1 AND account_id = $2`,
     [portfolioId, accountId],
   )
   if (!row) throw portfolioNotFound()
-  return { ...portfolioOf(row), version: row.version }
+  return { ...portfolioOf(row), version: row.version, transaction_count: row.transaction_count }
 }

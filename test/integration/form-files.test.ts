@@ -10,7 +10,10 @@ import { openFormFiles } from '#infra/http/form-file.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import { eventually } from '#test/harness/eventually.ts'
 
-const LIMITS = { field: 'file', maxBytes: 100_000, atOnce: 2, receivingBytes: 300_000, leastBytes: 1, paceMs: 60_000 }
+const LIMITS = {
+  ...{ field: 'file', maxBytes: 100_000, atOnce: 2, receivingBytes: 300_000, leastBytes: 1, paceMs: 60_000 },
+  large: { maxBytes: 400_000, isAllowed: (start: Buffer) => start.includes('large') },
+}
 const BEGIN = '--b\r\ncontent-disposition: form-data; name="file"; filename="f"\r\ncontent-type: text/csv\r\n\r\n'
 const END = '\r\n--b--\r\n'
 
@@ -113,6 +116,20 @@ describe('a file of a form', () => {
     for (const each of busy) await each.said('read 7')
     work = async file => file.length
     await (await upload('c')).said('read 3')
+  })
+
+  it('is larger than others where its start allows that, up to a limit, and beside no other such', async () => {
+    await open()
+    const large = (bytes: number) => 'large'.padEnd(bytes, 'x')
+    const first = await begin('a', large(350_000))
+    await arrived(1, 350_000)
+    await (await upload('b', large(100_001))).said('SERVICE_UNAVAILABLE')
+    await (await upload('b', 'x'.repeat(90_000))).said('read 90000')
+    first.end()
+    await first.said('read 350000')
+    await (await upload('b', large(400_000))).said('read 400000')
+    await (await upload('b', large(400_001))).said('PAYLOAD_TOO_LARGE')
+    await (await upload('b', 'x'.repeat(100_001))).said('PAYLOAD_TOO_LARGE')
   })
 
   it('is refused when it comes too slowly, and leaves its account free', async () => {

@@ -2,12 +2,59 @@
  * CSV import and export through the API: malformed files, a file at the bound, and the way out and in again.
  */
 import { expect } from 'chai'
+import { openPortfolioStore } from '#services/portfolios/commands.ts'
+import { importCsv } from '#services/portfolios/csv/commands.ts'
+import { LEDGER_HEADER, writeLedgerRows } from '#services/portfolios/csv/reader.ts'
+import { readLedger, readLedgerPosition, type TransactionInput } from '#services/portfolios/ledger/reader.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { largeLedger, MALFORMED } from '#test/fixtures/malformed-csv.ts'
 import type { Answer } from '#test/harness/scenario.ts'
+import { type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const MAX_BYTES = 5 * 1024 * 1024
+
+const LARGE_ROWS = 50_000
+/** What spreadsheets, parsers and encodings may change. */
+const PIECES = [
+  '"',
+  '""',
+  ',',
+  ';',
+  '\n',
+  '\r\n',
+  '\r',
+  '\t',
+  ' ',
+  '\u00A0',
+  "'",
+  '=1+1',
+  '-',
+  'sep=;',
+  '\uFEFF',
+  '\uFFFD',
+  '💥',
+  'é',
+]
+
+/** A ledger whose texts and amounts are as unusual as may be, and whose sells come before the buys of their day. */
+function unusualLedger(random: SeededRandom, itemIds: readonly number[], rows: number): TransactionInput[] {
+  const text = () => Array.from({ length: random.integer(1, 8) }, () => random.pick(PIECES)).join('')
+  const amount = () => random.pick([0, 1, 1250, 2 ** 53 - 1, 2 ** 53, random.integer(0, 10 ** 9)])
+  const maybe = <T>(value: T): T | null => (random.chance(0.6) ? value : null)
+  const one = (type: 'buy' | 'sell', item_id: number, quantity: number, date: string): TransactionInput => ({
+    ...{ item_id, type, quantity, date, price: amount(), currency: random.pick(['USD', 'EUR', 'BTC', 'JPY']) },
+    fee_amount: maybe(amount()),
+    fee_percentage: maybe(random.integer(0, 10 ** 8) / 10 ** 6),
+    marketplace: maybe(text()),
+    note: maybe(text()),
+  })
+  return Array.from({ length: rows / 2 }, () => {
+    const date = new Date(Date.UTC(2000, 0, 1 + random.integer(0, 9_000))).toISOString().slice(0, 10)
+    const [itemId, bought] = [random.pick(itemIds), random.integer(1, 1_000_000)]
+    return [one('sell', itemId, random.integer(1, bought), date), one('buy', itemId, bought, date)]
+  }).flat()
+}
 
 describe('portfolio files through the API', () => {
   const platform = useServers()
@@ -93,6 +140,87 @@ describe('portfolio files through the API', () => {
     expect((await upload(snapshot, form(await exported(id, 'items')))).body.imported).to.equal(2)
     expect(await exported(snapshot, 'items')).to.equal(await exported(id, 'items'))
     expect((await read(snapshot, 'items'))[0]).to.include({ source: 'csv' })
+  })
+
+  /** Stores a ledger without a file. */
+  async function newLedger(ledger: readonly TransactionInput[]): Promise<string> {
+    const portfolioId = await newPortfolio()
+    const [owner] = await scenario.database.rows<{ account_id: string }>(
+      'SELECT account_id FROM portfolios WHERE id = $1',
+      [portfolioId],
+    )
+    const limits = { now: Date.now(), entriesMax: 10_000, transactionsMax: 1_000_000 }
+    const scope = { accountId: owner?.account_id ?? '', portfolioId, ...limits }
+    const rows = ledger.map(input => ({ row: 0, input }))
+    await importCsv(openPortfolioStore(scenario.database), scope, { kind: 'ledger', rows, skipped: 0 })
+    return portfolioId
+  }
+  const COLUMNS = 'item_id, type, quantity, price, currency, date, fee_amount, fee_percentage, marketplace, note'
+  /** All of a ledger in an order, and what it adds up to, by the store. */
+  const storedLedger = async (id: string, order: string) => [
+    await scenario.database.rows(
+      `SELECT ${COLUMNS} FROM portfolio_transactions WHERE portfolio_id = $1 ORDER BY ${order}`,
+      [id],
+    ),
+    await scenario.database.rows(
+      'SELECT item_id, added_quantity, ledger_quantity FROM portfolio_entries WHERE portfolio_id = $1 ORDER BY item_id',
+      [id],
+    ),
+  ]
+  const itemIds = () => scenario.catalog.map(item => item.item_id)
+
+  it(`a ledger of ${LARGE_ROWS} rows, too large for any other file, comes in again as the same`, async () => {
+    // Of what an export wrote an import used to refuse more than 5 MB.
+    const id = await newLedger(unusualLedger(seededRandom('a large ledger'), itemIds(), LARGE_ROWS))
+    const file = await exported(id, 'transactions')
+    expect(Buffer.byteLength(file)).to.be.greaterThan(MAX_BYTES)
+    const copy = await newPortfolio()
+    const { status, body } = await upload(copy, form(file))
+    expect([status, body.imported]).to.deep.equal([200, LARGE_ROWS])
+    expect(await storedLedger(copy, 'date, sequence')).to.deep.equal(await storedLedger(id, 'date, sequence'))
+    const other = await upload(copy, form(file.replace('item_id,phase', 'phase,item_id')))
+    expect([other.status, other.body.code]).to.deep.equal([413, 'PAYLOAD_TOO_LARGE'])
+  })
+
+  it('each part of a ledger comes in behind those before it, and all of them are the ledger', async () => {
+    const rows = unusualLedger(seededRandom('a ledger in parts'), itemIds().slice(0, 5), 600)
+    // Half of it is of one day, so that parts end within it.
+    const id = await newLedger(rows.map((row, i) => ({ ...row, date: i % 4 < 2 ? '2020-02-29' : row.date })))
+    const copy = await newPortfolio()
+    const items = new Map(scenario.catalog.map(item => [item.item_id, item]))
+    for (let before = 0; before < rows.length; before += 100) {
+      const after = before === 0 ? undefined : await readLedgerPosition(scenario.database, id, before)
+      const page = { portfolioId: id, after, order: 'buys', limit: 100 } as const
+      const { records } = await readLedger(scenario.database, page)
+      const named = records.map(one => {
+        const { market_hash_name = '', phase = null } = items.get(one.item_id) ?? {}
+        return { ...one, market_hash_name, phase }
+      })
+      const { status, text } = await upload(copy, form(LEDGER_HEADER + writeLedgerRows(named)))
+      expect(status, text).to.equal(200)
+    }
+    const order = 'date, type, sequence'
+    expect(await storedLedger(copy, order)).to.deep.equal(await storedLedger(id, order))
+  })
+
+  it('an export of several parts gives none of them unasked, and one of one part has no second', async () => {
+    const id = await newPortfolio()
+    const ask = (part: string) => scenario.ask(`/v1/portfolio/${id}/export?${part}`)
+    const whole = await ask('part=1')
+    expect([whole.status, whole.headers.get('x-export-parts')]).to.deep.equal([200, '1'])
+    expect((await ask('part=2')).body.detail[0]).to.deep.include({ type: 'less_than_equal', loc: ['query', 'part'] })
+    await scenario.database.rows(
+      `INSERT INTO portfolio_transactions (portfolio_id, item_id, type, quantity, price, currency, date, note, created_at, updated_at)
+      SELECT $1, $2, 'buy', 1, 1, 'USD', date '2020-01-01' + n % 100, repeat('💥', 1000), now(), now() FROM generate_series(1, 16700) n`,
+      [id, scenario.items.full.item_id],
+    )
+    await scenario.database.rows('UPDATE portfolios SET transaction_count = 16700 WHERE id = $1', [id])
+    const { status, body } = await ask('')
+    expect([status, body.detail[0].type, body.detail[0].ctx]).to.deep.equal([422, 'missing', { le: 2 }])
+    const second = await ask('part=2')
+    expect(second.headers.get('content-disposition')).to.include('transactions-2-of-2.csv')
+    expect(second.text.startsWith(LEDGER_HEADER)).to.equal(true)
+    expect(second.text.split('\r\n')).to.have.length(2 + 4_200)
   })
 
   it('a file is imported once, however often it is sent with one key', async () => {

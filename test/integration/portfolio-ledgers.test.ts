@@ -90,8 +90,8 @@ describe('ledgers', () => {
   }
 
   async function stored(portfolioId: string): Promise<ModelTrade[]> {
-    const page = { limit: 10_000, order: 'oldest' } as const
-    const { records } = await readLedger(storeOf(0).database, portfolioId, page)
+    const page = { portfolioId, limit: 10_000, order: 'oldest' } as const
+    const { records } = await readLedger(storeOf(0).database, page)
     return records.map(({ id, item_id, type, quantity, date }) => ({ id, item_id, type, quantity, date }))
   }
   const byId = (trades: readonly ModelTrade[]) => [...trades].sort((a, b) => (a.id < b.id ? -1 : 1))

@@ -7,6 +7,7 @@ import { loadCatalog } from '#infra/config/catalog.ts'
 import { openItemNames } from '#schemas/values/item-name.ts'
 import { guardedCell, unguardedCell } from '#services/portfolios/csv/columns.ts'
 import {
+  isLedgerExport,
   LEDGER_HEADER,
   readCsv,
   SNAPSHOT_HEADER,
@@ -209,6 +210,12 @@ describe('portfolio files', () => {
       skipped: 0,
       rows: rows.map(({ item_id, quantity }) => ({ item_id, quantity })),
     })
+  })
+
+  it('are known to be exports of ledgers by their first line, with a mark and without', () => {
+    const begins = (text: string) => isLedgerExport(Buffer.from(text))
+    expect([LEDGER_HEADER, `\uFEFF${LEDGER_HEADER}`].map(begins)).to.deep.equal([true, true])
+    expect([good, `\n${LEDGER_HEADER}`].map(begins)).to.deep.equal([false, false])
   })
 
   it('hold no cell that a spreadsheet would compute, and give every text back', () => {

@@ -150,7 +150,7 @@ async function* portfoliosOf({ reads, catalog }: AccountDataNeeds, accountId: st
   for (const portfolio of await listPortfolios({ database: reads }, accountId)) {
     yield `${before}${JSON.stringify(portfolio).slice(0, -1)}`
     yield* members('entries', entrySlices(reads, portfolio.id), entry => shownEntry(catalog, entry))
-    const ledger = ledgerSlices(reads, portfolio.id, 'oldest', records =>
+    const ledger = ledgerSlices(reads, { portfolioId: portfolio.id, order: 'oldest' }, records =>
       records.map(one => JSON.stringify(shownTransaction(catalog, one))).join(','),
     )
     yield* joined(',"ledger":[', ledger, ']')

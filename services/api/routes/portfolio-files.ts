@@ -6,6 +6,7 @@
 import type { Tier, TierLimits } from '#infra/config/tiers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { openFormFiles } from '#infra/http/form-file.ts'
+import { HttpError } from '#infra/http/http-error.ts'
 import { sendParts } from '#infra/http/reply.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { json } from '#schemas/api/operation.ts'
@@ -15,6 +16,7 @@ import { answeredBefore, type PortfolioStore } from '#services/portfolios/comman
 import { importCsv } from '#services/portfolios/csv/commands.ts'
 import {
   type CsvScope,
+  isLedgerExport,
   LEDGER_HEADER,
   readCsv,
   SNAPSHOT_HEADER,
@@ -23,6 +25,7 @@ import {
 } from '#services/portfolios/csv/reader.ts'
 import { type InventoryImport, importAssets, type NewEntry } from '#services/portfolios/entries/commands.ts'
 import { listEntries } from '#services/portfolios/entries/reader.ts'
+import { readLedgerBytes, readLedgerPosition } from '#services/portfolios/ledger/reader.ts'
 import { findPortfolio } from '#services/portfolios/reader.ts'
 import { type AccountBudget, EXPENSIVE } from '../account-budget.ts'
 import { idempotencyKeyOf, kept, MISSING, namedItem, OWN, writeScope } from '../portfolio-access.ts'
@@ -44,11 +47,22 @@ export interface PortfolioFileNeeds {
 }
 
 const FILE = 'file'
-const FILE_MAX_BYTES = 5 * 1024 * 1024
-/** Those that have come whole; at half a second each. */
-const FILES_AT_ONCE = 8
-/** At 16 kB a second a file of 5 MB would take longer than a request may. */
-const PACE = { leastBytes: 32 * 1024, paceMs: 2_000, receivingBytes: 64 * 2 ** 20 }
+const EXPORT_MAX_BYTES = 64 * 2 ** 20
+const UPLOADS = {
+  field: FILE,
+  maxBytes: 5 * 2 ** 20,
+  large: { maxBytes: EXPORT_MAX_BYTES, isAllowed: isLedgerExport },
+  /** Those that have come whole; at half a second each. */
+  atOnce: 8,
+  /** At 16 kB a second a file of 5 MB would take longer than a request may. */
+  leastBytes: 32 * 1024,
+  paceMs: 2_000,
+  receivingBytes: 64 * 2 ** 20,
+}
+/** Of a part: a row takes 5,000 bytes at most, since a note has a thousand characters of four bytes. */
+const PART_ROWS = 12_500
+/** Of a row beside what it holds: date, type, separators, quotes and apostrophes. */
+const ROW_BYTES = 40
 const CSV =
   'A ledger has the columns date, type, market_hash_name or item_id, phase, quantity, price, currency, fee_amount, fee_percentage, marketplace, note; a snapshot market_hash_name or item_id, phase, quantity. The header decides which it is. Amounts are hundredths as whole numbers (1250) or units with a decimal point (12.50), one of the two in a file. UTF-8, columns separated by commas.'
 
@@ -61,7 +75,7 @@ export const portfolioFileRoutes = (needs: PortfolioFileNeeds): Route[] => [
 
 function importCsvFile(needs: PortfolioFileNeeds): Route {
   const { store } = needs
-  const withFile = openFormFiles({ field: FILE, maxBytes: FILE_MAX_BYTES, atOnce: FILES_AT_ONCE, ...PACE })
+  const withFile = openFormFiles(UPLOADS)
   return defineRoute({
     ...OWN,
     id: 'importCsv',
@@ -69,15 +83,17 @@ function importCsvFile(needs: PortfolioFileNeeds): Route {
     path: '/portfolio/:id/import/csv',
     isCreate: true,
     summary: 'Import a CSV file, whole or not at all',
-    description: `${CSV} A row that cannot be taken is reported by its number, the header being row 1, and its column, and nothing is stored.`,
-    upload: { field: FILE, description: 'The file, 5 MB at most.' },
+    description: `${CSV} A row that cannot be taken is reported by its number, the header being row 1, and its column, and nothing is stored. A file that begins as the export of a ledger does may have 64 MB.`,
+    upload: { field: FILE, description: 'The file: 5 MB at most, an exported ledger 64 MB.' },
     violationMembers: csvMembers,
     reply: json('CsvReply', csvMembers, 'What was stored.'),
     errors: [...MISSING, 'PORTFOLIO_ITEM_LIMIT_REACHED'],
     async handle({ params: { id }, credential, request, response }) {
       await kept(findPortfolio(store, credential.accountId, id))
       return withFile({ request, response, accountId: credential.accountId }, async file => {
-        const scope = writeScope(needs, credential, id, idempotencyKeyOf(request, 'importCsv', id, file))
+        const hasKey = request.headers['idempotency-key'] !== undefined
+        const digest = hasKey ? Buffer.from(await crypto.subtle.digest('SHA-256', new Uint8Array(file))) : ''
+        const scope = writeScope(needs, credential, id, idempotencyKeyOf(request, 'importCsv', id, digest))
         return kept(importCsv(store, scope, await readCsv(file, csvScope(needs))))
       })
     },
@@ -93,6 +109,7 @@ const exportPortfolio = (needs: PortfolioFileNeeds): Route =>
     summary: 'Download the ledger or the holdings as CSV',
     description:
       'The file imports back to the same portfolio. A cell that a spreadsheet would compute is led by an apostrophe, which an import takes away. ' +
+      'A ledger of more than 64 MB comes in parts, of which `part` names one; imported in their order they are the ledger. ' +
       EXPENSIVE,
     query: exportQuery,
     reply: {
@@ -101,16 +118,21 @@ const exportPortfolio = (needs: PortfolioFileNeeds): Route =>
       name: 'PortfolioFile',
       schema: portfolioFile,
       description: 'RFC 4180, UTF-8.',
-      headers: { 'Content-Disposition': 'A name for the file.' },
+      headers: { 'Content-Disposition': 'A name for the file.', 'X-Export-Parts': 'How many parts the export has.' },
       example: portfolioFile.meta()?.example,
     },
     errors: MISSING,
     admit: ({ credential }) => needs.budget.charge(credential),
-    async handle({ params: { id }, query: { type, bom }, credential, response }) {
-      await kept(findPortfolio(needs.store, credential.accountId, id))
-      const disposition = `attachment; filename="portfolio-${id}-${type}.csv"`
-      const file = type === 'transactions' ? ledgerFile(needs, id) : snapshotFile(needs, id)
-      return sendParts(response, 'text/csv; charset=utf-8', bom ? marked(file) : file, ['Content-Disposition', disposition])
+    async handle({ params: { id }, query: { type, part, bom }, credential, response }) {
+      const portfolio = await kept(findPortfolio(needs.store, credential.accountId, id))
+      const parts = type === 'items' ? 1 : await countParts(needs, portfolio)
+      if (part === undefined ? parts > 1 : part > parts) throw partFault(parts, part)
+      const suffix = parts > 1 ? `-${part}-of-${parts}` : ''
+      const file = type === 'items' ? snapshotFile(needs, id) : ledgerFile(needs, id, parts > 1 ? part : undefined)
+      return sendParts(response, 'text/csv; charset=utf-8', bom ? marked(file) : file, [
+        ...['Content-Disposition', `attachment; filename="portfolio-${id}-${type}${suffix}.csv"`],
+        ...['X-Export-Parts', String(parts)],
+      ])
     },
   })
 
@@ -158,9 +180,41 @@ function csvScope({ catalog, fx, now }: PortfolioFileNeeds): CsvScope {
   }
 }
 
-async function* ledgerFile({ store, catalog }: PortfolioFileNeeds, portfolioId: string): AsyncGenerator<string> {
+/** In how many parts a ledger is exported: one where it is as large as an import takes. */
+async function countParts(
+  { store, catalog }: PortfolioFileNeeds,
+  { id, transaction_count }: { id: string; transaction_count: number },
+): Promise<number> {
+  if (transaction_count <= PART_ROWS) return 1
+  let sum = LEDGER_HEADER.length
+  for (const { item_id, rows, bytes } of await kept(readLedgerBytes(store.database, id))) {
+    const { market_hash_name, phase } = namedItem(catalog, item_id)
+    sum += bytes + rows * (ROW_BYTES + Buffer.byteLength(market_hash_name + (phase ?? '')))
+  }
+  return sum <= EXPORT_MAX_BYTES ? 1 : Math.ceil(transaction_count / PART_ROWS)
+}
+
+/** Without a part a request would get less than it asks for. */
+function partFault(parts: number, part: number | undefined): HttpError {
+  const msg = parts === 1 ? 'The export has one part' : `The export comes in ${parts} parts; name one of 1 to ${parts}`
+  const type = part === undefined ? 'missing' : 'less_than_equal'
+  return new HttpError('VALIDATION_ERROR', [
+    { type, loc: ['query', 'part'], msg, input: part ?? null, ctx: { le: parts } },
+  ])
+}
+
+/** A ledger, or the part of it that has a number. */
+async function* ledgerFile(
+  { store: { database }, catalog }: PortfolioFileNeeds,
+  portfolioId: string,
+  part: number | undefined,
+): AsyncGenerator<string> {
+  const before = part === undefined ? 0 : (part - 1) * PART_ROWS
+  const after = before === 0 ? undefined : await kept(readLedgerPosition(database, portfolioId, before))
+  const scope: Parameters<typeof ledgerSlices>[1] =
+    part === undefined ? { portfolioId, order: 'oldest' } : { portfolioId, order: 'buys', after, count: PART_ROWS }
   yield LEDGER_HEADER
-  yield* ledgerSlices(store.database, portfolioId, 'oldest', records =>
+  yield* ledgerSlices(database, scope, records =>
     writeLedgerRows(records.map(record => ({ ...record, ...namedItem(catalog, record.item_id) }))),
   )
 }

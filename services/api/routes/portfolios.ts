@@ -35,7 +35,7 @@ import {
   removeTransaction,
   type TransactionPatch,
 } from '#services/portfolios/ledger/commands.ts'
-import { readLedger, type TransactionRecord } from '#services/portfolios/ledger/reader.ts'
+import { type LedgerScope, readLedger, type TransactionRecord } from '#services/portfolios/ledger/reader.ts'
 import { findPortfolio, listPortfolios } from '#services/portfolios/reader.ts'
 import { idempotencyKeyOf, itemOfBody, kept, MISSING, namedItem, OPEN, OWN, writeScope } from '../portfolio-access.ts'
 import type { FxRates } from '../queries/fx-rates.ts'
@@ -196,7 +196,7 @@ function transactionRoutes(needs: PortfolioNeeds): Route[] {
       errors: MISSING,
       async handle({ params: { id }, credential, response }) {
         await kept(findPortfolio(store, credential.accountId, id))
-        const slices = ledgerSlices(store.database, id, 'newest', records =>
+        const slices = ledgerSlices(store.database, { portfolioId: id, order: 'newest' }, records =>
           records.map(one => JSON.stringify(shownTransaction(catalog, one))).join(','),
         )
         return sendParts(response, 'application/json; charset=utf-8', joined('[', slices, ']'))
@@ -267,19 +267,21 @@ function transactionChanges(needs: PortfolioNeeds): Route[] {
   ]
 }
 
-/** The ledger of a portfolio as texts of bounded size. */
+/** A ledger, or so many of its transactions, as texts of bounded size. */
 export async function* ledgerSlices(
   database: Database,
-  portfolioId: string,
-  order: 'newest' | 'oldest',
+  { count = Number.POSITIVE_INFINITY, ...scope }: LedgerScope & { count?: number },
   write: (records: TransactionRecord[]) => string,
 ): AsyncGenerator<string> {
-  let after: Awaited<ReturnType<typeof readLedger>>['next']
+  let { after } = scope
+  let rest = count
   do {
-    const { records, next } = await kept(readLedger(database, portfolioId, { after, limit: LEDGER_SLICE, order }))
+    const limit = Math.min(rest, LEDGER_SLICE)
+    const { records, next } = await kept(readLedger(database, { ...scope, after, limit }))
     if (records.length > 0) yield write(records)
     after = next
-  } while (after)
+    rest -= limit
+  } while (after && rest > 0)
 }
 
 /** A JSON list of slices of its members. */

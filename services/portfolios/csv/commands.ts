@@ -7,7 +7,13 @@
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Query } from '#infra/postgres/pool.ts'
 import type { Violation } from '#schemas/api/error.ts'
-import { type LockedPortfolio, type PortfolioScope, type PortfolioStore, writePortfolio } from '../commands.ts'
+import {
+  type LockedPortfolio,
+  type PortfolioScope,
+  type PortfolioStore,
+  TRANSACTIONS_MAX,
+  writePortfolio,
+} from '../commands.ts'
 import { followLedger, insertEntries } from '../entries/commands.ts'
 import { describeShortfall, insertTransactions } from '../ledger/commands.ts'
 import { readDayNets } from '../ledger/reader.ts'
@@ -29,8 +35,16 @@ interface CsvResult {
 const SLICE = 5_000
 
 /** Stores what a file says; throws the {@link HttpError} of one that cannot be stored. */
-export function importCsv(store: PortfolioStore, scope: PortfolioScope, content: CsvContent): Promise<CsvResult> {
-  if (content.kind === 'refused') return Promise.reject(csvRefusal(content.faults, content.unresolved))
+export async function importCsv(store: PortfolioStore, scope: PortfolioScope, content: CsvContent): Promise<CsvResult> {
+  if (content.kind === 'refused') throw csvRefusal(content.faults, content.unresolved)
+  const most = content.kind === 'ledger' ? Math.min(scope.transactionsMax, TRANSACTIONS_MAX) : scope.entriesMax
+  if (content.rows.length > most) {
+    // The write would find it only when all of it is stored.
+    throw new HttpError(
+      'PORTFOLIO_ITEM_LIMIT_REACHED',
+      `The file has more rows than the ${most} that your tier allows.`,
+    )
+  }
   return writePortfolio(store, scope, async (query, portfolio) => {
     if (content.kind === 'ledger') await storeLedger(query, scope, portfolio, content.rows)
     else await storeSnapshot(query, scope, content.rows)

@@ -11,6 +11,7 @@ import { isUtf8 } from 'node:buffer'
 import { Readable } from 'node:stream'
 import { CsvError, parse } from 'csv-parse'
 import { stringify } from 'csv-stringify/sync'
+import { TRANSACTIONS_MAX } from '../commands.ts'
 import type { TransactionInput } from '../ledger/reader.ts'
 import { columnName, guardedCell, type Header, readHeader, widthFault } from './columns.ts'
 import { type AmountForm, type CsvScope, isBlank, RowFault, readLedgerRow, readSnapshotRow } from './row.ts'
@@ -58,7 +59,7 @@ interface Reading {
   snapshot: { item_id: number; quantity: number }[]
 }
 
-/** Reads a file. */
+/** Reads a file: no more rows than a portfolio takes, and one. */
 export async function readCsv(file: Buffer, scope: CsvScope): Promise<CsvContent> {
   const reading: Reading = {
     isBroken: !isUtf8(file) && !isUtf16(file),
@@ -104,8 +105,8 @@ export async function readCsv(file: Buffer, scope: CsvScope): Promise<CsvContent
     : { kind: 'snapshot', rows: reading.snapshot, skipped }
 }
 
-const isEnough = ({ header, faults }: Reading): boolean =>
-  faults.length >= FAULTS_MAX || (!header && faults.length > 0)
+const isEnough = ({ header, faults, ledger, snapshot }: Reading): boolean =>
+  faults.length >= FAULTS_MAX || (!header && faults.length > 0) || ledger.length + snapshot.length > TRANSACTIONS_MAX
 
 function* slicesOf(file: Buffer, reading: Reading): Generator<Buffer> {
   for (let at = 0; at < file.length && !isEnough(reading); at += SLICE_BYTES) {
@@ -164,9 +165,13 @@ interface NamedItem {
   phase: string | null
 }
 
-/** First row of a ledger. */
+/** First row of a ledger; few files of others have all of these columns. */
 export const LEDGER_HEADER =
-  'date,type,market_hash_name,phase,quantity,price,currency,fee_amount,fee_percentage,marketplace,note\r\n'
+  'date,type,market_hash_name,item_id,phase,quantity,price,currency,fee_amount,fee_percentage,marketplace,note\r\n'
+
+/** Whether a file begins as the export of a ledger does, which may be larger than what else is imported. */
+export const isLedgerExport = (start: Buffer): boolean =>
+  start.toString('utf8', 0, 200).replace('\uFEFF', '').startsWith(LEDGER_HEADER.trimEnd())
 
 /** First row of a file of holdings. */
 export const SNAPSHOT_HEADER = 'market_hash_name,phase,quantity\r\n'
@@ -175,7 +180,7 @@ export const SNAPSHOT_HEADER = 'market_hash_name,phase,quantity\r\n'
 export function writeLedgerRows(rows: readonly (TransactionInput & NamedItem)[]): string {
   return write(
     rows.map(row => [
-      ...[row.date, row.type, guardedCell(row.market_hash_name), row.phase ?? '', row.quantity, row.price],
+      ...[row.date, row.type, guardedCell(row.market_hash_name), row.item_id, row.phase ?? '', row.quantity, row.price],
       ...[row.currency, row.fee_amount ?? '', row.fee_percentage ?? ''],
       ...[guardedCell(row.marketplace ?? ''), guardedCell(row.note ?? '')],
     ]),

@@ -49,26 +49,66 @@ export function transactionOf({ sequence: _, created_at, updated_at, ...row }: T
 /** The cursor of the ledger. */
 interface LedgerPosition {
   date: string
+  type: Direction
   sequence: string
 }
 
-/** A page of the ledger, newest first, or oldest first for an export; ends where no `next` comes along. */
+/** In the order of buys those of a day come before its sells, so that the ledger may be imported in parts. */
+const ORDERS = {
+  newest: { columns: ['date', 'sequence'], direction: 'DESC', beyond: '<' },
+  oldest: { columns: ['date', 'sequence'], direction: 'ASC', beyond: '>' },
+  buys: { columns: ['date', 'type', 'sequence'], direction: 'ASC', beyond: '>' },
+} as const
+const TYPES = { date: 'date', type: 'text', sequence: 'bigint' }
+
+/** Which of a ledger's transactions are read, and in which order. */
+export interface LedgerScope {
+  portfolioId: string
+  order: keyof typeof ORDERS
+  after?: LedgerPosition | undefined
+}
+
+/** A page of the ledger; ends where no `next` comes along. */
 export async function readLedger(
   database: Database,
-  portfolioId: string,
-  page: { after?: LedgerPosition | undefined; limit: number; order: 'newest' | 'oldest' },
+  { portfolioId, order, after, limit }: LedgerScope & { limit: number },
 ): Promise<{ records: TransactionRecord[]; next: LedgerPosition | undefined }> {
-  const [beyond, direction] = page.order === 'newest' ? ['<', 'DESC'] : ['>', 'ASC']
+  const { columns, direction, beyond } = ORDERS[order]
+  const place = columns.map((column, i) => `$${i + 3}::${TYPES[column]}`)
   const rows = await database.rows<TransactionRow>(
     `SELECT ${TRANSACTION_COLUMNS} FROM portfolio_transactions t WHERE portfolio_id = $1
-      ${page.after ? `AND (t.date, t.sequence) ${beyond} ($3::date, $4::bigint)` : ''}
-    ORDER BY t.date ${direction}, t.sequence ${direction} LIMIT $2`,
-    [portfolioId, page.limit, ...(page.after ? [page.after.date, page.after.sequence] : [])],
+      ${after ? `AND (${columns.map(column => `t.${column}`)}) ${beyond} (${place})` : ''}
+    ORDER BY ${columns.map(column => `t.${column} ${direction}`)} LIMIT $2`,
+    [portfolioId, limit, ...(after ? columns.map(column => after[column]) : [])],
   )
-  const last = rows.at(-1)
-  const next = last && rows.length === page.limit ? { date: last.date, sequence: last.sequence } : undefined
-  return { records: rows.map(transactionOf), next }
+  return { records: rows.map(transactionOf), next: rows.length === limit ? rows.at(-1) : undefined }
 }
+
+/** The position behind so many transactions, one at least, in the order of buys. */
+export async function readLedgerPosition(
+  database: Database,
+  portfolioId: string,
+  count: number,
+): Promise<LedgerPosition | undefined> {
+  const [position] = await database.rows<LedgerPosition>(
+    `SELECT date::text AS date, type, sequence FROM portfolio_transactions t WHERE portfolio_id = $1
+    ORDER BY t.date, t.type, t.sequence OFFSET $2 LIMIT 1`,
+    [portfolioId, count - 1],
+  )
+  return position
+}
+
+/** Bytes of the numbers and texts of a ledger in a file, by item. */
+export const readLedgerBytes = (
+  database: Database,
+  portfolioId: string,
+): Promise<{ item_id: number; rows: number; bytes: number }[]> =>
+  database.rows(
+    `SELECT item_id, count(*)::float8 AS rows, sum(octet_length(concat(item_id, quantity, price, currency, fee_amount, fee_percentage,
+      replace(concat(marketplace, note), '"', '""'))))::float8 AS bytes
+    FROM portfolio_transactions WHERE portfolio_id = $1 GROUP BY item_id`,
+    [portfolioId],
+  )
 
 /** Units that each item gained or lost on each day (a number of days since 1970), by item and day. */
 export function readDayMovements(
