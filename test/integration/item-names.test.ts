@@ -80,7 +80,8 @@ describe('names of items, written otherwise', () => {
     await refresh()
     const sold = { price: 900, sold_at: startMs + 2 * HOUR_MS, quantity: 1 }
     const entries = WRITTEN.map(market_hash_name => ({ market_hash_name, ...sold }))
-    await ingest.publish({ provider: 'provider_12', side: 'sale', observedAt: startMs, currency: 'USD', entries })
+    const about = { provider: 'provider_12', side: 'sale', observedAt: sold.sold_at, currency: 'USD' } as const
+    await ingest.publish({ ...about, entries })
     await servers.drained(['alert-triggers', 'provider-health'])
   })
   after('end of both', async () => {
