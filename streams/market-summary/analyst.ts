@@ -86,7 +86,9 @@ export function openAnalyst(parts: AnalystParts): Analyst {
         [...(await readExcluded(parts, asOf))].flatMap(([key, why]) => (why === 'down' ? [key] : [])),
       )
       const refreshedSides = board.refreshedSides(down)
-      if (refreshedSides <= last.refreshedSides && asOf < last.asOf + SUMMARY_EVERY_MS) return undefined
+      const isDue = refreshedSides > last.refreshedSides || asOf >= last.asOf + SUMMARY_EVERY_MS
+      // Before a first refresh nothing is read: the pause after a computation is ten times what that took.
+      if (refreshedSides === 0 || !isDue) return undefined
       const hour = hourOf(asOf)
       if (hourly?.hour !== hour) hourly = await readHourly(parts, hour)
       const past = await readPast(parts, hourly, asOf)
