@@ -3,7 +3,9 @@
  */
 import { expect } from 'chai'
 import { loadCatalog } from '#infra/config/catalog.ts'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { nearestName } from '#services/api/queries/near-names.ts'
+import { eventually } from '#test/harness/eventually.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 
 const items = loadCatalog()
@@ -69,5 +71,14 @@ describe('the nearest name', () => {
       const { best, own } = likeness(miss, found)
       expect(own, `${miss}: ${found}`).to.be.closeTo(best, 1e-9)
     }
+  })
+
+  it('is of the version before until the new one is indexed, which held all other requests for 0.2 s', async () => {
+    let shown = items
+    const changing = { items: () => shown, idsOfName: () => [] }
+    expect(nearestName(changing, 'Fever Cas')).to.equal('Fever Case')
+    shown = [{ ...(items[0] as CatalogItem), market_hash_name: 'Fever Capsule' }]
+    expect(nearestName(changing, 'Fever Cas')).to.equal('Fever Case')
+    await eventually(() => nearestName(changing, 'Fever Cas') === 'Fever Capsule', 'the new version to be indexed')
   })
 })

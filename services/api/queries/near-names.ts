@@ -5,9 +5,11 @@
  * everything that is no letter or digit as one space: https://en.wikipedia.org/wiki/Dice-S%C3%B8rensen_coefficient.
  * The index is direct-addressed: a trigram of a 64-letter alphabet is a number below 2^18, and the names that hold it are
  * adjacent in one array. A search counts in one pass over the names of its trigrams. With 39,560 items the index takes
- * 8 MB and 0.2 s of CPU to build, a search 0.2 ms (38,831 names; at most 2 ms, for the longest name that is searched).
+ * 8 MB and 0.2 s of CPU to build, a search 0.2 ms (38,831 names; at most 2 ms, for the longest name that is searched). That of a
+ * new version is built in turns of the event loop, and until then the names are those of the version before.
  */
 import type { CatalogReader } from '#infra/runtime/role.ts'
+import { atOnce, inTurns, type PausingWork } from '#infra/runtime/turns.ts'
 
 /** A name that is less alike than this is another name, not a misspelling of this one. */
 const NEAR = 0.55
@@ -31,7 +33,8 @@ interface NameIndex {
   trigramsOf: (name: string) => readonly number[]
 }
 
-const indexes = new WeakMap<readonly unknown[], NameIndex>()
+/** The index of a catalog, and the items that the newest one is built of. */
+const indexes = new WeakMap<object, { items: readonly unknown[]; index: NameIndex }>()
 
 type Names = Pick<CatalogReader, 'items' | 'idsOfName'>
 
@@ -43,12 +46,16 @@ export function nearestName(catalog: Names, name: string): string | undefined {
   return name.length > 2 * index.longest ? undefined : search(index, name)
 }
 
-/** Builds the index of a catalog, so that no request waits for it. */
+/** The index of a catalog; the first is built at once, so that no request waits for it. */
 export function indexNames(catalog: Pick<Names, 'items'>): NameIndex {
   const items = catalog.items()
-  const index = indexes.get(items) ?? buildIndex([...new Set(items.map(item => item.market_hash_name))])
-  indexes.set(items, index)
-  return index
+  const known = indexes.get(catalog)
+  if (known?.items === items) return known.index
+  const building = buildIndex([...new Set(items.map(item => item.market_hash_name))])
+  const entry = { items, index: known?.index ?? atOnce(building) }
+  indexes.set(catalog, entry)
+  if (known) void inTurns(building).then(index => Object.assign(entry, { index }))
+  return entry.index
 }
 
 function search(index: NameIndex, name: string): string | undefined {
@@ -73,28 +80,33 @@ function search(index: NameIndex, name: string): string | undefined {
   return best === undefined ? undefined : names[best]
 }
 
+/** Names between two pauses. */
+const NAMES_AT_ONCE = 500
+
 /** Counts the names of each trigram, then writes each name into the range of its trigrams: no map, no sorting. */
-function buildIndex(names: readonly string[]): NameIndex {
+function* buildIndex(names: readonly string[]): PausingWork<NameIndex> {
   const trigramsOf = openTrigrams()
   const starts = new Uint32Array(TRIGRAMS + 1)
   const sizes = new Uint16Array(names.length)
-  names.forEach((name, nameIndex) => {
+  for (const [nameIndex, name] of names.entries()) {
+    if (nameIndex % NAMES_AT_ONCE === 0) yield
     const own = trigramsOf(name)
     sizes[nameIndex] = own.length
     for (const trigram of own) starts[trigram + 1] = (starts[trigram + 1] as number) + 1
-  })
+  }
   for (let trigram = 0; trigram < TRIGRAMS; trigram++) {
     starts[trigram + 1] = (starts[trigram + 1] as number) + (starts[trigram] as number)
   }
   const next = starts.slice()
   const holders = new Uint32Array(starts[TRIGRAMS] as number)
-  names.forEach((name, nameIndex) => {
+  for (const [nameIndex, name] of names.entries()) {
+    if (nameIndex % NAMES_AT_ONCE === 0) yield
     for (const trigram of trigramsOf(name)) {
       const at = next[trigram] as number
       holders[at] = nameIndex
       next[trigram] = at + 1
     }
-  })
+  }
   const longest = names.reduce((most, name) => Math.max(most, name.length), 0)
   return { names, starts, holders, sizes, common: new Uint16Array(names.length), longest, trigramsOf }
 }
