@@ -51,7 +51,8 @@ export type Observe = (response: Response, answer: { status: number; bytes: numb
 
 const REPORT_EVERY_MS = 1_000
 const PRIVATE = 'private, no-store'
-const JSON_TYPE = 'application/json; charset=utf-8'
+/** The type of most answers. */
+export const JSON_TYPE = 'application/json; charset=utf-8'
 
 /** Sends a JSON text, or its bytes; `headers` are names and values alternating. */
 export function send(response: Response, status: number, body: string | Buffer, headers: readonly string[] = []): Sent {
@@ -138,7 +139,7 @@ export function lendPage(response: Response, policy: string): void {
 export async function sendParts(
   response: Response,
   type: string,
-  parts: AsyncIterable<string>,
+  parts: AsyncIterable<string | Buffer>,
   headers: readonly string[] = [],
 ): Promise<Sent> {
   let bytes = 0

@@ -1,142 +1,153 @@
 /**
  * Answers of the catalog, serialised once per catalog and kept as bytes.
  *
- * Reads the catalog in memory. Its 40,000 items are 32 MB of JSON: writing them takes 185 ms, joining the pieces 23 ms,
- * sending the cached whole nothing. Invariant: everything here belongs to one published version, which comes last when a
- * catalog is published, so nothing is made of half a catalog; a filtered answer is cut from the same bytes as the
- * whole.
+ * Reads the catalog in memory. Its 40,000 items are 32 MB of JSON, which take 185 ms to write: all that depends on the catalog alone is
+ * made in turns of the event loop, at its first use and once for all who wait for it. Invariant: everything here belongs to one
+ * published version, which comes last when a catalog is published, so nothing is made of half a catalog; a filtered answer is cut
+ * from the same bytes as the whole, and no more of it is in memory than its client is sent at a time.
  */
 import type { CatalogReader } from '#infra/runtime/role.ts'
+import { nextTurn } from '#infra/runtime/turns.ts'
 import { ENUMERATED_FIELDS, type ItemsQuery } from '#schemas/api/catalog.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { itemPredicate, searchText } from './item-filters.ts'
 import { paginationOf } from './listing.ts'
 
+/** The text of an answer. */
+export interface CatalogPage {
+  bytes: number
+  /** A list is kept, so that any number of requests share it. */
+  pieces: readonly Buffer[] | AsyncIterable<Buffer>
+}
+
 /** The catalog's answers as JSON bytes. */
 export interface CatalogPages {
-  items(query: ItemsQuery): Buffer
-  metadata(): Buffer
-  images(format: 'png' | 'webp'): Buffer
-  /** Whether an answer's bytes are kept, so that any number of requests share them. */
-  keeps(answer: Buffer): boolean
+  items(query: ItemsQuery): Promise<CatalogPage>
+  metadata(): Promise<CatalogPage>
+  images(format: 'png' | 'webp'): Promise<CatalogPage>
   /** Makes the largest page, so that no request waits for it. */
   warm(): void
 }
 
-/** The answer with all items; item `i` lies between `starts[i]` and `ends[i]`. */
+/** The texts of all items, each behind a comma; that of item `i` lies between `ends[i - 1]` and `ends[i]`, or begins its block. */
 interface Serialised {
-  whole: Buffer
-  starts: Uint32Array
+  items: readonly CatalogItem[]
+  searchTexts: readonly string[]
+  blocks: readonly Buffer[]
   ends: Uint32Array
 }
 
-interface Pages {
-  version: string
-  items: readonly CatalogItem[]
-  searchTexts: readonly string[]
-  serialised?: Serialised
-  metadata?: Buffer
-  png?: Buffer
-  webp?: Buffer
-}
+/** Entries of which the text is made in one turn, and lies in one block: 400 kB on average. */
+const BLOCK = 500
+/** Of a filtered answer, copied for each client: a connection that is not read keeps 80 kB. */
+const SLICE = 100
 
 /** Opens the pages of a catalog; each is made at its first use. */
 export function openCatalogPages(catalog: CatalogReader): CatalogPages {
-  let pages: Pages = { version: '', items: [], searchTexts: [] }
-  const current = (): Pages => {
+  let known: { version: string; made: Map<string, Promise<unknown>>; items: readonly CatalogItem[] } | undefined
+  const once = <T>(name: string, make: (items: readonly CatalogItem[]) => Promise<T>): Promise<T> => {
     const version = catalog.version()
-    if (version !== pages.version) {
-      const items = catalog.items()
-      pages = { version, items, searchTexts: items.map(item => searchText(item.market_hash_name)) }
-    }
-    return pages
-  }
-  const serialised = (kept: Pages): Serialised => {
-    kept.serialised ??= serialise(kept.items)
-    return kept.serialised
+    if (version !== known?.version) known = { version, made: new Map(), items: catalog.items() }
+    const made = (known.made.get(name) as Promise<T> | undefined) ?? make(known.items)
+    known.made.set(name, made)
+    return made
   }
   return {
-    keeps(answer) {
-      const { serialised, png, webp } = current()
-      return answer === serialised?.whole || answer === png || answer === webp
-    },
-    warm: () => void serialised(current()),
-    items(query) {
-      const kept = current()
-      const { items, searchTexts } = kept
-      const fits = itemPredicate(query, { searchTexts, idsOfName: catalog.idsOfName })
-      return pageOfItems(items, serialised(kept), query, fits)
-    },
-    metadata() {
-      const kept = current()
-      kept.metadata ??= Buffer.from(JSON.stringify(metadataOf(kept.items)))
-      return kept.metadata
-    },
-    images(format) {
-      const kept = current()
-      kept[format] ??= Buffer.from(JSON.stringify(imagesOf(kept.items, format)))
-      return kept[format]
-    },
+    warm: () => void once('items', serialise),
+    items: async query => pageOfItems(await once('items', serialise), query, catalog),
+    metadata: () => once('metadata', metadataOf),
+    images: format => once(format, items => imagesOf(items, format)),
   }
 }
 
-function serialise(items: readonly CatalogItem[]): Serialised {
-  const starts = new Uint32Array(items.length)
-  const ends = new Uint32Array(items.length)
-  const chunks: Buffer[] = [OPENING]
-  let at = OPENING.length
-  items.forEach((item, i) => {
-    const chunk = Buffer.from(`${i > 0 ? ',' : ''}${JSON.stringify(item)}`)
-    starts[i] = i > 0 ? at + 1 : at
-    at += chunk.length
-    ends[i] = at
-    chunks.push(chunk)
-  })
-  chunks.push(endingOf({ limit: Math.max(1, items.length), offset: 0 }, items.length))
-  return { whole: Buffer.concat(chunks), starts, ends }
+/** The texts of entries, each behind a comma, in blocks. */
+async function textsOf<T>(entries: readonly T[], textOf: (entry: T) => string): Promise<Buffer[]> {
+  const blocks: Buffer[] = []
+  for (let at = 0; at < entries.length; at += BLOCK) {
+    const texts = entries.slice(at, at + BLOCK).map(entry => `,${textOf(entry)}`)
+    blocks.push(Buffer.from(texts.join('')))
+    await nextTurn()
+  }
+  return blocks
 }
 
-function pageOfItems(
-  items: readonly CatalogItem[],
-  { whole, starts, ends }: Serialised,
-  query: ItemsQuery,
-  fits: ReturnType<typeof itemPredicate>,
-): Buffer {
+const keptPage = (pieces: readonly Buffer[]): CatalogPage => ({ bytes: sizeOf(pieces), pieces })
+const sizeOf = (pieces: readonly Buffer[]): number => pieces.reduce((sum, { length }) => sum + length, 0)
+
+/** Blocks without the comma before the first entry. */
+const withoutComma = ([first, ...others]: readonly Buffer[]): Buffer[] => (first ? [first.subarray(1), ...others] : [])
+
+async function serialise(items: readonly CatalogItem[]): Promise<Serialised> {
+  const ends = new Uint32Array(items.length)
+  const searchTexts: string[] = []
+  let end = 0
+  const blocks = await textsOf(items, item => {
+    const at = searchTexts.push(searchText(item.market_hash_name)) - 1
+    const text = JSON.stringify(item)
+    end = (at % BLOCK === 0 ? 0 : end) + 1 + Buffer.byteLength(text)
+    ends[at] = end
+    return text
+  })
+  return { items, searchTexts, blocks, ends }
+}
+
+function pageOfItems(all: Serialised, query: ItemsQuery, { idsOfName }: CatalogReader): CatalogPage {
+  const { items, searchTexts, blocks, ends } = all
+  const fits = itemPredicate(query, { searchTexts, idsOfName })
   const { offset } = query
-  if (!fits && query.limit === undefined && offset === 0) return whole
+  if (!fits && query.limit === undefined && offset === 0) {
+    const ending = endingOf({ limit: Math.max(1, items.length), offset }, items.length)
+    return keptPage([OPENING, ...withoutComma(blocks), ending])
+  }
   const found: number[] = []
   for (let i = 0; i < items.length; i++) if (!fits || fits(items[i] as CatalogItem, i)) found.push(i)
   const limit = query.limit ?? Math.max(1, found.length - offset)
-  const parts = found.slice(offset, offset + limit).flatMap((index, i) => {
-    const part = whole.subarray(starts[index], ends[index])
-    return i > 0 ? [COMMA, part] : [part]
-  })
-  return Buffer.concat([OPENING, ...parts, endingOf({ limit, offset }, found.length)])
+  const ending = endingOf({ limit, offset }, found.length)
+  const shown = found.slice(offset, offset + limit)
+  const startOf = (index: number): number => (index % BLOCK === 0 ? 0 : (ends[index - 1] as number))
+  const textOf = (index: number): Buffer =>
+    (blocks[Math.floor(index / BLOCK)] as Buffer).subarray(startOf(index), ends[index])
+  const firstComma = Math.min(1, shown.length)
+  const bytes = shown.reduce((sum, index) => sum + (ends[index] as number) - startOf(index), -firstComma)
+  async function* pieces(): AsyncGenerator<Buffer, void, void> {
+    yield OPENING
+    for (let at = 0; at < shown.length; at += SLICE) {
+      yield Buffer.concat(shown.slice(at, at + SLICE).map(textOf)).subarray(at === 0 ? 1 : 0)
+      await nextTurn()
+    }
+    yield ending
+  }
+  return { bytes: OPENING.length + bytes + ending.length, pieces: pieces() }
 }
 
 const OPENING = Buffer.from('{"items":[')
-const COMMA = Buffer.from(',')
 
 function endingOf(page: { limit: number; offset: number }, total: number): Buffer {
   const pagination = { ...paginationOf(page, total), next_cursor: null }
   return Buffer.from(`],"pagination":${JSON.stringify(pagination)}}`)
 }
 
-function metadataOf(items: readonly CatalogItem[]): object {
-  const filters = ENUMERATED_FIELDS.map(field => {
-    const values = new Set(items.map(item => item[field]).filter(value => value !== null))
-    return [field, [...values].sort()]
-  })
-  return { catalog: { total_items: items.length }, filters: Object.fromEntries(filters) }
+async function metadataOf(items: readonly CatalogItem[]): Promise<CatalogPage> {
+  const filters: Record<string, unknown[]> = {}
+  for (const field of ENUMERATED_FIELDS) {
+    filters[field] = [...new Set(items.map(item => item[field]).filter(value => value !== null))].sort()
+    await nextTurn()
+  }
+  return keptPage([Buffer.from(JSON.stringify({ catalog: { total_items: items.length }, filters }))])
 }
 
 /** Phases of a finish share a display name and have images of their own, so a name may have several. */
-function imagesOf(items: readonly CatalogItem[], format: 'png' | 'webp'): Record<string, string[]> {
+async function imagesOf(items: readonly CatalogItem[], format: 'png' | 'webp'): Promise<CatalogPage> {
   const byName = new Map<string, Set<string>>()
-  for (const { market_hash_name: name, image_url: url } of items) {
+  for (const [at, { market_hash_name: name, image_url: url }] of items.entries()) {
+    if (at % BLOCK === 0) await nextTurn()
     if (url === null) continue
     const images = byName.get(name) ?? new Set()
     byName.set(name, images.add(format === 'webp' ? url.replace(/\.png$/, '.webp') : url))
   }
-  return Object.fromEntries([...byName].map(([name, images]) => [name, [...images]]))
+  const blocks = await textsOf(
+    [...byName],
+    ([name, images]) => `${JSON.stringify(name)}:${JSON.stringify([...images])}`,
+  )
+  return keptPage([Buffer.from('{'), ...withoutComma(blocks), Buffer.from('}')])
 }

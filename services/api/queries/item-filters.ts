@@ -71,10 +71,10 @@ export function itemPredicate(query: ItemsQuery, catalog: FilteredCatalog): Pred
   return tests.length === 0 ? undefined : (item, at) => tests.every(test => test(item, at))
 }
 
-/** Items whose names contain a text; if none does, items whose names contain all of its words. */
+/** Items whose names contain a text; if none does, items whose names contain all of its words, each looked for once. */
 function matches(text: string, names: readonly string[]): Predicate {
   if (names.some(name => name.includes(text))) return (_, at) => names[at]?.includes(text) === true
-  const words = text.split(' ')
+  const words = [...new Set(text.split(' '))]
   return (_, at) => words.every(word => names[at]?.includes(word))
 }
 

@@ -5,12 +5,12 @@
  */
 import type { Response } from 'express'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
-import { type Sent, send } from '#infra/http/reply.ts'
+import { JSON_TYPE, type Sent, sendParts, sendPieces } from '#infra/http/reply.ts'
 import { noteShared } from '#infra/runtime/connection-limits.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { imagesQuery, imagesReply, itemsMetadataReply, itemsQuery, itemsReply } from '#schemas/api/catalog.ts'
 import { ALL, json } from '#schemas/api/operation.ts'
-import { openCatalogPages } from '../queries/catalog-pages.ts'
+import { type CatalogPage, openCatalogPages } from '../queries/catalog-pages.ts'
 import { indexNames } from '../queries/near-names.ts'
 
 /** What the catalog's routes need. */
@@ -23,10 +23,6 @@ export function catalogRoutes({ catalog }: CatalogNeeds): Route[] {
   const pages = openCatalogPages(catalog)
   pages.warm()
   indexNames(catalog)
-  const sendPage = (response: Response, page: Buffer): Sent => {
-    if (pages.keeps(page)) noteShared(response)
-    return send(response, 200, page)
-  }
   return [
     defineRoute({
       id: 'listItems',
@@ -40,7 +36,7 @@ export function catalogRoutes({ catalog }: CatalogNeeds): Route[] {
       query: itemsQuery,
       reply: json('ItemsReply', itemsReply, 'Items by ascending id.'),
       errors: [],
-      handle: ({ query, response }) => sendPage(response, pages.items(query)),
+      handle: async ({ query, response }) => sendPage(response, await pages.items(query)),
     }),
     defineRoute({
       id: 'describeItems',
@@ -52,7 +48,7 @@ export function catalogRoutes({ catalog }: CatalogNeeds): Route[] {
       description: 'Each list holds the values that at least one item has.',
       reply: json('ItemsMetadataReply', itemsMetadataReply, 'Counts and values.'),
       errors: [],
-      handle: ({ response }) => send(response, 200, pages.metadata()),
+      handle: async ({ response }) => sendPage(response, await pages.metadata()),
     }),
     defineRoute({
       id: 'listImages',
@@ -65,7 +61,13 @@ export function catalogRoutes({ catalog }: CatalogNeeds): Route[] {
       query: imagesQuery,
       reply: json('ImagesReply', imagesReply, 'One or more URLs per name.'),
       errors: [],
-      handle: ({ query, response }) => sendPage(response, pages.images(query.format)),
+      handle: async ({ query, response }) => sendPage(response, await pages.images(query.format)),
     }),
   ]
+}
+
+function sendPage(response: Response, { bytes, pieces }: CatalogPage): Sent | Promise<Sent> {
+  if (Symbol.asyncIterator in pieces) return sendParts(response, JSON_TYPE, pieces, ['Content-Length', String(bytes)])
+  noteShared(response)
+  return sendPieces(response, 200, pieces)
 }
