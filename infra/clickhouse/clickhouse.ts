@@ -13,6 +13,7 @@ import {
   type ClickHouseSettings,
   createClient,
 } from '@clickhouse/client'
+import { inTurns } from '#infra/runtime/turns.ts'
 import { parseClickhouseAddress } from '../runtime/clickhouse-address.ts'
 import { Refused, refusedCertificate } from '../runtime/refused.ts'
 import { type ColumnShape, type ColumnsOf, decodeColumns } from './native-columns.ts'
@@ -127,7 +128,7 @@ function readerOf(client: ClickHouseClient, database: string, url: string): Clic
       const { stream } = await orRefused(client.exec({ query: `${query} FORMAT Native`, query_params: params }))
       const chunks: Buffer[] = []
       for await (const chunk of stream) chunks.push(chunk)
-      return decodeColumns(Buffer.concat(chunks), shape)
+      return inTurns(decodeColumns(Buffer.concat(chunks), shape))
     },
     close: () => client.close(),
   }

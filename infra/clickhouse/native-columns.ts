@@ -8,6 +8,8 @@
  * as all stored amounts are.
  */
 
+import type { PausingWork } from '#infra/runtime/turns.ts'
+
 /**
  * What a column holds: `number` is any integer, Float64, Bool, a Date as days or a DateTime as seconds, `text` is String or
  * LowCardinality(String), `map` is a Map of numbers, and members make a Tuple.
@@ -106,8 +108,8 @@ const NUMBER_TYPES: Readonly<Record<string, NumberType>> = {
 /** By the low byte before a dictionary: the type of the indices into it. */
 const INDEX_TYPES: readonly (NumberType | undefined)[] = [unsigned8, unsigned16, unsigned32]
 
-/** Decodes whole blocks; throws when the bytes are anything else. */
-export function decodeColumns<S extends ColumnShape>(bytes: Buffer, shape: S): ColumnsOf<S> {
+/** Decodes whole blocks, of some ten thousand rows each, with a pause between them; throws when the bytes are anything else. */
+export function* decodeColumns<S extends ColumnShape>(bytes: Buffer, shape: S): PausingWork<ColumnsOf<S>> {
   const names = Object.keys(shape)
   const input = new Input(bytes)
   const blocks: { [name: string]: Column }[] = []
@@ -122,16 +124,15 @@ export function decodeColumns<S extends ColumnShape>(bytes: Buffer, shape: S): C
       block[name] = read(input, rows)
     }
     blocks.push(block)
+    if (!input.isAtEnd) yield
   }
-  return Object.fromEntries(
-    names.map(name => [
-      name,
-      joined(
-        blocks.map(block => block[name] as Column),
-        shape[name] as ColumnKind,
-      ),
-    ]),
-  ) as ColumnsOf<S>
+  const columns: { [name: string]: Column } = {}
+  for (const name of names) {
+    const parts = blocks.map(block => block[name] as Column)
+    columns[name] = joined(parts, shape[name] as ColumnKind)
+    if (parts.length > 1) yield
+  }
+  return columns as ColumnsOf<S>
 }
 
 /** Bytes and the offset of the next read. */

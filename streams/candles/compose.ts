@@ -6,6 +6,7 @@
  * they are read, and come out the same in whatever order the providers reached the log. Formulas:
  * DECISIONS.md, "Candle prices". Invariant: l <= o, c <= h. Amounts are micro-dollars.
  */
+import type { PausingWork } from '#infra/runtime/turns.ts'
 import type { Instant } from '#schemas/values/instant.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
 
@@ -184,9 +185,12 @@ class Lowest {
   }
 }
 
+/** Parts that are composed between two pauses. */
+const PARTS_AT_ONCE = 20_000
+
 /** Composes the candles of a window: one for each bucket in which at least one provider changed. */
-export function composeCandles(sources: CandleSources, window: CandleWindow): ComposedCandles {
-  const composition = openComposition(sources, window.start)
+export function* composeCandles(sources: CandleSources, window: CandleWindow): PausingWork<ComposedCandles> {
+  const composition = yield* openComposition(sources, window.start)
   const { numbers, carried } = composition
   const { bucket, closing } = sources.parts
   const opening = compositeOf(composition)
@@ -203,12 +207,18 @@ export function composeCandles(sources: CandleSources, window: CandleWindow): Co
     inBucket.push(row)
   }
   const buckets = [...byBucket].sort(([a], [b]) => a - b)
-  const candles = buckets.map(([start, rows]) => {
+  const candles: Candle[] = []
+  let composed = 0
+  for (const [start, rows] of buckets) {
     const candle = composeBucket(start, rows, composition)
     for (const row of rows) carry(carried, numbers[row] as number, closing, row)
     candle.q = listedQuantity(carried)
-    return candle
-  })
+    candles.push(candle)
+    composed += rows.length
+    if (composed < PARTS_AT_ONCE) continue
+    composed = 0
+    yield
+  }
   return { opening, candles }
 }
 
@@ -231,15 +241,18 @@ export function fillCandles(composed: ComposedCandles, window: CandleWindow): Ca
   return filled
 }
 
-/** Numbers the providers, and finds every provider's ask at the window's start. */
-function openComposition({ parts, standing }: CandleSources, start: Instant): Composition {
+/** Numbers the providers, and finds every provider's ask at the window's start; pauses between its ways through many parts. */
+function* openComposition({ parts, standing }: CandleSources, start: Instant): PausingWork<Composition> {
+  const isLong = parts.bucket.length > PARTS_AT_ONCE
   const distinct = new Set(standing.map(({ provider }) => provider))
   for (const provider of parts.provider) distinct.add(provider)
+  if (isLong) yield
   const names = [...distinct].sort()
   const numberOf = new Map(names.map((name, number) => [name, number]))
   const numbers = new Uint16Array(parts.provider.length)
   // A loop: Uint16Array.from took four times as long.
   for (let row = 0; row < numbers.length; row++) numbers[row] = numberOf.get(parts.provider[row] as string) as number
+  if (isLong) yield
   const column = () => new Float64Array(names.length)
   const carried = { known: column(), standing: column(), micro: column(), quantity: column(), at: column() }
   const asks = edgeTable(standing)
@@ -247,6 +260,7 @@ function openComposition({ parts, standing }: CandleSources, start: Instant): Co
     if (at < start) carry(carried, numberOf.get(provider) as number, asks, row)
   }
   carryEdges({ parts, names, numbers, carried }, start)
+  if (isLong) yield
   return { parts, names, numbers, carried }
 }
 

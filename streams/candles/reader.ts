@@ -5,6 +5,7 @@
  * asks of all phases of a finish count side by side.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
+import { inTurns } from '#infra/runtime/turns.ts'
 import { CANDLE_INTERVALS, oldestBucket } from '#schemas/values/candle-interval.ts'
 import type { Instant } from '#schemas/values/instant.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
@@ -53,10 +54,9 @@ export async function readCandles(
   const sources = await Promise.all(
     itemIds.map(itemId => readSources(clickhouse, itemId, { window, reach, isOneOfMany: itemIds.length > 1 })),
   )
-  const composed = composeCandles(
-    { parts: joinTables(sources.map(({ parts }) => parts)), standing: sources.flatMap(({ standing }) => standing) },
-    window,
-  )
+  const parts = joinTables(sources.map(({ parts }) => parts))
+  const standing = sources.flatMap(({ standing }) => standing)
+  const composed = await inTurns(composeCandles({ parts, standing }, window))
   const candles = fill ? fillCandles(composed, window) : composed.candles
   return itemIds.length > 1 ? candles.map(withoutItems) : candles
 }

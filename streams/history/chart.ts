@@ -7,6 +7,7 @@
  * counts, their listings together.
  */
 import type { ColumnsOf } from '#infra/clickhouse/native-columns.ts'
+import type { PausingWork } from '#infra/runtime/turns.ts'
 import { type DAY_SHAPE, UNPRICED } from './table.ts'
 
 /** What a provider's asks closed at, a row per day on which the item was listed, in order. */
@@ -35,14 +36,23 @@ interface DayWindow {
   end_day: number
 }
 
+/** Points that are composed, and rows that are grouped, between two pauses. */
+const [POINTS_AT_ONCE, ROWS_AT_ONCE] = [20_000, 200_000]
+
 /** Composes the closes of each of the providers with at least one; a stored day before the window is where it begins. */
-export function composeChart(days: DayColumns, providers: readonly string[], window: DayWindow): Chart {
+export function* composeChart(days: DayColumns, providers: readonly string[], window: DayWindow): PausingWork<Chart> {
   const wanted = new Set(providers)
-  const rows = [...rowsOf(days)].filter(([provider]) => wanted.has(provider))
-  const series = rows.map(([provider, ofItems]): [string, ChartSeries] => {
+  const rows = [...(yield* rowsOf(days))].filter(([provider]) => wanted.has(provider))
+  const series: [string, ChartSeries][] = []
+  let composed = 0
+  for (const [provider, ofItems] of rows) {
     const phases = [...ofItems.values()].map(rows => carried(rowPerDay(rows, days), days, window))
-    return [provider, phases.length === 1 ? (phases[0] as ChartSeries) : mergePhases(phases, days)]
-  })
+    series.push([provider, phases.length === 1 ? (phases[0] as ChartSeries) : mergePhases(phases, days)])
+    composed += phases.reduce((sum, { day }) => sum + day.length, 0)
+    if (composed < POINTS_AT_ONCE) continue
+    composed = 0
+    yield
+  }
   return {
     prices: days.priced,
     series: new Map(series.filter(([, { day }]) => day.length > 0).sort(([a], [b]) => (a < b ? -1 : 1))),
@@ -50,7 +60,7 @@ export function composeChart(days: DayColumns, providers: readonly string[], win
 }
 
 /** The rows of each provider and item, as they were read: a provider at a time. */
-function rowsOf({ provider, item_id }: DayColumns): Map<string, Map<number, number[]>> {
+function* rowsOf({ provider, item_id }: DayColumns): PausingWork<Map<string, Map<number, number[]>>> {
   const rows = new Map<string, Map<number, number[]>>()
   let own: number[] = []
   for (let row = 0; row < provider.length; row++) {
@@ -59,6 +69,7 @@ function rowsOf({ provider, item_id }: DayColumns): Map<string, Map<number, numb
       own = within(ofItems, item_id[row] as number, () => [])
     }
     own.push(row)
+    if (row % ROWS_AT_ONCE === ROWS_AT_ONCE - 1) yield
   }
   return rows
 }

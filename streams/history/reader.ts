@@ -6,6 +6,7 @@
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { joinColumns } from '#infra/clickhouse/native-columns.ts'
+import { inTurns } from '#infra/runtime/turns.ts'
 import type { Instant } from '#schemas/values/instant.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
 import { type Chart, composeChart } from './chart.ts'
@@ -280,7 +281,7 @@ export async function readChart(
       clickhouse.columns(selectDayColumns(clickhouse.database, which, params), DAY_SHAPE, params),
     ),
   )
-  return composeChart(joinColumns(read, DAY_SHAPE), providers, params)
+  return inTurns(composeChart(joinColumns(read, DAY_SHAPE), providers, params))
 }
 
 /** Parameters of {@link selectDayColumns}; days since 1970, the window half-open. */

@@ -2,6 +2,7 @@
  * Candles in a real ClickHouse: read back and composed, they equal a fold moment by moment.
  */
 import { expect } from 'chai'
+import { atOnce } from '#infra/runtime/turns.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
 import { type Candle, composeCandles, type StandingAsk } from '#streams/candles/compose.ts'
@@ -37,7 +38,7 @@ describe('candles in ClickHouse', () => {
     }
     const parts = await readCandleParts(clickhouse.writer, params)
     const standing = await clickhouse.writer.rows<StandingAsk>(selectCandleStanding(clickhouse.database), params)
-    return composeCandles({ parts, standing }, { start, end, intervalMs })
+    return atOnce(composeCandles({ parts, standing }, { start, end, intervalMs }))
   }
 
   async function allCandles(base: number): Promise<Map<string, Candle[]>> {

@@ -8,6 +8,7 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
+import { atOnce } from '#infra/runtime/turns.ts'
 import type { BookChanged, OfferUrlChanged } from '#schemas/events/book-changed.ts'
 import { type RefreshJudged, refreshJudged } from '#schemas/events/refresh-judged.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
@@ -89,7 +90,7 @@ describe('views on a log', () => {
     }
     const parts = await readCandleParts(clickhouse, params)
     const standing = await clickhouse.rows<StandingAsk>(selectCandleStanding(clickhouse.database), params)
-    return composeCandles({ parts, standing }, window).candles
+    return atOnce(composeCandles({ parts, standing }, window)).candles
   }
   const changesStored = async () => {
     const [row] = await clickhouse.rows<{ rows: number }>(

@@ -3,6 +3,7 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { atOnce } from '#infra/runtime/turns.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
 import {
   type CandlePart,
@@ -66,9 +67,8 @@ describe('candles', () => {
       fc.assert(
         fc.property(changeSequences(), log => {
           const { parts, standing } = stored([log])
-          const { candles } = composeCandles(
-            { parts: partTable(partsOf(parts, intervalMs)), standing },
-            { ...FOREVER, intervalMs },
+          const { candles } = atOnce(
+            composeCandles({ parts: partTable(partsOf(parts, intervalMs)), standing }, { ...FOREVER, intervalMs }),
           )
           expect(candles).to.deep.equal(modelCandles(changesOf(log), intervalMs))
         }),
@@ -93,7 +93,7 @@ describe('candles', () => {
           const kept = selected(all, window).filter(({ bucket }) => !expired || bucket >= start)
           // The query may return nothing of what has changed since.
           const asks = standing.filter(({ at }) => at < start)
-          const { candles } = composeCandles({ parts: partTable(kept), standing: asks }, window)
+          const { candles } = atOnce(composeCandles({ parts: partTable(kept), standing: asks }, window))
           const whole = modelCandles(changesOf(log), HOUR_MS)
           expect(candles).to.deep.equal(whole.filter(({ t }) => t >= window.start && t < window.end))
         },
@@ -133,7 +133,7 @@ describe('candles', () => {
     changeOf({ provider, itemId: 1, after: { micro: cents * 10_000, quantity }, seenAt })
   const hourly = (changes: ReturnType<typeof changeOf>[], window: CandleWindow) => {
     const { parts, standing } = stored([changes.map((change, offset) => ({ change, offset }))])
-    return composeCandles({ parts: partTable(selected(partsOf(parts, HOUR_MS), window)), standing }, window)
+    return atOnce(composeCandles({ parts: partTable(selected(partsOf(parts, HOUR_MS), window)), standing }, window))
   }
   const window = { start: t0, end: t0 + 4 * HOUR_MS, intervalMs: HOUR_MS }
 
@@ -154,9 +154,8 @@ describe('candles', () => {
     const listings = [listed('b', 70, t0 + 1), listed('a', 60, t0 + 2 * HOUR_MS)]
     const { parts } = stored([listings.map((change, offset) => ({ change, offset }))])
     const old = { provider: 'a', standing: true, micro: 100_000, quantity: 1, at: t0 - 90 * 86_400_000 }
-    const { opening, candles } = composeCandles(
-      { parts: partTable(selected(partsOf(parts, HOUR_MS), window)), standing: [old] },
-      window,
+    const { opening, candles } = atOnce(
+      composeCandles({ parts: partTable(selected(partsOf(parts, HOUR_MS), window)), standing: [old] }, window),
     )
     expect(opening).to.equal(undefined)
     expect(candles.map(({ l }) => l)).to.deep.equal([700_000, 600_000])

@@ -7,6 +7,7 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { type ColumnsOf, decodeColumns } from '#infra/clickhouse/native-columns.ts'
+import { atOnce } from '#infra/runtime/turns.ts'
 
 const INTEGERS = ['Bool', 'UInt8', 'UInt16', 'UInt32', 'UInt64', 'Int32', 'Int64', 'Date', 'DateTime'] as const
 const SHAPE = {
@@ -113,7 +114,9 @@ describe('columns of ClickHouse', () => {
     fc.assert(
       fc.property(fc.array(block, { maxLength: 4 }), fc.nat(9), (blocks, before) => {
         const written = blocks.flatMap(([rows, width]) => blockOf(rows, width as 1 | 2 | 4))
-        const columns = decodeColumns(Buffer.from([...Array(before).fill(0), ...written]).subarray(before), SHAPE)
+        const columns = atOnce(
+          decodeColumns(Buffer.from([...Array(before).fill(0), ...written]).subarray(before), SHAPE),
+        )
         const rows = blocks.flatMap(([rows]) => rows)
         expect(rowsOf(columns)).to.deep.equal(rows)
         expect(columns.value).to.have.length(rows.length)
@@ -142,7 +145,7 @@ describe('columns of ClickHouse', () => {
       fc.assert(
         fc.property(fc.array(fc.integer({ min, max }), { maxLength: 50 }), values => {
           const head = [...length(1), ...length(values.length), ...text('n'), ...text(type)]
-          const { n } = decodeColumns(Buffer.from([...head, ...values.flatMap(writers[type])]), { n: 'number' })
+          const { n } = atOnce(decodeColumns(Buffer.from([...head, ...values.flatMap(writers[type])]), { n: 'number' }))
           expect([...n]).to.deep.equal(values)
         }),
       )
@@ -154,7 +157,7 @@ describe('columns of ClickHouse', () => {
       fc.property(fc.array(row, { minLength: 1, maxLength: 20 }), fc.nat(), (rows, cut) => {
         const bytes = Buffer.from(blockOf(rows, 1))
         const part = bytes.subarray(0, 1 + (cut % (bytes.length - 1)))
-        expect(() => decodeColumns(part, SHAPE)).to.throw('ends within a block')
+        expect(() => atOnce(decodeColumns(part, SHAPE))).to.throw('ends within a block')
       }),
       { numRuns: 200 },
     )
@@ -164,12 +167,16 @@ describe('columns of ClickHouse', () => {
     const bytes = Buffer.from(
       blockOf([{ name: 'a', value: 1, kind: 'b', edge: { first: 1, second: 2 }, falls: [] }], 1),
     )
-    expect(() => decodeColumns(bytes, { name: 'text', value: 'number' })).to.throw('5 columns instead of 2')
-    expect(() => decodeColumns(bytes, { ...SHAPE, value: 'text' })).to.throw('the column value of Float64')
-    expect(() => decodeColumns(bytes, { ...SHAPE, edge: { first: 'number', third: 'number' } })).to.throw('column edge')
-    expect(() => decodeColumns(bytes, { ...SHAPE, edge: { first: 'number' } })).to.throw('the column edge of Simple')
-    expect(() => decodeColumns(bytes, { ...SHAPE, falls: 'number' })).to.throw('the column falls of Map')
+    expect(() => atOnce(decodeColumns(bytes, { name: 'text', value: 'number' }))).to.throw('5 columns instead of 2')
+    expect(() => atOnce(decodeColumns(bytes, { ...SHAPE, value: 'text' }))).to.throw('the column value of Float64')
+    expect(() => atOnce(decodeColumns(bytes, { ...SHAPE, edge: { first: 'number', third: 'number' } }))).to.throw(
+      'column edge',
+    )
+    expect(() => atOnce(decodeColumns(bytes, { ...SHAPE, edge: { first: 'number' } }))).to.throw(
+      'the column edge of Simple',
+    )
+    expect(() => atOnce(decodeColumns(bytes, { ...SHAPE, falls: 'number' }))).to.throw('the column falls of Map')
     const failed = Buffer.concat([bytes, Buffer.from('Code: 241. DB::Exception: Memory limit exceeded')])
-    expect(() => decodeColumns(failed, SHAPE)).to.throw('instead of 5')
+    expect(() => atOnce(decodeColumns(failed, SHAPE))).to.throw('instead of 5')
   })
 })

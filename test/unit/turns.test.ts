@@ -1,6 +1,11 @@
 /** Work of large answers, which used to hold the event loop from its begin to its end: it pauses. */
 import { expect } from 'chai'
 import { inTurns } from '#infra/runtime/turns.ts'
+import { composeCandles, partTable } from '#streams/candles/compose.ts'
+import { composeChart } from '#streams/history/chart.ts'
+
+const DAYS = 3_650
+const PROVIDERS = Array.from({ length: 41 }, (_, at) => `provider_${String(at + 1).padStart(2, '0')}`)
 
 describe('work that pauses', () => {
   it('gives others their turn at each pause, and its result at the end', async () => {
@@ -33,5 +38,31 @@ describe('work that pauses', () => {
     clearImmediate(waiting)
     expect(seen.replaceAll('.', '')).to.equal('abcabcabc')
     expect(seen.slice('abc'.length)).not.to.match(/\w\w/)
+  })
+
+  it('is that of a chart of ten years and 41 providers', () => {
+    const rows = PROVIDERS.length * DAYS
+    const numbers = (of: (row: number) => number) => Float64Array.from({ length: rows }, (_, row) => of(row))
+    const one = numbers(() => 1)
+    const days = {
+      provider: Array.from({ length: rows }, (_, row) => PROVIDERS[Math.floor(row / DAYS)] as string),
+      item_id: one,
+      day: numbers(row => row % DAYS),
+      priced: { version: one, price: one, price_micro_usd: one, currency: Array<string>(rows).fill('USD') },
+      closing: { version: one, listed: one, quantity: one },
+    }
+    const work = composeChart(days, PROVIDERS, { start_day: 0, end_day: DAYS })
+    expect([...work].length).to.be.at.least(6)
+  })
+
+  it('is that of candles of a week of five minutes and 41 providers', () => {
+    const edge = { standing: true, micro: 1_000, quantity: 1, at: 0 }
+    const intervalMs = 300_000
+    const parts = Array.from({ length: 41 * 2_016 }, (_, at) => ({
+      ...{ bucket: Math.floor(at / 41) * intervalMs, provider: PROVIDERS[at % 41] as string },
+      ...{ opening: edge, closing: edge, low: 1_000, high: 1_000, falls: 0 },
+    }))
+    const window = { start: 0, end: 2_016 * intervalMs, intervalMs }
+    expect([...composeCandles({ parts: partTable(parts), standing: [] }, window)].length).to.be.at.least(3)
   })
 })

@@ -12,6 +12,7 @@ import { orUnavailable } from '#infra/http/http-error.ts'
 import { send } from '#infra/http/reply.ts'
 import { JsonText } from '#infra/runtime/json-text.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
+import { inTurns, type PausingWork } from '#infra/runtime/turns.ts'
 import { historyChartQuery, historyChartReply } from '#schemas/api/history.ts'
 import { indicatorsQuery, indicatorsReply } from '#schemas/api/indicators.ts'
 import { json, QUANT } from '#schemas/api/operation.ts'
@@ -40,6 +41,8 @@ const GROUP = 'Market analytics'
 const DOWN = 'Stored prices are temporarily unavailable.'
 const ALL_PROVIDERS = 'All Providers' as const
 const DAY_MS = 86_400_000
+/** Points of a chart that are written between two pauses. */
+const POINTS_AT_ONCE = 20_000
 /** What a chart of some providers comes to; one of more grows. */
 const BODY_BYTES = 64 * 1024
 
@@ -155,7 +158,7 @@ const readHistoryChart = ({ catalog, clickhouse, fx, registry, now }: MarketHist
       }
       const body = new JsonText(BODY_BYTES)
       body.text(`{"meta":${JSON.stringify(meta)},"series":`)
-      addSeries(body, chart, query.currency, rateAt)
+      await inTurns(addSeries(body, chart, query.currency, rateAt))
       body.text('}')
       return send(response, 200, body.take())
     },
@@ -170,7 +173,7 @@ const [PRICE, QUANTITY, NONE, END] = [piece(',"price":'), piece(',"qty":'), piec
  * Adds the series, each point's price at the rate of its own day. A year of 41 providers has 15,000 points; as objects for
  * JSON.stringify they took three times as long as texts of each, which are bytes now.
  */
-function addSeries(to: JsonText, { prices, series }: Chart, currency: string, rateAt: RateAt): void {
+function* addSeries(to: JsonText, { prices, series }: Chart, currency: string, rateAt: RateAt): PausingWork<void> {
   const amountAt = (row: number, day: number): number => {
     const record = {
       price: prices.price[row] as number,
@@ -180,11 +183,16 @@ function addSeries(to: JsonText, { prices, series }: Chart, currency: string, ra
     return recordAmount(record, currency, () => rateAt(day * DAY_S * 1000))
   }
   let isFirst = true
+  let added = 0
   for (const [provider, points] of series) {
     to.text(`${isFirst ? '[' : ','}{"provider":${JSON.stringify(provider)},"data":[`)
     addPoints(to, points, amountAt)
     to.text(']}')
     isFirst = false
+    added += points.day.length
+    if (added < POINTS_AT_ONCE) continue
+    added = 0
+    yield
   }
   to.text(isFirst ? '[]' : ']')
 }
