@@ -48,7 +48,6 @@ export interface Hub<S extends Subscription> {
 }
 
 type ItemOf = (itemId: number) => CatalogItem | undefined
-type TextOf = (change: BookChanged) => string | undefined
 
 /** The subscribers of one side, found by what they name. */
 interface SubscriberIndex<S> {
@@ -81,12 +80,12 @@ export function openHub<S extends Subscription>(itemOf: ItemOf, itemText = openI
       const wants = ({ providers }: S) => providers === undefined || providers.has(batch.provider)
       const all = [...index.unfiltered].filter(wants)
       const matched = matchFilters(index, batch.changes, itemOf, wants)
-      const textOf = openTexts(itemOf, itemText, () => {
+      const textsOf = openTexts(itemOf, itemText, () => {
         unknown += 1
       })
-      if (all.length > 0) yield* framesOf(batch, batch.changes, textOf, all)
-      for (const [change, to] of takeSingles(matched)) yield* framesOf(batch, [change], textOf, to)
-      for (const [subscriber, changes] of matched) yield* framesOf(batch, changes, textOf, [subscriber])
+      if (all.length > 0) yield* framesOf(batch, batch.changes, textsOf, all)
+      for (const [change, to] of takeSingles(matched)) yield* framesOf(batch, [change], textsOf, to)
+      for (const [subscriber, changes] of matched) yield* framesOf(batch, changes, textsOf, [subscriber])
     },
     unknownItems: () => unknown,
   }
@@ -130,16 +129,28 @@ function takeSingles<S>(matched: Map<S, BookChanged[]>): Map<BookChanged, S[]> {
   return singles
 }
 
-/** Makes the text of each change once, however many subscribers get it. */
-function openTexts(itemOf: ItemOf, itemText: ItemText, onUnknown: () => void): TextOf {
-  const texts = new Map<BookChanged, string | undefined>()
-  return change => {
-    if (texts.has(change)) return texts.get(change)
-    const item = itemOf(change.item_id)
-    if (item === undefined) onUnknown()
-    const text = item && itemText(item, rowOf(change))
-    texts.set(change, text)
-    return text
+/** The texts of changes, each made once however many subscribers get it, and not before the first of them does. */
+interface Texts {
+  /** Whether the catalog holds the item of a change. */
+  has(change: BookChanged): boolean
+  of(change: BookChanged): string
+}
+
+function openTexts(itemOf: ItemOf, itemText: ItemText, onUnknown: () => void): Texts {
+  const texts = new Map<BookChanged, string>()
+  const unknown = new Set<BookChanged>()
+  return {
+    has(change) {
+      if (itemOf(change.item_id) !== undefined) return true
+      if (!unknown.has(change)) onUnknown()
+      unknown.add(change)
+      return false
+    },
+    of(change) {
+      const text = texts.get(change) ?? itemText(itemOf(change.item_id) as CatalogItem, rowOf(change))
+      texts.set(change, text)
+      return text
+    },
   }
 }
 
@@ -147,17 +158,17 @@ function openTexts(itemOf: ItemOf, itemText: ItemText, onUnknown: () => void): T
 function* framesOf<S>(
   { side, provider, changes: all }: ChangeBatch,
   wanted: readonly BookChanged[],
-  textOf: TextOf,
+  textsOf: Texts,
   to: readonly S[],
 ): Iterable<FrameDelivery<S>> {
-  const known = wanted.filter(change => textOf(change) !== undefined)
+  const known = wanted.filter(textsOf.has)
   let delivered = 0
   let through = 0
   for (const moment of bySeenAt(known)) {
     const seenAt = moment[0]?.seen_at ?? 0
     for (let from = 0; from < moment.length; from += EVENT_ITEMS_MAX) {
       const changes = moment.slice(from, from + EVENT_ITEMS_MAX)
-      const texts = changes.map(change => textOf(change) as string)
+      const texts = changes.map(textsOf.of)
       delivered += changes.length
       through = delivered === known.length ? all.length : all.indexOf(known[delivered] as BookChanged, through)
       yield { frame: changedFrame(side, provider, seenAt, texts), to, changes, through }
@@ -173,8 +184,8 @@ export function* framesOfRows(
   itemText: ItemText,
 ): Iterable<Buffer> {
   for (const [provider, own] of Map.groupBy(changes, change => change.provider)) {
-    const textOf = openTexts(itemOf, itemText, () => undefined)
-    for (const { frame } of framesOf({ side, provider, changes: own }, own, textOf, [])) yield frame
+    const textsOf = openTexts(itemOf, itemText, () => undefined)
+    for (const { frame } of framesOf({ side, provider, changes: own }, own, textsOf, [])) yield frame
   }
 }
 

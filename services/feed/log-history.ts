@@ -8,6 +8,7 @@
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type LogRecord, openRangeReader } from '#infra/kafka/range-reader.ts'
+import { nextTurn } from '#infra/runtime/turns.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { decodeChange, HELD_MAX } from './change-reader.ts'
 import type { FeedMetrics } from './feed-metrics.ts'
@@ -39,6 +40,8 @@ const CONNECT_LIMIT_MS = 3_000
 /** A lost leader is replaced within this time in most cases. */
 const FETCH_LIMIT_MS = 10_000
 const BOUNDS_KEPT_MS = 1_000
+/** A queue holds some ten thousand, all of which were read before others had their turn: live streams came a second late. */
+const RECORDS_IN_A_TURN = 1_000
 
 /** Opens the history of the topic; connects when it is first asked. */
 export function openLogHistory(kafka: KafkaConnection, metrics: FeedMetrics): LogHistory {
@@ -70,8 +73,10 @@ export function openLogHistory(kafka: KafkaConnection, metrics: FeedMetrics): Lo
     async *read(from, to, signal) {
       const limits = { partitions: ITEM_PARTITIONS, waitMs: Number.POSITIVE_INFINITY, changesMax: HELD_MAX }
       const assembler = openRefreshAssembler(limits, from, to)
+      let taken = 0
       for await (const { partition, records } of runsOf({ shared, topic, signal }, readFrom(from), to.next)) {
         for (const record of records) {
+          if (++taken % RECORDS_IN_A_TURN === 0) await nextTurn()
           const decoding = decodeChange(kafka, record, metrics)
           const decoded = decoding instanceof Promise ? await decoding : decoding
           if (!decoded) {
