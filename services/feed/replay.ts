@@ -5,16 +5,18 @@
  * clock is ahead, so the log is read from a little before `from` on; it may be recorded long after (a backfill), so the log is
  * read to its end as of the request. Order: of recording. The same range of the same log is replayed alike each time; no more
  * than one fetch is read ahead of the client, and a stream that waits for its time is kept open by pings. States: seated (reads)
- * -> waiting (for its time, its client or a seat, with one batch in memory) -> seated again, at the position behind that batch.
+ * -> waiting (for its time, its client or a seat, with the frames of one batch in memory) -> seated again, at the position behind that
+ * batch. The refresh of a whole provider is 12 MB, and 3 as frames, or what a filter leaves of them.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { HttpError } from '#infra/http/http-error.ts'
+import { nextTurn } from '#infra/runtime/turns.ts'
 import type { ReplayQuery } from '#schemas/api/feed-query.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { CLOCK_SLACK_MS } from '#schemas/values/event-time.ts'
 import { parseInstant } from '#schemas/values/instant.ts'
 import { type ItemText, replayEndFrame } from './frames.ts'
-import { type Hub, openHub, type Subscription } from './hub.ts'
+import { type ChangeBatch, type Hub, openHub, type Subscription } from './hub.ts'
 import type { LogHistory } from './log-history.ts'
 import type { LogPosition } from './log-position.ts'
 import type { AssembledBatch } from './refresh-assembler.ts'
@@ -101,9 +103,12 @@ async function readSeated(
   seat: ReplaySeat,
   batches: AsyncIterable<AssembledBatch>,
 ): Promise<LeftSeat | undefined> {
+  const { range, beginner, pace } = replay
   for await (const batch of batches) {
-    if (batch.side !== replay.beginner.subscription.side) continue
-    const sent = send(replay, batch)
+    if (batch.side !== beginner.subscription.side) continue
+    const changes = batch.changes.filter(({ seen_at: at }) => at >= range.from && at < range.to)
+    const due = changes[0] ? pace(changes[0].seen_at) : 0
+    const sent = send(replay, await framesOf(replay, { ...batch, changes }), due)
     if ((await isDoneWithin(sent, SEATED_WAIT_MS)) && !seat.isOver()) continue
     // Before the next record is taken: the position holds no longer then.
     return { position: batch.positionAfter(batch.changes.length), sent }
@@ -111,17 +116,29 @@ async function readSeated(
   return undefined
 }
 
-/** Sends what of a batch lies in the range, when it is due and as its client reads. */
-async function send(replay: Replay, batch: AssembledBatch): Promise<void> {
-  const { range, beginner, hub, pace } = replay
-  const { stream, signal } = beginner
-  const changes = batch.changes.filter(({ seen_at: at }) => at >= range.from && at < range.to)
-  const [first] = changes
-  if (!first) return
-  for (const { frame, changes: delivered } of hub.deliver({ ...batch, changes })) {
-    await pace(first.seen_at, beginner)
+/** An event of a replay. */
+interface ReplayFrame {
+  frame: Buffer
+  items: number
+}
+
+/** The events of a batch, a quarter of what the batch itself takes; others have their turn between them. */
+async function framesOf({ hub }: Replay, batch: ChangeBatch): Promise<ReplayFrame[]> {
+  const frames: ReplayFrame[] = []
+  for (const { frame, changes } of hub.deliver(batch)) {
+    frames.push({ frame, items: changes.length })
+    await nextTurn()
+  }
+  return frames
+}
+
+/** Sends what is due at a time, as its client reads. */
+async function send(replay: Replay, frames: readonly ReplayFrame[], due: number): Promise<void> {
+  const { stream, signal } = replay.beginner
+  await untilDue(due, signal)
+  for (const { frame, items } of frames) {
     stream.send(frame)
-    replay.items += delivered.length
+    replay.items += items
     await stream.drained()
     signal.throwIfAborted()
   }
@@ -134,15 +151,18 @@ async function isDoneWithin(work: Promise<void>, ms: number): Promise<boolean> {
   return await Promise.race([work.then(() => true), limit]).finally(() => clearTimeout(timer))
 }
 
-/** Waits until a moment is due; does not wait for one that is due already or lies before the last. */
-function openPace(speed: number): (seenAt: number, beginner: Beginner) => Promise<void> {
+/** The time at which a moment is due, by the monotonic clock; one that lies before the last is due already. */
+function openPace(speed: number): (seenAt: number) => number {
   let start: { at: number; seenAt: number } | undefined
-  return async (seenAt, { signal }) => {
-    if (speed === 0) return
+  return seenAt => {
+    if (speed === 0) return 0
     start ??= { at: performance.now(), seenAt }
-    const due = start.at + (seenAt - start.seenAt) / speed
-    for (let left = due - performance.now(); left > 0; left = due - performance.now()) {
-      await delay(Math.min(left, WAIT_MAX_MS), undefined, { signal })
-    }
+    return start.at + (seenAt - start.seenAt) / speed
+  }
+}
+
+async function untilDue(due: number, signal: AbortSignal): Promise<void> {
+  for (let left = due - performance.now(); left > 0; left = due - performance.now()) {
+    await delay(Math.min(left, WAIT_MAX_MS), undefined, { signal })
   }
 }

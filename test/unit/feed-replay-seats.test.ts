@@ -1,6 +1,16 @@
-/** Seats of replays: which one reads, which one waits, and that all that wait come to read. */
+/** Seats of replays: which one reads, which one waits, and that all that wait come to read; what a replay keeps while it waits. */
 import { expect } from 'chai'
+import { collectGarbage } from '#infra/runtime/heap.ts'
+import type { BookChanged } from '#schemas/events/book-changed.ts'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { type ItemText, openItemText } from '#services/feed/frames.ts'
+import type { LogPosition } from '#services/feed/log-position.ts'
+import type { AssembledBatch } from '#services/feed/refresh-assembler.ts'
+import { replayOf } from '#services/feed/replay.ts'
 import { openReplaySeats, type ReplaySeat } from '#services/feed/replay-seats.ts'
+import type { Beginner } from '#services/feed/stream-start.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { changed } from '#test/harness/published-records.ts'
 
 const OPEN = new AbortController().signal
 
@@ -57,5 +67,77 @@ describe('the seats of replays', () => {
     seat.release()
     ;(await next).release()
     expect(await seats.take(ending.signal).catch(reason => reason)).to.equal('gone')
+  })
+})
+
+describe('a replay', () => {
+  const position = (offset: number): LogPosition => ({ next: [offset], behind: new Map() })
+  const itemOf = (item_id: number) => ({ item_id, market_hash_name: `item ${item_id}`, phase: null }) as CatalogItem
+  const subscription = { side: 'ask', itemIds: new Set(), names: new Set(), isFiltered: false }
+
+  /** Replays some batches; `left` resolves when it has given its seat back. */
+  function replaying(batches: (() => BookChanged[])[], speed: number, itemText?: ItemText) {
+    async function* read({ next: [from = 0] }: LogPosition): AsyncGenerator<AssembledBatch, void, void> {
+      for (const [at, changesOf] of batches.entries()) {
+        const batch = {
+          side: 'ask',
+          provider: 'provider_01',
+          changes: changesOf(),
+          positionAfter: () => position(at + 1),
+        }
+        if (at >= from) yield batch as unknown as AssembledBatch
+      }
+    }
+    const ending = new AbortController()
+    const [left, frames] = [Promise.withResolvers<void>(), [] as string[]]
+    const stream = {
+      send: (frame: Buffer) => frames.push(frame.toString()),
+      drained: async () => true,
+      end: () => undefined,
+    }
+    const beginner = { stream, ready: Buffer.from('ready'), subscription, signal: ending.signal } as unknown as Beginner
+    const seats = { take: async () => ({ isOver: () => false, release: left.resolve }) }
+    const history = { since: async () => ({ from: position(0), to: position(batches.length) }), read }
+    const needs = { history, seats, itemOf, itemText: itemText ?? openItemText() }
+    const replay = replayOf({ from: 0, to: 10_000_000, speed }, needs, () => undefined)(beginner)
+    return { frames, left: left.promise, ending, ended: replay.catch(error => error.name) }
+  }
+
+  it('keeps the frames alone of a batch that waits for its time, where twenty of them kept 240 MB', async () => {
+    const changes: WeakRef<object>[] = []
+    const changeAt = (seen_at: number) => () => {
+      const change = changed({ item_id: 1, seen_at })
+      changes.push(new WeakRef(change))
+      return [change]
+    }
+    const { frames, left, ending, ended } = replaying([changeAt(0), changeAt(3_600_000)], 1)
+    await left
+    const isGone = (): boolean => {
+      collectGarbage()
+      return changes.length === 2 && changes.every(change => change.deref() === undefined)
+    }
+    await eventually(isGone, 'what it has read to be gone')
+    expect(frames).to.have.length(2)
+    expect(frames[1]).to.include('"item_id":1')
+    ending.abort()
+    expect(await ended).to.equal('AbortError')
+  })
+
+  it('gives others their turn within a refresh, which held live streams for as long as it took', async () => {
+    const refresh = Array.from({ length: 5_000 }, (_, item_id) => changed({ item_id, seen_at: 0 }))
+    let [inTurn, most] = [0, 0]
+    let waiting = setImmediate(function others() {
+      inTurn = 0
+      waiting = setImmediate(others)
+    })
+    const itemText: ItemText = ({ item_id }) => {
+      most = Math.max(most, ++inTurn)
+      return `{"item_id":${item_id}}`
+    }
+    const { frames, ended } = replaying([() => refresh], 0, itemText)
+    await ended
+    clearImmediate(waiting)
+    expect(frames.join('').match(/"item_id"/g)).to.have.length(5_000)
+    expect(most).to.equal(1_000)
   })
 })
