@@ -1,13 +1,16 @@
 /**
  * Accounts of a benchmark's own, for clients that the server is to know.
  */
-import type { Tier } from '#infra/config/tiers.ts'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { loadTiers, type Tier } from '#infra/config/tiers.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import type { BenchPlatform } from './bench-platform.ts'
 
 const MAKERS = 4
+const PLENTY = 1_000_000_000
 
 /** A key of the highest tier. */
 export const newKey = async (platform: BenchPlatform): Promise<string> => (await makeKeys(platform, 1))[0] as string
@@ -29,4 +32,14 @@ export async function makeKeys({ config, log }: BenchPlatform, count: number, ti
   } finally {
     await database.close()
   }
+}
+
+/** The environment of a role with the tiers as built in, but for the highest, whose keys may ask as often as they like. */
+export function withoutLimits({ config }: BenchPlatform): { MARKETLOG_TIERS: string } {
+  const { quant, ...others } = loadTiers()
+  const file = join(config.stateDir, 'open-tiers.json')
+  const open = { requests_per_minute: PLENTY, requests_per_month: PLENTY, expensive_requests_per_minute: PLENTY }
+  const streams = { prices_stream_starts_per_day: PLENTY, bids_stream_starts_per_day: PLENTY }
+  writeFileSync(file, JSON.stringify({ ...others, quant: { ...quant, ...open, ...streams } }))
+  return { MARKETLOG_TIERS: file }
 }

@@ -10,6 +10,7 @@ import { alerts } from './benches/alerts.ts'
 import { book } from './benches/book.ts'
 import { candleReads } from './benches/candle-reads.ts'
 import { candles, history } from './benches/clickhouse.ts'
+import { cost } from './benches/cost.ts'
 import { feed } from './benches/feed.ts'
 import { feedIdle } from './benches/feed-idle.ts'
 import { feedResume } from './benches/feed-resume.ts'
@@ -41,6 +42,7 @@ export const BENCHES: readonly Bench[] = [
   restart,
   memory,
   abuse,
+  cost,
   alerts,
   market,
   marketReads,

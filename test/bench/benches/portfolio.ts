@@ -1,13 +1,12 @@
 /**
- * Portfolios at their size: the daily values of a ledger of 10,000 entries over five years, cold and page by page, the
- * import of a file of 5 MB, and how long the performance of the largest ledger keeps other requests waiting.
+ * Portfolios at their size: the daily values of a ledger of 10,000 entries over five years, cold and page by page, and the
+ * import of a file of 5 MB.
  *
  * A platform of its own, since the live market has no part in it: 500 items that three providers close every other day, with
  * the exchange rates of every day. Cold means that nothing of the ledger's version is known: each turn writes first.
  */
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
-import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { largeLedger } from '#test/fixtures/malformed-csv.ts'
 import { newKey } from '../account-keys.ts'
@@ -15,23 +14,19 @@ import type { Bench, BenchContext, Entry } from '../bench.ts'
 import type { BenchPlatform } from '../bench-platform.ts'
 import { figureEntry } from '../entry.ts'
 import { requireSome } from '../requirements.ts'
-import { median, percentile, worst } from '../statistics.ts'
+import { median, percentile } from '../statistics.ts'
 
 const ENTRIES = 10_000
 const ITEMS = 500
 const DAYS = 1_826
 const FILE_BYTES = 5 * 1024 * 1024
 const PAGES = 200
-const LARGEST = { items: 10_000, trades: 250_000 }
-/** Since it was last read; ten milliseconds of it are between two looks at an idle loop. */
-const LOOP_DELAY = 'nodejs_eventloop_lag_max_seconds'
-const FILL_LIMIT_MS = 120_000
 const DAY_MS = 86_400_000
 
 /** Portfolios. */
 export const portfolio: Bench = {
   name: 'portfolio',
-  about: 'daily values of a ledger of 10,000 entries over five years, the import of 5 MB, the largest performance',
+  about: 'daily values of a ledger of 10,000 entries over five years, the import of 5 MB',
   async run(context) {
     context.say('setting a namespace up')
     const platform = await context.platform()
@@ -87,16 +82,6 @@ async function measure(context: BenchContext, platform: BenchPlatform): Promise<
     const other = await client.create()
     imported.push(await client.upload(other, file))
   }
-  context.say(`computing the performance of ${LARGEST.items} items`)
-  await (await platform.role('live-view')).ready()
-  const largest = await client.create()
-  await fill(platform, largest)
-  const delays: number[] = []
-  for (let turn = 0; turn < (context.isQuick ? 1 : 3); turn++) {
-    await api.metric(LOOP_DELAY)
-    requireSome('items of the largest ledger', await client.itemsOfPerformance(largest))
-    delays.push((await api.metric(LOOP_DELAY)) * 1_000)
-  }
   return [
     figureEntry(
       { name: `daily values of ${ENTRIES} entries over ${DAYS} days, cold`, unit: 'ms', better: 'lower' },
@@ -105,11 +90,6 @@ async function measure(context: BenchContext, platform: BenchPlatform): Promise<
     figureEntry({ name: 'a page of daily values, p50', unit: 'ms', better: 'lower' }, median(pages)),
     figureEntry({ name: 'a page of daily values, p99', unit: 'ms', better: 'lower' }, percentile(pages, 0.99)),
     figureEntry({ name: 'import of a file of 5 MB', unit: 'ms', better: 'lower' }, imported),
-    figureEntry(
-      { name: `performance of ${LARGEST.items} items: longest delay of the event loop`, unit: 'ms', better: 'lower' },
-      delays,
-      worst,
-    ),
   ]
 }
 
@@ -131,20 +111,6 @@ async function writeCloses({ config }: BenchPlatform, itemIds: readonly number[]
   } finally {
     await writer.close()
   }
-}
-
-/** Buys of one unit of each item, day by day. */
-async function fill({ config, log }: BenchPlatform, id: string): Promise<void> {
-  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
-  const database = openDatabase(url, { name: 'bench', log, connections: 1, statementLimitMs: FILL_LIMIT_MS })
-  const filled = database.rows(
-    `INSERT INTO portfolio_transactions
-      (portfolio_id, item_id, type, quantity, price, currency, date, fee_percentage, created_at, updated_at)
-    SELECT $1, 1 + n % $3, 'buy', 1, 100, 'USD', date '2026-01-01' + n % 100, 2.5, now(), now()
-    FROM generate_series(0, $2 - 1) n`,
-    [id, LARGEST.trades, LARGEST.items],
-  )
-  await filled.finally(() => database.close())
 }
 
 /** Buys and sells over the whole time: of four entries of an item three buy and the last sells. */
@@ -180,8 +146,6 @@ function clientOf(base: string, key: string) {
   })
   return {
     timed: (path: string) => timed(path),
-    itemsOfPerformance: async (id: string): Promise<number> =>
-      JSON.parse(await ask(`/${id}/performance`)).data.items.length,
     create: async (): Promise<string> => JSON.parse(await ask('', post({ name: 'bench' }))).id,
     /** Gives the ledger a new version. */
     touch: (id: string, itemId: number) =>

@@ -1,0 +1,113 @@
+/**
+ * What the costliest requests are about, beside the stage's market: a finish of many phases with all that can be stored of it, and the
+ * largest portfolio that an account may have.
+ *
+ * Writes the tables of ClickHouse and Postgres by SQL: what is measured is how they are read.
+ */
+import { openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { loadCatalog } from '#infra/config/catalog.ts'
+import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { CHANGES_RETENTION_DAYS } from '#streams/history/reader.ts'
+import type { BenchContext } from './bench.ts'
+import { settled } from './settled.ts'
+import type { Stage } from './stage.ts'
+
+const YEARS = 10
+const SALES = 20_000
+const LARGEST = { entries: 10_000, trades: 250_000, years: 26 }
+const FILL_LIMIT_MS = 300_000
+
+/** The items of the finishes with the most phases, those of one finish together. */
+export function manyPhases(): CatalogItem[][] {
+  const finishes = [...Map.groupBy(loadCatalog(), item => item.market_hash_name).values()]
+  return finishes.filter(({ length }) => length > 1).sort((a, b) => b.length - a.length)
+}
+
+/** Stores prices of all providers for some items, as often and as far back as they are kept. */
+export async function storePast(
+  context: BenchContext,
+  { config }: Stage,
+  items: readonly CatalogItem[],
+): Promise<void> {
+  const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'bench' })
+  const { database } = writer
+  const share = context.isQuick ? 0.1 : 1
+  /** A row of each item, provider and step back from now; `at` is its moment in milliseconds. */
+  const steps = (
+    ids: readonly number[],
+    stepS: number,
+    count: number,
+  ): string => `(SELECT arrayJoin([${ids.join()}]) AS item,
+      concat('provider_', leftPad(toString(arrayJoin(range(1, 42))), 2, '0')) AS provider,
+      toUInt64(intDiv(toUnixTimestamp(now()), ${stepS}) - arrayJoin(range(${Math.ceil(count * share)}))) * ${stepS} * 1000 AS at,
+      toInt64(1000000 + cityHash64(item, provider, at) % 1000000) AS micro)`
+  try {
+    for (const { ms, retentionDays } of Object.values(CANDLE_INTERVALS)) {
+      context.say(`storing candles of ${ms / 60_000} minutes`)
+      for (const { item_id } of items) {
+        await writer.command(`INSERT INTO ${database}.candle_parts (interval_s, item_id, bucket, provider, opening, closing, low, high, falls)
+          SELECT ${ms / 1000}, item, toDateTime(intDiv(at, 1000), 'UTC'), provider, (at, true, micro, 5, at),
+            (at + 1, true, micro + 10000, 4, at + 60000), micro, micro + 10000, map(at + 1, 1)
+          FROM ${steps([item_id], ms / 1000, (retentionDays * 86_400_000) / ms)}`)
+      }
+    }
+    context.say('storing days, changes and sales')
+    const ids = items.map(({ item_id }) => item_id)
+    for (const id of ids) {
+      await writer.command(`INSERT INTO ${database}.provider_days
+        SELECT item, 'ask', provider, toDate(intDiv(at, 1000)), (1, 100 + micro % 1000, micro, 'USD'), (1, true, 3)
+        FROM ${steps([id], 86_400, YEARS * 365)}`)
+      await writer.command(`INSERT INTO ${database}.changes SELECT item, 'ask', fromUnixTimestamp64Milli(toInt64(at), 'UTC'), provider,
+        'updated', 100 + micro % 1000, 'USD', micro, '1', 3, micro + 10000, 4, 0, at FROM ${steps([id], 3_600, CHANGES_RETENTION_DAYS * 24)}`)
+    }
+    for (const table of ['sales', 'sales_by_time']) {
+      await writer.command(`INSERT INTO ${database}.${table}
+        SELECT ${ids[0]}, fromUnixTimestamp64Milli(toInt64(toUnixTimestamp(now()) - number * 60) * 1000, 'UTC'), 'provider_02',
+          toString(number), 500, 'USD', 5000000, '1', 0.25, 7, true, arrayMap(slot -> (repeat('Sticker ', 12), slot, 0.5), range(5)),
+          true, [(repeat('Charm ', 12), 5)], repeat('i', 100), repeat('f', 100), repeat('b', 100), now64(), number
+        FROM numbers(${Math.ceil(SALES * share)})`)
+    }
+    await writer.command(`INSERT INTO ${database}.fx_days SELECT today() - number, arrayJoin(['EUR', 'JPY', 'GBP']),
+      toString(0.85 + number / 100000), now64() FROM numbers(${LARGEST.years * 366})`)
+    await settled(context, writer)
+  } finally {
+    await writer.close()
+  }
+}
+
+/** Fills a portfolio with what the highest tier may have. */
+export async function fillPortfolio(context: BenchContext, { config, log, market }: Stage, id: string): Promise<void> {
+  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
+  const database = openDatabase(url, { name: 'bench', log, connections: 1, statementLimitMs: FILL_LIMIT_MS })
+  const entries = Math.min(LARGEST.entries, market.itemIds.length)
+  const [trades, days] = [context.isQuick ? LARGEST.trades / 10 : LARGEST.trades, LARGEST.years * 365]
+  try {
+    await database.rows(
+      `INSERT INTO portfolio_entries (portfolio_id, item_id, added_quantity, source, float_value, paint_seed, inspect_link, name_tag, stickers, charms, created_at)
+      SELECT $1, item_id, 1, 'gamestore', 0.25, 7, repeat('i', 200), repeat('n', 20), $3::jsonb, $4::jsonb, now()
+      FROM unnest($2::int[]) item_id`,
+      [
+        ...[id, market.itemIds.slice(0, entries)],
+        JSON.stringify(Array.from({ length: 5 }, (_, slot) => ({ name: 'Sticker '.repeat(12), slot, wear: 0.5 }))),
+        JSON.stringify([{ name: 'Charm '.repeat(12), pattern_id: 5 }]),
+      ],
+    )
+    await database.rows(
+      `INSERT INTO portfolio_transactions
+        (portfolio_id, item_id, type, quantity, price, currency, date, fee_percentage, marketplace, note, created_at, updated_at)
+      SELECT $1, ($2::int[])[1 + n % $3], 'buy', 1, 100, 'USD', current_date - n % $5, 2.5, 'provider_02', repeat('n', 100), now(), now()
+      FROM generate_series(0, $4 - 1) n`,
+      [id, market.itemIds.slice(0, entries), entries, trades, days],
+    )
+    await database.rows('UPDATE portfolios SET entry_count = $2, transaction_count = $3 WHERE id = $1', [
+      id,
+      entries,
+      trades,
+    ])
+  } finally {
+    await database.close()
+  }
+}
