@@ -23,6 +23,8 @@ export interface HostileCrowd {
   portfolios: readonly string[]
   /** Keys that do not exist, a second, of all together. */
   badKeysPerSecond: number
+  /** The kinds that act; all when null. */
+  only: readonly string[] | null
 }
 
 /** What they met. */
@@ -52,6 +54,7 @@ function count(of: Record<string, number>, name: string, more = 1): void {
   of[name] = (of[name] ?? 0) + more
 }
 
+const BEGIN = 'HTTP/1.1 '
 const REQUESTS_PER_SECOND = 5
 const EVERY_MS = 1_000 / REQUESTS_PER_SECOND
 const COME_BACK_MS = 1_000
@@ -75,8 +78,10 @@ function open(client: Client, port: number, isRead: boolean): Socket {
   count(seen.connections, client.kind)
   socket.on('error', () => undefined)
   if (isRead) {
+    // By bytes: a text and a pattern take longer for an answer of 30 MB than the server does.
     socket.on('data', bytes => {
-      for (const [, status] of bytes.toString('latin1').matchAll(/HTTP\/1\.1 (\d{3})/g)) {
+      for (let at = bytes.indexOf(BEGIN); at >= 0; at = bytes.indexOf(BEGIN, at + 1)) {
+        const status = bytes.toString('latin1', at + BEGIN.length, at + BEGIN.length + 3)
         count(seen.answers, `${client.kind} ${status}`)
       }
     })
@@ -135,6 +140,16 @@ const ALERTS = JSON.stringify({
 const FORM = 'Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 5000000\r\n'
 const PART = '--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\ndate,type'
 
+/** What the bench `cost` finds to cost most of what has no budget of its own. */
+const COSTLY = [
+  `GET /items?q=${'a+'.repeat(99)}a`,
+  'GET /items?is_souvenir=false',
+  'GET /prices?phase=Phase+2&limit=1000',
+  'GET /prices?limit=1000&offset=500000&currency=EUR',
+  'GET /market/arbitrage?limit=1000&min_spread_pct=5&providers_buy=provider_02&providers_sell=provider_03',
+]
+const HUNDRED = JSON.stringify({ item_ids: Array.from({ length: 100 }, (_, at) => at + 1) })
+
 /** Each kind by its name; the numbers are those of the ways in that services/README.md lists. */
 const KINDS: Record<string, (client: Client) => Promise<never>> = {
   'bodies that break every rule': client =>
@@ -183,6 +198,11 @@ const KINDS: Record<string, (client: Client) => Promise<never>> = {
   },
   'bulk streams left unread': client =>
     leaveUnread(client, client.apiPort, withBody('POST /prices', client.quant, '{}'), 1),
+  'costly requests': client =>
+    askAgain(client, client.apiPort, turn => {
+      const costly = COSTLY[turn % (COSTLY.length + 1)]
+      return costly ? head(costly, client.quant) : withBody('POST /prices/batch', client.quant, HUNDRED)
+    }),
 }
 const BAD_KEYS = 'keys that do not exist'
 
@@ -204,17 +224,19 @@ async function tryKeys(clients: readonly Client[], perSecond: number): Promise<n
 }
 
 answerAsBaseline({
-  async begin({ clients, badKeysPerSecond, free, quant, portfolios, ...ports }: HostileCrowd) {
+  /** Answers with the kinds that act. */
+  async begin({ clients, badKeysPerSecond, free, quant, portfolios, only, ...ports }: HostileCrowd) {
     const kinds = Object.keys(KINDS)
+    const acting = only ?? [...kinds, BAD_KEYS]
     const all = Array.from({ length: clients }, (_, at): Client => {
       const kind = kinds[at % kinds.length] as string
       count(seen.clients, kind)
       const [key, portfolio] = [free[at] as string, portfolios[at] as string]
       return { ...ports, kind, at, address: `127.0.1.${at + 1}`, free: key, quant: quant[at] as string, portfolio }
     })
-    for (const client of all) void KINDS[client.kind]?.(client)
-    void tryKeys(all, badKeysPerSecond)
-    return all.length
+    for (const client of all) if (acting.includes(client.kind)) void KINDS[client.kind]?.(client)
+    if (acting.includes(BAD_KEYS)) void tryKeys(all, badKeysPerSecond)
+    return acting
   },
   seen: async (): Promise<HostileSeen> => seen,
 })

@@ -5,16 +5,13 @@
  * Good ones ask for prices at a steady pace: alone, then beside hostile ones of every kind (hostile-clients.ts), for a minute or,
  * with ABUSE=long, for five. Beside them others use what hostile ones attack: an import, a search, a performance, a bulk stream, a
  * replay, a live feed; nobody of all these may be refused. A run fails in which a hostile kind sent nothing. Memory is the most that
- * a process had. Hostile clients take what processor time others leave (stand-behind.ts).
+ * a process had. Hostile clients have the priority of all others; ABUSE_KINDS names those kinds that act, separated by commas.
  */
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { loadTiers } from '#infra/config/tiers.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { openSse } from '#test/harness/sse-client.ts'
-import { makeKeys } from '../account-keys.ts'
+import { makeKeys, withoutLimits } from '../account-keys.ts'
 import { type Baseline, startBaseline } from '../baseline.ts'
 import type { GoodLoad, GoodSeen } from '../baselines/good-clients.ts'
 import type { HostileCrowd, HostileSeen } from '../baselines/hostile-clients.ts'
@@ -24,7 +21,6 @@ import { residentMibOf } from '../process-figures.ts'
 import type { RoleProcess } from '../role-process.ts'
 import { serveApi } from '../serve-api.ts'
 import type { Stage } from '../stage.ts'
-import { standBehind } from '../stand-behind.ts'
 import { median, worst } from '../statistics.ts'
 
 const GOOD = new URL('../baselines/good-clients.ts', import.meta.url)
@@ -42,7 +38,6 @@ const BAD_KEYS_PER_SECOND = 334
 const TRADES = 20_000
 const OTHERS_EVERY_MS = 1_000
 const LOOK_EVERY_MS = 500
-const PLENTY = 1_000_000_000
 /** Longest that one of the others waits. */
 const OTHERS_LIMIT_MS = 60_000
 const CSV = 'date,type,item_id,quantity,price\r\n2026-01-02,buy,1,1,100\r\n'
@@ -54,12 +49,11 @@ export const abuse: Bench = {
   ownStage: true,
   async run(context) {
     const stage = await context.stage()
-    const env = { MARKETLOG_TIERS: writeTiers(stage) }
+    const env = withoutLimits(stage)
     const api = await serveApi(stage, text => context.say(text), env)
     const feed = await stage.role('feed', env)
     await feed.ready()
     const [good, hostile] = [startBaseline(GOOD), startBaseline(HOSTILE)]
-    if (hostile.pid !== undefined) standBehind(hostile.pid)
     try {
       return await measure(context, { stage, api, feed, good, hostile })
     } finally {
@@ -77,16 +71,6 @@ interface Scene {
   hostile: Baseline
 }
 
-/** The tiers as built in, but for the highest, whose good keys send more than a key may. */
-function writeTiers(stage: Stage): string {
-  const { quant, ...others } = loadTiers()
-  const file = join(stage.config.stateDir, 'abuse-tiers.json')
-  const open = { requests_per_minute: PLENTY, requests_per_month: PLENTY, expensive_requests_per_minute: PLENTY }
-  const streams = { prices_stream_starts_per_day: PLENTY, bids_stream_starts_per_day: PLENTY }
-  writeFileSync(file, JSON.stringify({ ...others, quant: { ...quant, ...open, ...streams } }))
-  return file
-}
-
 async function measure(context: BenchContext, scene: Scene): Promise<Entry[]> {
   const { stage, api, feed, hostile } = scene
   const windows = WINDOWS[context.isQuick ? 'quick' : 'full']
@@ -97,13 +81,13 @@ async function measure(context: BenchContext, scene: Scene): Promise<Entry[]> {
   const before = await phase(windows.alone, 'good ones alone')
   const others = await openOthers(scene, other)
   const stopLooking = lookAtMemory([api, feed])
-  await hostile.ask('begin', crowd)
+  const kinds = await hostile.ask<string[]>('begin', crowd)
   const beside = await phase(windows.beside, 'beside hostile ones')
   const [apiMib, feedMib] = stopLooking() as [number, number]
   const refusedOthers = await others.stop()
   const met = await hostile.ask<HostileSeen>('seen', null)
   context.log.warn({ before, beside, met, refusedOthers, asked: others.asked() }, 'abuse')
-  const idle = Object.keys(met.clients).filter(kind => !(met.requests[kind] || met.connections[kind]))
+  const idle = kinds.filter(kind => !(met.requests[kind] || met.connections[kind]))
   if (idle.length > 0) throw new Error(`abuse: nothing was sent by ${idle.join(', ')}`)
   const refused = [...before, ...beside].flatMap(one => one.refused)
   const alone = before.map(({ p99Ms }) => p99Ms)
@@ -159,17 +143,18 @@ async function hostileCrowd(context: BenchContext, { stage, api, feed }: Scene):
       `INSERT INTO portfolio_transactions (portfolio_id, item_id, type, quantity, price, currency, date, created_at, updated_at)
       SELECT id::uuid, 1 + n % 50, 'buy', 1, 100, 'USD', date '2026-01-01' + n % 100, now(), now()
       FROM unnest($1::text[]) id, generate_series(1, $2) n`,
-      [portfolios.filter((_, at) => at % 10 === ALERTS_AT), TRADES],
+      [portfolios.filter((_, at) => at % KINDS === ALERTS_AT), TRADES],
     )
   } finally {
     await database.close()
   }
   const [apiPort, feedPort] = [api, feed].map(role => Number(new URL(role.baseUrl).port)) as [number, number]
-  return { apiPort, feedPort, clients: CLIENTS, free, quant, portfolios, badKeysPerSecond: BAD_KEYS_PER_SECOND }
+  const only = process.env.ABUSE_KINDS?.split(',') ?? null
+  return { apiPort, feedPort, clients: CLIENTS, free, quant, portfolios, only, badKeysPerSecond: BAD_KEYS_PER_SECOND }
 }
 
-/** The place of the kind that asks for performances. */
-const ALERTS_AT = 4
+/** The kinds of clients, and the place of the one that asks for performances. */
+const [KINDS, ALERTS_AT] = [11, 4]
 
 async function newPortfolio({ baseUrl }: RoleProcess, key: string): Promise<string> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
