@@ -9,17 +9,24 @@ import { exceededLimit } from '#schemas/api/rate-limit.ts'
 
 /** Counts expensive requests. */
 export interface AccountBudget {
-  /** Counts one; throws the 429 when the account has had its share of the minute. */
-  charge(credential: Credential): Promise<void>
+  /** Counts one; throws the 429 when the account has had its share of the minute. One of `rows` counts where these are many. */
+  charge(credential: Credential, rows?: number): Promise<void>
 }
+
+/** Up to so many rows a request costs no more than others. */
+const FEW_ROWS = 1_000
 
 /** What is said of such requests where they are described. */
 export const EXPENSIVE =
   'Counts also on the account, over all of its keys: 20 a minute on free, 40 on starter, 60 above.'
 
+/** The same of requests that count where what they concern is large. */
+export const EXPENSIVE_IF_LARGE = `Of more than ${FEW_ROWS} rows it c${EXPENSIVE.slice(1)}`
+
 /** Opens the budget of all accounts. */
 export const openAccountBudget = (limit: AccountLimit, tiers: Record<Tier, TierLimits>): AccountBudget => ({
-  async charge({ accountId, tier }) {
+  async charge({ accountId, tier }, rows = Number.POSITIVE_INFINITY) {
+    if (rows <= FEW_ROWS) return
     const most = tiers[tier].expensive_requests_per_minute
     const waitSeconds = await limit.charge(accountId, most)
     if (waitSeconds === undefined) return

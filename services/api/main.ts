@@ -37,9 +37,9 @@ import { openWholeTables } from '#streams/runner/whole-tables.ts'
 import { openAccountBudget } from './account-budget.ts'
 import { apiEndpoints } from './app.ts'
 import { openCursors } from './cursors.ts'
+import { AT_ONCE, openLongWork } from './long-work.ts'
 import { fxRatesOf } from './queries/fx-rates.ts'
 import { openLiveView } from './queries/live-view.ts'
-import { FOLDS_AT_ONCE } from './routes/portfolio-performance.ts'
 import { openSnapshotStreams } from './snapshot-streams.ts'
 
 const NAME = 'api'
@@ -60,7 +60,7 @@ export async function start(context: RoleContext, now: () => number = Date.now):
   const redis = await openRedis(config, { name: NAME, log })
   const clickhouse = openWholeTables(openReader(config.servers.clickhouseReadOnly, { database, name: NAME }))
   const pools = openPools(config, log)
-  const { postgres, writes, reads, signIns, folds, deletions } = pools
+  const { postgres, writes, reads, signIns, longWork, deletions } = pools
   const keyUse = openKeyUse(writes, log)
   const fx = fxRatesOf(await openFxReader(redis, config.namespace, log))
   const market = await openMarketViews(redis, config.namespace, log)
@@ -92,7 +92,7 @@ export async function start(context: RoleContext, now: () => number = Date.now):
     market,
     database: writes,
     reads,
-    folds,
+    longWork: openLongWork(longWork),
     deletions,
     budget: openAccountBudget(openAccountLimit(redis, { prefix: config.namespace }), tiers),
     store: openPortfolioStore(writes),
@@ -126,7 +126,7 @@ function signingKey(cursorKey: string | undefined): string {
   return cursorKey
 }
 
-/** Pools that do not keep each other waiting: the check of keys, writes (for locks), searches, sign-in, folds, deletions of accounts. */
+/** Pools that do not keep each other waiting: the check of keys, writes (for locks), large reads, sign-in, long work, deletions of accounts. */
 function openPools(config: PlatformConfig, log: Log) {
   const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
   const open = (name: string, more: Partial<DatabaseOptions> = {}) => openDatabase(url, { name, log, ...more })
@@ -135,7 +135,7 @@ function openPools(config: PlatformConfig, log: Log) {
     writes: open('api-writes'),
     reads: open('api-reads', { connections: READ_CONNECTIONS }),
     signIns: open('api-sign-in', { connections: SIGN_IN_CONNECTIONS }),
-    folds: open('api-folds', { connections: FOLDS_AT_ONCE }),
+    longWork: open('api-long-work', { connections: AT_ONCE }),
     deletions: open('api-deletions', { connections: DELETION_CONNECTIONS, statementLimitMs: DELETION_LIMIT_MS }),
   }
 }

@@ -98,7 +98,7 @@ describe('ledgers', () => {
   async function expectHoldings(portfolioId: string, trades: readonly ModelTrade[], added = new Map<number, number>()) {
     const wanted = holdingsOf(trades)
     for (const [id, quantity] of added) wanted.set(id, (wanted.get(id) ?? 0) + quantity)
-    const held = await listHoldings(storeOf(0), portfolioId)
+    const held = await listHoldings(storeOf(0).database, portfolioId)
     expect(held.map(({ item_id, quantity }) => [item_id, quantity])).to.deep.equal(
       [...wanted].sort(([a], [b]) => a - b),
     )
@@ -139,7 +139,7 @@ describe('ledgers', () => {
       [portfolioId],
     )
     expect(count).to.equal(trades.length)
-    const entries = await listEntries(storeOf(0), portfolioId)
+    const entries = await listEntries(storeOf(0).database, portfolioId)
     expect((await findPortfolio(storeOf(0), accountId, portfolioId)).item_count).to.equal(entries.length)
 
     async function write(own: SeededRandom, writer: number): Promise<ModelTrade[]> {

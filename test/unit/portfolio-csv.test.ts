@@ -16,7 +16,7 @@ import {
 } from '#services/portfolios/csv/reader.ts'
 import type { CsvScope } from '#services/portfolios/csv/row.ts'
 import type { TransactionInput } from '#services/portfolios/ledger/reader.ts'
-import { MALFORMED } from '#test/fixtures/malformed-csv.ts'
+import { largeLedger, MALFORMED } from '#test/fixtures/malformed-csv.ts'
 
 const catalog = loadCatalog()
 const byId = new Map(catalog.map(item => [item.item_id, item]))
@@ -116,6 +116,21 @@ describe('portfolio files', () => {
     expect(content.kind === 'ledger' && content.rows.map(({ input }) => input.price)).to.deep.equal([2 ** 53, 0])
     const units = await read('date,type,item_id,quantity,price\n2026-03-01,buy,4940,1,0\n2026-03-01,buy,4940,1,12.50')
     expect(units.kind === 'ledger' && units.rows.map(({ input }) => input.price)).to.deep.equal([0, 1250])
+  })
+
+  it('are read a little at a time, so that others have their turns', async () => {
+    // The parser used to be fed without a pause: a file of 5 MB was one stretch.
+    const { file } = largeLedger(2 ** 20, ['AK-47 | Redline (Field-Tested)'])
+    let turns = 0
+    let isOver = false
+    const count = () => {
+      turns += 1
+      if (!isOver) setImmediate(count)
+    }
+    setImmediate(count)
+    expect(await read(file)).to.have.property('kind', 'ledger')
+    isOver = true
+    expect(turns).to.be.at.least(2 ** 20 / 2 ** 15)
   })
 
   it('report every fault of a file, and the unknown names', async () => {

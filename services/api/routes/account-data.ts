@@ -27,14 +27,13 @@ import { alertEventSlices, alertSlices } from '#services/alerts/rules/reader.ts'
 import { removeWebhooks } from '#services/alerts/webhooks/commands.ts'
 import { deliverySlices, listWebhooks } from '#services/alerts/webhooks/reader.ts'
 import { lockPortfolios, removePortfolios } from '#services/portfolios/commands.ts'
-import { entrySlices } from '#services/portfolios/entries/reader.ts'
 import { listPortfolios } from '#services/portfolios/reader.ts'
 import { type AccountBudget, EXPENSIVE } from '../account-budget.ts'
 import { type AuditNeeds, originOf } from '../audit-origin.ts'
 import { shownAccount } from './account.ts'
 import { infoOf } from './account-keys.ts'
 import { shownAlert, shownEvent } from './alerts.ts'
-import { joined, ledgerSlices, shownEntry, shownTransaction } from './portfolios.ts'
+import { entrySlices, joined, ledgerSlices, shownEntry, shownTransaction } from './portfolios.ts'
 
 /** What exports and deletions need. */
 export interface AccountDataNeeds extends AuditNeeds {
@@ -149,7 +148,10 @@ async function* portfoliosOf({ reads, catalog }: AccountDataNeeds, accountId: st
   let before = ',"portfolios":['
   for (const portfolio of await listPortfolios({ database: reads }, accountId)) {
     yield `${before}${JSON.stringify(portfolio).slice(0, -1)}`
-    yield* members('entries', entrySlices(reads, portfolio.id), entry => shownEntry(catalog, entry))
+    const entries = entrySlices(reads, portfolio.id, records =>
+      records.map(one => JSON.stringify(shownEntry(catalog, one))).join(','),
+    )
+    yield* joined(',"entries":[', entries, ']')
     const ledger = ledgerSlices(reads, { portfolioId: portfolio.id, order: 'oldest' }, records =>
       records.map(one => JSON.stringify(shownTransaction(catalog, one))).join(','),
     )

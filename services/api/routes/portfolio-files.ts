@@ -8,6 +8,7 @@ import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { openFormFiles } from '#infra/http/form-file.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import { sendParts } from '#infra/http/reply.ts'
+import type { Database } from '#infra/postgres/pool.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { json } from '#schemas/api/operation.ts'
 import { csvMembers, exportQuery, importBody, importReply, portfolioFile } from '#schemas/api/portfolios.ts'
@@ -24,14 +25,14 @@ import {
   writeSnapshotRows,
 } from '#services/portfolios/csv/reader.ts'
 import { type InventoryImport, importAssets, type NewEntry } from '#services/portfolios/entries/commands.ts'
-import { listEntries } from '#services/portfolios/entries/reader.ts'
 import { readLedgerBytes, readLedgerPosition } from '#services/portfolios/ledger/reader.ts'
 import { findPortfolio } from '#services/portfolios/reader.ts'
-import { type AccountBudget, EXPENSIVE } from '../account-budget.ts'
+import { type AccountBudget, EXPENSIVE, EXPENSIVE_IF_LARGE } from '../account-budget.ts'
+import type { LongWork } from '../long-work.ts'
 import { idempotencyKeyOf, kept, MISSING, namedItem, OWN, writeScope } from '../portfolio-access.ts'
 import type { FxRates } from '../queries/fx-rates.ts'
 import { type LinkedInventory, readLinkedInventory } from './inventory.ts'
-import { latestDay, ledgerSlices } from './portfolios.ts'
+import { entrySlices, latestDay, ledgerSlices } from './portfolios.ts'
 
 /** What imports and exports need. */
 export interface PortfolioFileNeeds {
@@ -40,6 +41,9 @@ export interface PortfolioFileNeeds {
   fx: FxRates
   tiers: Record<Tier, TierLimits>
   budget: AccountBudget
+  longWork: LongWork
+  /** Of what reads much, so that writes never wait for it. */
+  reads: Database
   /** Of the game's platform; undefined: this service is connected to none. */
   inventories: Inventories | undefined
   /** Milliseconds since the epoch. */
@@ -52,13 +56,15 @@ const UPLOADS = {
   field: FILE,
   maxBytes: 5 * 2 ** 20,
   large: { maxBytes: EXPORT_MAX_BYTES, isAllowed: isLedgerExport },
-  /** Those that have come whole; at half a second each. */
+  /** Those that have come whole, and wait for one of the few that are stored at a time. */
   atOnce: 8,
   /** At 16 kB a second a file of 5 MB would take longer than a request may. */
   leastBytes: 32 * 1024,
   paceMs: 2_000,
   receivingBytes: 64 * 2 ** 20,
 }
+/** Of a row as it comes in practice. */
+const USUAL_ROW_BYTES = 64
 /** Of a part: a row takes 5,000 bytes at most, since a note has a thousand characters of four bytes. */
 const PART_ROWS = 12_500
 /** Of a row beside what it holds: date, type, separators, quotes and apostrophes. */
@@ -74,7 +80,7 @@ export const portfolioFileRoutes = (needs: PortfolioFileNeeds): Route[] => [
 ]
 
 function importCsvFile(needs: PortfolioFileNeeds): Route {
-  const { store } = needs
+  const { store, longWork, budget } = needs
   const withFile = openFormFiles(UPLOADS)
   return defineRoute({
     ...OWN,
@@ -83,18 +89,22 @@ function importCsvFile(needs: PortfolioFileNeeds): Route {
     path: '/portfolio/:id/import/csv',
     isCreate: true,
     summary: 'Import a CSV file, whole or not at all',
-    description: `${CSV} A row that cannot be taken is reported by its number, the header being row 1, and its column, and nothing is stored. A file that begins as the export of a ledger does may have 64 MB.`,
+    description: `${CSV} A row that cannot be taken is reported by its number, the header being row 1, and its column, and nothing is stored. A file that begins as the export of a ledger does may have 64 MB. ${EXPENSIVE_IF_LARGE}`,
     upload: { field: FILE, description: 'The file: 5 MB at most, an exported ledger 64 MB.' },
     violationMembers: csvMembers,
     reply: json('CsvReply', csvMembers, 'What was stored.'),
     errors: [...MISSING, 'PORTFOLIO_ITEM_LIMIT_REACHED'],
     async handle({ params: { id }, credential, request, response }) {
       await kept(findPortfolio(store, credential.accountId, id))
-      return withFile({ request, response, accountId: credential.accountId }, async file => {
+      const { accountId } = credential
+      return withFile({ request, response, accountId }, async file => {
+        await budget.charge(credential, file.length / USUAL_ROW_BYTES)
         const hasKey = request.headers['idempotency-key'] !== undefined
         const digest = hasKey ? Buffer.from(await crypto.subtle.digest('SHA-256', new Uint8Array(file))) : ''
         const scope = writeScope(needs, credential, id, idempotencyKeyOf(request, 'importCsv', id, digest))
-        return kept(importCsv(store, scope, await readCsv(file, csvScope(needs))))
+        return longWork.add(accountId, async () =>
+          kept(importCsv({ ...store, database: longWork.database }, scope, await readCsv(file, csvScope(needs)))),
+        )
       })
     },
   })
@@ -182,12 +192,12 @@ function csvScope({ catalog, fx, now }: PortfolioFileNeeds): CsvScope {
 
 /** In how many parts a ledger is exported: one where it is as large as an import takes. */
 async function countParts(
-  { store, catalog }: PortfolioFileNeeds,
+  { reads, catalog }: PortfolioFileNeeds,
   { id, transaction_count }: { id: string; transaction_count: number },
 ): Promise<number> {
   if (transaction_count <= PART_ROWS) return 1
   let sum = LEDGER_HEADER.length
-  for (const { item_id, rows, bytes } of await kept(readLedgerBytes(store.database, id))) {
+  for (const { item_id, rows, bytes } of await kept(readLedgerBytes(reads, id))) {
     const { market_hash_name, phase } = namedItem(catalog, item_id)
     sum += bytes + rows * (ROW_BYTES + Buffer.byteLength(market_hash_name + (phase ?? '')))
   }
@@ -205,24 +215,25 @@ function partFault(parts: number, part: number | undefined): HttpError {
 
 /** A ledger, or the part of it that has a number. */
 async function* ledgerFile(
-  { store: { database }, catalog }: PortfolioFileNeeds,
+  { reads, catalog }: PortfolioFileNeeds,
   portfolioId: string,
   part: number | undefined,
 ): AsyncGenerator<string> {
   const before = part === undefined ? 0 : (part - 1) * PART_ROWS
-  const after = before === 0 ? undefined : await kept(readLedgerPosition(database, portfolioId, before))
+  const after = before === 0 ? undefined : await kept(readLedgerPosition(reads, portfolioId, before))
   const scope: Parameters<typeof ledgerSlices>[1] =
     part === undefined ? { portfolioId, order: 'oldest' } : { portfolioId, order: 'buys', after, count: PART_ROWS }
   yield LEDGER_HEADER
-  yield* ledgerSlices(database, scope, records =>
+  yield* ledgerSlices(reads, scope, records =>
     writeLedgerRows(records.map(record => ({ ...record, ...namedItem(catalog, record.item_id) }))),
   )
 }
 
-async function* snapshotFile({ store, catalog }: PortfolioFileNeeds, portfolioId: string): AsyncGenerator<string> {
-  const entries = await kept(listEntries(store, portfolioId))
+async function* snapshotFile({ reads, catalog }: PortfolioFileNeeds, portfolioId: string): AsyncGenerator<string> {
   yield SNAPSHOT_HEADER
-  yield writeSnapshotRows(entries.map(({ item_id, quantity }) => ({ ...namedItem(catalog, item_id), quantity })))
+  yield* entrySlices(reads, portfolioId, entries =>
+    writeSnapshotRows(entries.map(({ item_id, quantity }) => ({ ...namedItem(catalog, item_id), quantity }))),
+  )
 }
 
 async function* marked(file: AsyncIterable<string>): AsyncGenerator<string> {

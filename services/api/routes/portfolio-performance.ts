@@ -2,23 +2,21 @@
  * GET /portfolio/:id/performance: what a ledger has earned.
  *
  * Rules: DECISIONS.md, "Valuation". A ledger has up to 250,000 transactions: they are read, folded, valued and written in slices, so
- * that no request keeps others waiting; folds of a process run two at a time, one of an account.
+ * that no request keeps others waiting.
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
-import PQueue from 'p-queue'
 import type { z } from 'zod'
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
-import { HttpError, orUnavailable } from '#infra/http/http-error.ts'
-import { sendParts } from '#infra/http/reply.ts'
-import type { Database } from '#infra/postgres/pool.ts'
+import { orUnavailable } from '#infra/http/http-error.ts'
+import { JSON_TYPE, sendParts } from '#infra/http/reply.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
+import { nextTurn } from '#infra/runtime/turns.ts'
 import type { AnswerCurrency } from '#schemas/api/entry-text.ts'
 import { json } from '#schemas/api/operation.ts'
 import { performanceReply, valueQuery } from '#schemas/api/portfolio-values.ts'
 import { formatDay, formatInstant, parseInstant } from '#schemas/values/instant.ts'
-import { openSerialQueues, type PortfolioStore } from '#services/portfolios/commands.ts'
+import type { PortfolioStore } from '#services/portfolios/commands.ts'
 import {
   type ItemPerformance,
   type LedgerCurrencies,
@@ -28,6 +26,7 @@ import {
 import { findPortfolio } from '#services/portfolios/reader.ts'
 import { valueHoldings } from '#services/portfolios/values/reader.ts'
 import { type AccountBudget, EXPENSIVE } from '../account-budget.ts'
+import type { LongWork } from '../long-work.ts'
 import { kept, namedItem, OWN } from '../portfolio-access.ts'
 import { type FxRates, readRates } from '../queries/fx-rates.ts'
 import type { LiveView } from '../queries/live-view.ts'
@@ -44,8 +43,7 @@ export interface PerformanceNeeds {
   catalog: CatalogReader
   live: LiveView
   budget: AccountBudget
-  /** Of folds, each of which has a connection while it lasts. */
-  folds: Database
+  longWork: LongWork
   /** Milliseconds since the epoch. */
   now: () => number
 }
@@ -53,18 +51,13 @@ export interface PerformanceNeeds {
 type Performance = z.infer<typeof performanceReply>
 type Row = Performance['data']['items'][number]
 
-/** Folds of a process. */
-export const FOLDS_AT_ONCE = 2
-const FOLDS_WAITING_MAX = 256
-const ACCOUNT_WAITING_MAX = 8
 /** Items that are valued at a time, each with up to 41 quotes of either side. */
 const VALUED_AT_ONCE = 100
 const ROWS_AT_ONCE = 500
 
 /** The route. */
 export function readPortfolioPerformance(needs: PerformanceNeeds): Route {
-  const { catalog, registry, fx, now, budget, store } = needs
-  const folding = openFoldQueue()
+  const { catalog, registry, fx, now, budget, store, longWork } = needs
   return defineRoute({
     ...OWN,
     id: 'readPerformance',
@@ -83,7 +76,7 @@ export function readPortfolioPerformance(needs: PerformanceNeeds): Route {
       const { queried, chosen } = chosenProviders(registry, query.providers)
       const currency = fx.currencyOf(query.currency)
       await kept(findPortfolio(store, credential.accountId, id))
-      const items = await folding.add(credential.accountId, () => foldLedger(needs, id, currency.code))
+      const items = await longWork.add(credential.accountId, () => foldLedger(needs, id, currency.code))
       const values = await valuesOf(needs, items, { chosen, currency })
       const meta = {
         portfolio_id: id,
@@ -93,29 +86,13 @@ export function readPortfolioPerformance(needs: PerformanceNeeds): Route {
         cost_method: 'fifo' as const,
         rate_basis: 'transaction_day' as const,
       }
-      return sendParts(response, 'application/json; charset=utf-8', textOf(meta, items, values, catalog))
+      return sendParts(response, JSON_TYPE, textOf(meta, items, values, catalog))
     },
   })
 }
 
-/** Folds run a few at a time, one of an account, and no more wait than a bound. */
-function openFoldQueue() {
-  const ofAccounts = openSerialQueues(
-    ACCOUNT_WAITING_MAX,
-    'Too many requests of this account for a performance wait already.',
-  )
-  const queue = new PQueue({ concurrency: FOLDS_AT_ONCE })
-  return {
-    add: <T>(accountId: string, work: () => Promise<T>): Promise<T> =>
-      ofAccounts.add(accountId, () => {
-        if (queue.size < FOLDS_WAITING_MAX) return queue.add(work)
-        throw new HttpError('SERVICE_UNAVAILABLE', 'Too many requests for a performance wait already; try again soon.')
-      }),
-  }
-}
-
 async function foldLedger(
-  { folds, clickhouse, now }: PerformanceNeeds,
+  { longWork, clickhouse, now }: PerformanceNeeds,
   portfolioId: string,
   currency: string,
 ): Promise<readonly ItemPerformance[]> {
@@ -124,7 +101,7 @@ async function foldLedger(
     const [firstDate] = [formatDay(now()), ...currencies.map(({ first }) => first)].sort() as [string]
     return orUnavailable(ratesOn(clickhouse, codes, firstDate), 'SERVICE_UNAVAILABLE', DOWN)
   }
-  return await kept(readPerformance(folds, { portfolioId, currency }, ratesOf))
+  return await kept(readPerformance(longWork.database, { portfolioId, currency }, ratesOf))
 }
 
 async function ratesOn(clickhouse: ClickhouseReader, codes: ReadonlySet<string>, firstDate: string): Promise<RateOn> {

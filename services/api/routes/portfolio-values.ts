@@ -6,7 +6,10 @@
 import type { z } from 'zod'
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
+import { JSON_TYPE, sendParts } from '#infra/http/reply.ts'
+import type { Database } from '#infra/postgres/pool.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
+import { nextTurn } from '#infra/runtime/turns.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
 import { json } from '#schemas/api/operation.ts'
 import { valueBody, valueQuery, valueReply } from '#schemas/api/portfolio-values.ts'
@@ -14,7 +17,8 @@ import { formatInstant } from '#schemas/values/instant.ts'
 import type { PortfolioStore } from '#services/portfolios/commands.ts'
 import { listHoldings } from '#services/portfolios/entries/reader.ts'
 import { findPortfolio } from '#services/portfolios/reader.ts'
-import { type Holding, type ValuedLine, valueHoldings } from '#services/portfolios/values/reader.ts'
+import { type ValuedLine, valueHoldings } from '#services/portfolios/values/reader.ts'
+import { type AccountBudget, EXPENSIVE_IF_LARGE } from '../account-budget.ts'
 import { kept, MISSING, namedItem, OPEN, OWN } from '../portfolio-access.ts'
 import type { FxRates } from '../queries/fx-rates.ts'
 import type { LiveView } from '../queries/live-view.ts'
@@ -27,11 +31,17 @@ export interface PortfolioValueNeeds {
   registry: ProviderRegistry
   fx: FxRates
   live: LiveView
+  budget: AccountBudget
+  /** Of what reads much, so that writes never wait for it. */
+  reads: Database
   /** Milliseconds since the epoch. */
   now: () => number
 }
 
 type Reply = z.infer<typeof valueReply>
+
+/** Items that are valued and written at a time, each with up to 41 quotes of either side. */
+const VALUED_AT_ONCE = 100
 
 /** What is said of amounts wherever values are answered. */
 export const AMOUNTS = 'Amounts are integers in hundredths of the currency.'
@@ -43,7 +53,7 @@ export const PRICED: ErrorCode[] = [...MISSING, ...NO_PRICES]
 
 /** The routes of current values. */
 export function portfolioValueRoutes(needs: PortfolioValueNeeds): Route[] {
-  const { store, registry, fx } = needs
+  const { store, registry, fx, budget, reads } = needs
   const scope = { providers: registry.askKeys, isCurrency: (code: string) => fx.isCurrency(code) }
   return [
     defineRoute({
@@ -56,10 +66,8 @@ export function portfolioValueRoutes(needs: PortfolioValueNeeds): Route[] {
       body: valueBody(scope),
       reply: json('ValueReply', valueReply, 'One line per item of the request that the catalog has.'),
       errors: NO_PRICES,
-      handle({ body: { items, providers, currency } }) {
-        const holdings = items.map(({ item_id, quantity }) => ({ itemId: item_id, quantity }))
-        return valueReplyOf(needs, holdings, { providers, currency })
-      },
+      handle: ({ body: { items, providers, currency }, response }) =>
+        sendParts(response, JSON_TYPE, valueText(needs, items, { providers, currency })),
     }),
     defineRoute({
       ...OWN,
@@ -67,15 +75,15 @@ export function portfolioValueRoutes(needs: PortfolioValueNeeds): Route[] {
       method: 'get',
       path: '/portfolio/:id/value',
       summary: 'Value a portfolio by the current best asks',
-      description: `One line per item, units of all its entries together. ${AMOUNTS}`,
+      description: `One line per item, units of all its entries together. ${AMOUNTS} ${EXPENSIVE_IF_LARGE}`,
       query: valueQuery(scope),
       reply: json('ValueReply', valueReply, 'Lines by ascending item id.'),
       errors: PRICED,
-      async handle({ params: { id }, query, credential }) {
-        await kept(findPortfolio(store, credential.accountId, id))
-        const held = await kept(listHoldings(store, id))
-        const holdings = held.map(({ item_id, quantity }) => ({ itemId: item_id, quantity }))
-        return valueReplyOf(needs, holdings, query)
+      async handle({ params: { id }, query, credential, response }) {
+        const { item_count } = await kept(findPortfolio(store, credential.accountId, id))
+        await budget.charge(credential, item_count)
+        const held = await kept(listHoldings(reads, id))
+        return sendParts(response, JSON_TYPE, valueText(needs, held, query))
       },
     }),
   ]
@@ -91,26 +99,36 @@ export function chosenProviders(
   return { queried: registry.askKeys.filter(key => chosen.has(key)), chosen }
 }
 
-async function valueReplyOf(
+/** The answer's text, some lines at a time. */
+async function* valueText(
   { catalog, registry, fx, live, now }: PortfolioValueNeeds,
-  holdings: readonly Holding[],
+  held: readonly { item_id: number; quantity: number }[],
   wanted: { providers?: readonly string[] | undefined; currency: string },
-): Promise<Reply> {
+): AsyncGenerator<string> {
   const { queried, chosen } = chosenProviders(registry, wanted.providers)
   const currency = fx.currencyOf(wanted.currency)
-  const known = holdings.filter(({ itemId }) => catalog.byId(itemId))
-  const unknown = holdings.filter(({ itemId }) => !catalog.byId(itemId))
-  const quotes = await readQuotes(live, [...new Set(known.map(({ itemId }) => itemId))], chosen)
-  const { lines, total, itemsValued } = valueHoldings(known, quotes, currency)
-  return {
-    meta: { currency: currency.code, generated_at: formatInstant(now()), providers_queried: [...queried] },
-    data: {
-      line_items: lines.map(line => lineReply(catalog, line)),
-      total_value: Number(total),
-      items_valued: itemsValued,
-      items_not_found: [...new Set(unknown.map(({ itemId }) => itemId))],
-    },
+  const meta: Reply['meta'] = {
+    currency: currency.code,
+    generated_at: formatInstant(now()),
+    providers_queried: [...queried],
   }
+  const holdings = held.map(({ item_id, quantity }) => ({ itemId: item_id, quantity }))
+  const known = holdings.filter(({ itemId }) => catalog.byId(itemId))
+  const sums = { total_value: 0n, items_valued: 0 }
+  let before = `{"meta":${JSON.stringify(meta)},"data":{"line_items":[`
+  for (let at = 0; at < known.length; at += VALUED_AT_ONCE) {
+    const slice = known.slice(at, at + VALUED_AT_ONCE)
+    const quotes = await readQuotes(live, [...new Set(slice.map(({ itemId }) => itemId))], chosen)
+    const { lines, total, itemsValued } = valueHoldings(slice, quotes, currency)
+    sums.total_value += total
+    sums.items_valued += itemsValued
+    yield before + JSON.stringify(lines.map(line => lineReply(catalog, line))).slice(1, -1)
+    before = ','
+    await nextTurn()
+  }
+  const items_not_found = [...new Set(holdings.flatMap(({ itemId }) => (catalog.byId(itemId) ? [] : itemId)))]
+  const rest = JSON.stringify({ ...sums, total_value: Number(sums.total_value), items_not_found })
+  yield `${before === ',' ? '' : before}],${rest.slice(1)}}`
 }
 
 const numberOrNull = (value: bigint | null): number | null => (value === null ? null : Number(value))

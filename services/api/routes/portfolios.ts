@@ -5,9 +5,10 @@
  */
 import type { Tier, TierLimits } from '#infra/config/tiers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
-import { sendParts } from '#infra/http/reply.ts'
+import { JSON_TYPE, sendParts } from '#infra/http/reply.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
+import { nextTurn } from '#infra/runtime/turns.ts'
 import { json, type Reply } from '#schemas/api/operation.ts'
 import {
   entriesReply,
@@ -37,6 +38,7 @@ import {
 } from '#services/portfolios/ledger/commands.ts'
 import { type LedgerScope, readLedger, type TransactionRecord } from '#services/portfolios/ledger/reader.ts'
 import { findPortfolio, listPortfolios } from '#services/portfolios/reader.ts'
+import { type AccountBudget, EXPENSIVE_IF_LARGE } from '../account-budget.ts'
 import { idempotencyKeyOf, itemOfBody, kept, MISSING, namedItem, OPEN, OWN, writeScope } from '../portfolio-access.ts'
 import type { FxRates } from '../queries/fx-rates.ts'
 
@@ -46,14 +48,17 @@ export interface PortfolioNeeds {
   catalog: CatalogReader
   fx: FxRates
   tiers: Record<Tier, TierLimits>
+  budget: AccountBudget
+  /** Of what reads much, so that writes never wait for it. */
+  reads: Database
   /** Milliseconds since the epoch. */
   now: () => number
 }
 
 /** The day has begun somewhere on earth up to 14 hours before it does in UTC. */
 const EARLIEST_ZONE_MS = 14 * 3_600_000
-/** Transactions that are read, and held in memory, at once. */
-const LEDGER_SLICE = 5_000
+/** Transactions or entries that are read or written at once: a few milliseconds. */
+const SLICE = 250
 
 const NOTHING: Reply<void> = { status: 204, description: 'It is gone.' }
 
@@ -118,7 +123,7 @@ export const shownEntry = (catalog: CatalogReader, { item_id, id, ...record }: E
 })
 
 function entryRoutes(needs: PortfolioNeeds): Route[] {
-  const { store, catalog } = needs
+  const { store, catalog, budget, reads } = needs
   return [
     defineRoute({
       ...OWN,
@@ -126,12 +131,14 @@ function entryRoutes(needs: PortfolioNeeds): Route[] {
       method: 'get',
       path: '/portfolio/:id/items',
       summary: 'Entries of a portfolio',
-      description: 'In the order in which they came.',
+      description: `In the order in which they came. ${EXPENSIVE_IF_LARGE}`,
       reply: json('EntriesReply', entriesReply, 'All entries.'),
       errors: MISSING,
-      async handle({ params: { id }, credential }) {
-        await kept(findPortfolio(store, credential.accountId, id))
-        return (await kept(listEntries(store, id))).map(entry => shownEntry(catalog, entry))
+      async handle({ params: { id }, credential, response }) {
+        const { item_count } = await kept(findPortfolio(store, credential.accountId, id))
+        await budget.charge(credential, item_count)
+        const slices = entrySlices(reads, id, records => JSON.stringify(records.map(one => shownEntry(catalog, one))).slice(1, -1))
+        return sendParts(response, JSON_TYPE, joined('[', slices, ']'))
       },
     }),
     defineRoute({
@@ -183,7 +190,7 @@ export const shownTransaction = (catalog: CatalogReader, { item_id, id, ...recor
 })
 
 function transactionRoutes(needs: PortfolioNeeds): Route[] {
-  const { store, catalog } = needs
+  const { store, catalog, budget, reads } = needs
   return [
     defineRoute({
       ...OWN,
@@ -191,15 +198,16 @@ function transactionRoutes(needs: PortfolioNeeds): Route[] {
       method: 'get',
       path: '/portfolio/:id/transactions',
       summary: 'Transactions of a portfolio, newest first',
-      description: 'By date, and on a day by the order of entry.',
+      description: `By date, and on a day by the order of entry. ${EXPENSIVE_IF_LARGE}`,
       reply: json('TransactionsReply', transactionsReply, 'All transactions.'),
       errors: MISSING,
       async handle({ params: { id }, credential, response }) {
-        await kept(findPortfolio(store, credential.accountId, id))
-        const slices = ledgerSlices(store.database, { portfolioId: id, order: 'newest' }, records =>
-          records.map(one => JSON.stringify(shownTransaction(catalog, one))).join(','),
+        const { transaction_count } = await kept(findPortfolio(store, credential.accountId, id))
+        await budget.charge(credential, transaction_count)
+        const slices = ledgerSlices(reads, { portfolioId: id, order: 'newest' }, records =>
+          JSON.stringify(records.map(one => shownTransaction(catalog, one))).slice(1, -1),
         )
-        return sendParts(response, 'application/json; charset=utf-8', joined('[', slices, ']'))
+        return sendParts(response, JSON_TYPE, joined('[', slices, ']'))
       },
     }),
     defineRoute({
@@ -276,12 +284,25 @@ export async function* ledgerSlices(
   let { after } = scope
   let rest = count
   do {
-    const limit = Math.min(rest, LEDGER_SLICE)
+    const limit = Math.min(rest, SLICE)
     const { records, next } = await kept(readLedger(database, { ...scope, after, limit }))
     if (records.length > 0) yield write(records)
     after = next
     rest -= limit
   } while (after && rest > 0)
+}
+
+/** The entries of a portfolio as texts of bounded size. */
+export async function* entrySlices(
+  database: Database,
+  portfolioId: string,
+  write: (records: EntryRecord[]) => string,
+): AsyncGenerator<string> {
+  const entries = await kept(listEntries(database, portfolioId))
+  for (let at = 0; at < entries.length; at += SLICE) {
+    yield write(entries.slice(at, at + SLICE))
+    await nextTurn()
+  }
 }
 
 /** A JSON list of slices of its members. */

@@ -6,6 +6,7 @@
  */
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Query } from '#infra/postgres/pool.ts'
+import { nextTurn } from '#infra/runtime/turns.ts'
 import type { Violation } from '#schemas/api/error.ts'
 import {
   type LockedPortfolio,
@@ -17,7 +18,7 @@ import {
 import { followLedger, insertEntries } from '../entries/commands.ts'
 import { describeShortfall, insertTransactions } from '../ledger/commands.ts'
 import { readDayNets } from '../ledger/reader.ts'
-import { type DayNets, rowAtFault } from '../ledger/rules.ts'
+import { rowAtFault } from '../ledger/rules.ts'
 import { type CsvContent, type CsvFault, FAULTS_MAX } from './reader.ts'
 
 /** What an import did. */
@@ -31,8 +32,11 @@ interface CsvResult {
   price_unit: 'minor'
 }
 
-/** Rows of one statement. */
-const SLICE = 5_000
+/** Rows of one statement: some milliseconds of work, however long their notes are. */
+const SLICE = 1_000
+/** Items whose days are read at a time, and days and rows that are checked without a pause: some milliseconds of work. */
+const ITEMS_AT_ONCE = 1_000
+const CHECKED_AT_ONCE = 5_000
 
 /** Stores what a file says; throws the {@link HttpError} of one that cannot be stored. */
 export async function importCsv(store: PortfolioStore, scope: PortfolioScope, content: CsvContent): Promise<CsvResult> {
@@ -77,12 +81,21 @@ async function storeLedger(
 ): Promise<void> {
   const byItem = Map.groupBy(rows, ({ input }) => input.item_id)
   const itemIds = [...byItem.keys()]
-  const stored = await readDayNets(query, scope.portfolioId, itemIds)
   const faults: CsvFault[] = []
-  for (const [itemId, ofItem] of byItem) {
-    const movements = ofItem.map(({ row, input: { type, quantity, date } }) => ({ row, type, quantity, date }))
-    const fault = rowAtFault(stored.get(itemId) as DayNets, movements)
-    if (fault) faults.push({ row: fault.row, message: `quantity: ${describeShortfall(fault)}` })
+  let checked = 0
+  for (let at = 0; at < itemIds.length; at += ITEMS_AT_ONCE) {
+    const stored = await readDayNets(query, scope.portfolioId, itemIds.slice(at, at + ITEMS_AT_ONCE))
+    for (const [itemId, nets] of stored) {
+      const ofItem = byItem.get(itemId) ?? []
+      checked += nets.size + ofItem.length
+      if (checked > CHECKED_AT_ONCE) {
+        await nextTurn()
+        checked = 0
+      }
+      const movements = ofItem.map(({ row, input: { type, quantity, date } }) => ({ row, type, quantity, date }))
+      const fault = rowAtFault(nets, movements)
+      if (fault) faults.push({ row: fault.row, message: `quantity: ${describeShortfall(fault)}` })
+    }
   }
   if (faults.length > 0) throw csvRefusal(faults.sort((a, b) => a.row - b.row).slice(0, FAULTS_MAX), [])
   for (let at = 0; at < rows.length; at += SLICE) {

@@ -7,6 +7,7 @@
  * written by RFC 4180, amounts as hundredths: importing one into an empty portfolio gives the same ledger, or the same holdings, and
  * no cell is a formula.
  */
+import { nextTurn } from '#infra/runtime/turns.ts'
 import { isUtf8 } from 'node:buffer'
 import { Readable } from 'node:stream'
 import { CsvError, parse } from 'csv-parse'
@@ -33,7 +34,8 @@ export type CsvContent =
 
 /** Faults that one answer lists. */
 export const FAULTS_MAX = 100
-const SLICE_BYTES = 64 * 1024
+/** A few milliseconds of work. */
+const SLICE_BYTES = 16 * 1024
 const UTF_16_MARK = Buffer.from([0xff, 0xfe])
 /** A quote that is never closed would swallow the rest of the file. */
 const ROW_BYTES_MAX = 32 * 1024
@@ -108,9 +110,10 @@ export async function readCsv(file: Buffer, scope: CsvScope): Promise<CsvContent
 const isEnough = ({ header, faults, ledger, snapshot }: Reading): boolean =>
   faults.length >= FAULTS_MAX || (!header && faults.length > 0) || ledger.length + snapshot.length > TRANSACTIONS_MAX
 
-function* slicesOf(file: Buffer, reading: Reading): Generator<Buffer> {
+async function* slicesOf(file: Buffer, reading: Reading): AsyncGenerator<Buffer> {
   for (let at = 0; at < file.length && !isEnough(reading); at += SLICE_BYTES) {
     yield file.subarray(at, at + SLICE_BYTES)
+    await nextTurn()
   }
 }
 

@@ -136,7 +136,7 @@ function readAmount(row: Row, column: 'price' | 'fee_amount', seen: AmountForm):
   const form = HUNDREDTHS.test(text) ? 'hundredths' : UNITS.test(text) ? 'decimals' : undefined
   const [units = '', fraction = ''] = text.split('.')
   const digits = form === 'decimals' ? units + fraction.padEnd(2, '0') : units
-  if (!form || BigInt(digits) > AMOUNT_MAX) {
+  if (!form || (digits.length > 15 && BigInt(digits) > AMOUNT_MAX)) {
     throw new RowFault(
       `${column} is hundredths as a whole number (1250) or units with a decimal point (12.50; 13.0 could be either), not ${shown(text)}`,
     )
@@ -155,7 +155,8 @@ function readAmount(row: Row, column: 'price' | 'fee_amount', seen: AmountForm):
 function readDay(text: string, latestDay: string): string {
   const [, day = '', time, seconds = ':00', zone = 'Z'] = DAY.exec(text.toUpperCase()) ?? []
   const instant = parseInstant(time === undefined ? day : `${day}T${time}${seconds}${zone}`)
-  if (instant === undefined || formatDay(instant) !== day) throw new RowFault(`date is YYYY-MM-DD, not ${shown(text)}`)
+  if (instant === undefined || (time !== undefined && formatDay(instant) !== day))
+    throw new RowFault(`date is YYYY-MM-DD, not ${shown(text)}`)
   if (day < EARLIEST_DAY || day > latestDay) {
     throw new RowFault(`date lies between ${EARLIEST_DAY} and ${latestDay}, unlike ${day}`)
   }

@@ -4,9 +4,7 @@
  * Reads portfolio_entries, writes nothing.
  */
 import type { Database } from '#infra/postgres/pool.ts'
-import { slicesById } from '#infra/postgres/slices.ts'
 import type { AssetMembers } from '#schemas/api/portfolios.ts'
-import type { PortfolioStore } from '../commands.ts'
 
 /** Where an entry comes from. */
 export type EntrySource = 'gamestore' | 'manual' | 'csv'
@@ -36,7 +34,7 @@ export type EntryRow = Omit<EntryRecord, 'created_at'> & { created_at: Date }
 export const entryOf = (row: EntryRow): EntryRecord => ({ ...row, created_at: row.created_at.toISOString() })
 
 /** The entries of a portfolio in the order in which they came. */
-export async function listEntries({ database }: PortfolioStore, portfolioId: string): Promise<EntryRecord[]> {
+export async function listEntries(database: Database, portfolioId: string): Promise<EntryRecord[]> {
   const rows = await database.rows<EntryRow>(
     `SELECT ${ENTRY_COLUMNS} FROM portfolio_entries WHERE portfolio_id = $1 ORDER BY sequence`,
     [portfolioId],
@@ -44,16 +42,9 @@ export async function listEntries({ database }: PortfolioStore, portfolioId: str
   return rows.map(entryOf)
 }
 
-/** The entries of a portfolio by id. */
-export async function* entrySlices(database: Database, portfolioId: string): AsyncGenerator<EntryRecord[]> {
-  const select = `SELECT ${ENTRY_COLUMNS} FROM portfolio_entries WHERE portfolio_id = $1`
-  for await (const rows of slicesById<EntryRow>(database.rows, select, { values: [portfolioId] }))
-    yield rows.map(entryOf)
-}
-
 /** Units of each item that a portfolio holds, by ascending item id. */
 export function listHoldings(
-  { database }: PortfolioStore,
+  database: Database,
   portfolioId: string,
 ): Promise<{ item_id: number; quantity: number }[]> {
   return database.rows(

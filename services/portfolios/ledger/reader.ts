@@ -4,8 +4,8 @@
  * Reads portfolio_transactions, writes nothing. Invariant: what is folded is one state of the ledger, read in slices within one
  * transaction, and no slice keeps others waiting.
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Database, Query } from '#infra/postgres/pool.ts'
+import { nextTurn } from '#infra/runtime/turns.ts'
 import { type ItemPerformance, openPerformanceFold, type RateOn, type Trade } from './performance.ts'
 import type { DayNets, Direction } from './rules.ts'
 

@@ -70,10 +70,8 @@ export function rowAtFault(stored: DayNets, rows: readonly RowMovement[]): (Shor
     left -= row.quantity
     if (left < 0) return { ...shortfall, row: row.row }
   }
-  const sells = earlier
-    .filter(({ type }) => type === 'sell')
-    .sort((a, b) => (a.date === b.date ? a.row - b.row : a.date < b.date ? -1 : 1))
-  const last = sells.at(-1)
+  let last: RowMovement | undefined
+  for (const row of earlier) if (row.type === 'sell' && (!last || row.date >= last.date)) last = row
   if (!last) throw new Error('the ledger was short before the file came')
   return { ...shortfall, row: last.row }
 }
