@@ -48,8 +48,8 @@ describe('expensive requests', () => {
     expect([there.status, ((await there.json()) as { code: string }).code]).to.deep.equal([429, 'RATE_LIMIT_EXCEEDED'])
     await another.stop()
     expect((await scenario.ask('/v1/account/alerts', { as })).status, 'no search').to.equal(200)
-    // The ledger, the value, the entries and the import used to be counted nowhere.
-    const large = ['transactions', 'value', 'items'].map(path => `/v1/portfolio/${id}/${path}`)
+    // The ledger, the value, the entries, the days and the import used to be counted nowhere.
+    const large = ['transactions', 'value', 'items', 'history'].map(path => `/v1/portfolio/${id}/${path}`)
     const upload = (bytes: number) => {
       const head = '--b\r\ncontent-disposition: form-data; name="file"; filename="f"\r\n\r\n'
       const body = `${head}item_id,quantity\n${','.repeat(bytes)}\n\r\n--b--\r\n`
@@ -62,10 +62,15 @@ describe('expensive requests', () => {
       )
     expect(await statuses(1_000)).to.not.include(429)
     await scenario.database.rows(
-      'UPDATE portfolios SET entry_count = 1001, transaction_count = 1001 WHERE id = $1',
+      `INSERT INTO portfolio_transactions (portfolio_id, item_id, type, quantity, price, currency, date, created_at, updated_at)
+      SELECT $1, n, 'buy', 1, 1, 'USD', '2000-01-01', now(), now() FROM generate_series(1, 20) n`,
       [id],
     )
-    expect(await statuses(80_000)).to.deep.equal([429, 429, 429, 429])
+    await scenario.database.rows(
+      'UPDATE portfolios SET entry_count = 1001, transaction_count = 1001, version = version + 1 WHERE id = $1',
+      [id],
+    )
+    expect(await statuses(80_000)).to.deep.equal([429, 429, 429, 429, 429])
     const stranger = await platform.newKey('quant')
     expect((await scenario.ask(search, { as: stranger })).status, 'another account').to.equal(200)
   })
@@ -75,12 +80,12 @@ describe('expensive requests', () => {
     const as = await platform.newKey('quant')
     const create = () => scenario.ask('/v1/portfolio', { as, method: 'POST', body: { name: 'any' } })
     const { id } = (await create()).body
-    const paths = ['transactions', 'value', 'items'].map(path => `/v1/portfolio/${id}/${path}`)
+    const paths = ['transactions', 'value', 'items', 'history'].map(path => `/v1/portfolio/${id}/${path}`)
     let reads: Promise<unknown>[] = []
     await scenario.database.transaction(async query => {
       await query('SET LOCAL idle_in_transaction_session_timeout = 0')
       await query('LOCK TABLE portfolio_transactions, portfolio_entries IN ACCESS EXCLUSIVE MODE')
-      reads = Array.from({ length: 16 }, (_, i) => scenario.ask(paths[i % 3] as string, { as }))
+      reads = Array.from({ length: 16 }, (_, i) => scenario.ask(paths[i % 4] as string, { as }))
       const waiting = async () => {
         const [found] = await scenario.database.rows<{ count: number }>(
           `SELECT count(*)::int AS count FROM pg_stat_activity

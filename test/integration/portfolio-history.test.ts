@@ -3,6 +3,9 @@
  * price, and fifty random ones, which must hold nothing in particular.
  */
 import { expect } from 'chai'
+import { loadCatalog } from '#infra/config/catalog.ts'
+import { formatDay } from '#schemas/values/instant.ts'
+import { openDailyReader } from '#services/api/queries/portfolio-days.ts'
 import { storeRates } from '#test/fixtures/api-records.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import {
@@ -232,6 +235,38 @@ describe('daily values', () => {
       'query',
       'cursor',
     ])
+  })
+
+  it('come in pages of fewer days the more items there are', async () => {
+    const [itemId = 0, ...others] = itemIds
+    const unpriced = loadCatalog().flatMap(({ item_id }) => (itemIds.includes(item_id) ? [] : item_id))
+    const buy = (one: number, date = FIRST): Trade => ({ date, type: 'buy', itemId: one, quantity: 1 })
+    const few = [buy(itemId), ...others.map(one => buy(one, dayBeside(FIRST, 400)))]
+    const many = unpriced.slice(0, 3_000)
+    const [large, small] = [await store([...few, ...many.map(one => buy(one))]), await store(few)]
+    const query = `currency=CNY&end_date=${END}`
+    const page = (await scenario.ask(`/v1/portfolio/${large}/history?${query}&limit=2000`, { as: key })).body
+    expect(page.data.length).to.be.within(100, 900)
+    expect(page.pagination.has_next).to.equal(true)
+    const whole = await readAll(small, query, 2_000)
+    const added = whole.map(day => ({
+      ...day,
+      positions: day.positions + many.length,
+      items_missing_price: day.items_missing_price + many.length,
+    }))
+    expect(await readAll(large, query, 2_000)).to.deep.equal(added)
+    // The same in blocks of few closes, two at a time.
+    const sources = { clickhouse: clickhouse.writer, database: scenario.database, clock: () => 0, blockRows: 2_000 }
+    const [first = 0, last = 0, today = 0] = [FIRST, END, formatDay(NOW)].map(day => Date.parse(day) / 86_400_000)
+    const scope = { portfolioId: small, version: 'any', providers: undefined, today, currency: 'CNY' }
+    const days = await openDailyReader(sources)({ ...scope, run: (_, work) => work() })
+    const totals: number[] = []
+    while (first + totals.length <= last) {
+      const some = await days.read(first + totals.length, last)
+      expect(some.length).to.be.within(1, 400)
+      totals.push(...some.map(({ total }) => total))
+    }
+    expect(totals).to.deep.equal(whole.map(({ total_value }) => total_value))
   })
 
   it('follow a change of the ledger at once', async () => {

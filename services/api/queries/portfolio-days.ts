@@ -1,13 +1,17 @@
 /**
- * The daily values of a portfolio.
+ * The daily values of portfolios, a page at a time.
  *
  * Reads the ledger (Postgres), daily closes and past exchange rates (ClickHouse); caches the values under the version of
  * the portfolio. Invariant: values of a page are those of the ledger as of the version that came with the request; closes
- * may be KEPT_MS old. Memory is bounded: closes are read for as many items at a time as have ROWS_AT_ONCE rows together, the
- * days before the window as one row per item and provider, and KEPT_MAX portfolios are kept.
+ * may be KEPT_MS old. They are computed in blocks of days, which are fewer the more items there are; most ledgers are one block,
+ * and a request computes BLOCKS_COMPUTED at most. Memory is bounded: closes are read for as many items at a time as have ROWS_AT_ONCE
+ * rows together, the days before the block as one row per item and provider, and KEPT_MAX ledgers are kept.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
+import type { Database } from '#infra/postgres/pool.ts'
+import { nextTurn } from '#infra/runtime/turns.ts'
 import { minorDigits, toMinor } from '#schemas/values/money.ts'
+import { type LedgerSpan, readDayMovements, readLedgerSpan } from '#services/portfolios/ledger/reader.ts'
 import {
   type AmountOn,
   addItem,
@@ -16,6 +20,7 @@ import {
   noValues,
 } from '#services/portfolios/values/reader.ts'
 import { type CloseScope, countCloses, readCloses } from '#streams/history/reader.ts'
+import { kept } from '../portfolio-access.ts'
 import { readRates } from './fx-rates.ts'
 
 /** What daily values are asked for. */
@@ -27,20 +32,33 @@ interface DailyScope {
   providers: readonly string[] | undefined
   /** Number of the day of now. */
   today: number
+  /** Runs what must be computed: so many values of an item on a day. */
+  run<T>(cells: number, work: () => Promise<T>): Promise<T>
 }
 
-/** Computes daily values and caches them. */
-interface DailyReader {
-  /** From the day of the first transaction to today; undefined for an empty ledger. */
-  read(scope: DailyScope): Promise<DailyValues | undefined>
+/** What a ledger was worth on a day, in hundredths of the currency. */
+export interface DayValue {
+  total: number
+  positions: number
+  valued: number
+}
+
+/** The daily values of one ledger. */
+interface DailyPages {
+  /** Of the first transaction; undefined for an empty ledger. */
+  firstDay: number | undefined
+  /** The values from a day on: of all days up to another, or of as many as one request computes. */
+  read(from: number, to: number): Promise<DayValue[]>
 }
 
 /** What the reader reads. */
 interface DailySources {
   clickhouse: ClickhouseReader
-  movementsOf(portfolioId: string): Promise<{ item_id: number; day: number; units: number }[]>
+  database: Database
   /** Monotonic, milliseconds. */
   clock: () => number
+  /** Closes of a block, where it has more than one day: about two seconds by default. */
+  blockRows?: number
 }
 
 /** Milliseconds of a day. */
@@ -49,60 +67,130 @@ export const DAY_MS = 86_400_000
 const KEPT_MS = 60_000
 const KEPT_MAX = 128
 /** Of about 40 bytes each while they are read. */
-const ROWS_AT_ONCE = 400_000
+const ROWS_AT_ONCE = 200_000
 /** Ids are sent in the URL of a query, which may have a megabyte. */
 const ITEMS_AT_ONCE = 5_000
+/** Items times days of a block: five years of 500 items. */
+const BLOCK_CELLS = 2 ** 20
+const BLOCK_ROWS = 2_000_000
+/** Of one request: a window that is no longer than a block lies in two at most. */
+const BLOCKS_COMPUTED = 2
+/** Days and closes of items between two pauses: some milliseconds. */
+const ROWS_OF_A_TURN = 50_000
 /** 2^40: above, a double might round a hundredth away. */
 const EXACT_BELOW = 2 ** 40
 
+/** Values that are known of a ledger in a currency, of some providers. */
 interface Kept {
   at: number
-  values: Promise<DailyValues | undefined>
+  blocks: DailyValues[]
 }
 
-/** Opens the reader. */
-export function openDailyReader(sources: DailySources): DailyReader {
-  const kept = new Map<string, Kept>()
-  return {
-    read(scope) {
-      const { portfolioId, version, currency, providers, today } = scope
-      const key = [portfolioId, version, currency, today, providers?.join()].join('|')
-      const known = kept.get(key)
-      if (known && sources.clock() - known.at < KEPT_MS) return known.values
-      const values = workOut(sources, scope)
-      const mine = { at: sources.clock(), values }
-      kept.delete(key)
-      kept.set(key, mine)
-      values.catch(() => kept.get(key) === mine && kept.delete(key))
-      const [oldest] = kept.keys()
-      if (kept.size > KEPT_MAX && oldest !== undefined) kept.delete(oldest)
-      return values
-    },
+const NOTHING: DayValue = { total: 0, positions: 0, valued: 0 }
+
+/** Opens the reader; its answers are of one ledger each. */
+export function openDailyReader(sources: DailySources): (scope: DailyScope) => Promise<DailyPages> {
+  const spans = new Map<string, LedgerSpan>()
+  const values = new Map<string, Kept>()
+  return async scope => {
+    const { portfolioId, version, currency, providers, today, run } = scope
+    const ledger = `${portfolioId}|${version}`
+    const span = spans.get(ledger) ?? keep(spans, ledger, await kept(readLedgerSpan(sources.database, portfolioId)))
+    const key = [ledger, currency, today, providers?.join()].join('|')
+    const known = values.get(key)
+    const isCurrent = known && sources.clock() - known.at < KEPT_MS
+    const { blocks } = isCurrent ? known : keep(values, key, { at: sources.clock(), blocks: [] })
+    const blockOf = (day: number): DailyValues | undefined =>
+      blocks.find(({ firstDay, totals }) => day >= firstDay && day < firstDay + totals.length)
+    const compute = async (day: number): Promise<DailyValues> => {
+      const block = blockOf(day) ?? (await computeBlock(sources, scope, span, day))
+      if (!blocks.includes(block)) blocks.push(block)
+      return block
+    }
+    const { firstDay = today + 1, items } = span
+    const cells = Math.min(BLOCK_CELLS, items * (today - firstDay + 1))
+    return {
+      firstDay: span.firstDay,
+      async read(from, to) {
+        const days: DayValue[] = Array(Math.max(0, Math.min(to, firstDay - 1) - from + 1)).fill(NOTHING)
+        let computed = 0
+        for (let day = from + days.length; day <= to; day++) {
+          let block = blockOf(day)
+          if (!block && computed === BLOCKS_COMPUTED) break
+          if (!block) computed += 1
+          block ??= await run(cells, () => compute(day))
+          days.push(dayOf(block, day))
+        }
+        return days
+      },
+    }
   }
 }
 
-async function workOut(sources: DailySources, scope: DailyScope): Promise<DailyValues | undefined> {
-  const { clickhouse } = sources
-  const movements = await sources.movementsOf(scope.portfolioId)
-  if (movements.length === 0) return undefined
-  const firstDay = movements.reduce((first, { day }) => Math.min(first, day), scope.today)
-  const values = noValues(firstDay, scope.today)
-  const byItem = Map.groupBy(movements, ({ item_id }) => item_id) as Map<number, DayMovement[]>
-  const amountOn = await amountsOf(clickhouse, scope, firstDay)
-  const wanted = { currency: scope.currency, providers: scope.providers, firstDay, lastDay: scope.today }
-  for (const itemIds of await portions(clickhouse, wanted, [...byItem.keys()])) {
-    const closes = Map.groupBy(await readCloses(clickhouse, itemIds, wanted), ({ item_id }) => item_id)
-    for (const id of itemIds) addItem(values, byItem.get(id) ?? [], closes.get(id) ?? [], amountOn)
+/** Keeps the newest, and returns it. */
+function keep<T>(all: Map<string, T>, key: string, value: T): T {
+  all.delete(key)
+  all.set(key, value)
+  const [oldest] = all.keys()
+  if (all.size > KEPT_MAX && oldest !== undefined) all.delete(oldest)
+  return value
+}
+
+const dayOf = ({ firstDay, totals, positions, valued }: DailyValues, day: number): DayValue => ({
+  total: totals[day - firstDay] as number,
+  positions: positions[day - firstDay] as number,
+  valued: valued[day - firstDay] as number,
+})
+
+/** The values of the block in which a day lies; of half of it, or less, where it has too many closes. */
+async function computeBlock(
+  { clickhouse, database, blockRows = BLOCK_ROWS }: DailySources,
+  { portfolioId, currency, providers, today }: DailyScope,
+  { firstDay: ledgerStart = today, items }: LedgerSpan,
+  day: number,
+): Promise<DailyValues> {
+  const length = Math.max(1, Math.floor(BLOCK_CELLS / items))
+  let firstDay = day - ((day - ledgerStart) % length)
+  let lastDay = Math.min(today, firstDay + length - 1)
+  for (;;) {
+    const scope = { currency, providers, firstDay, lastDay }
+    const movements = await kept(readDayMovements(database, portfolioId, scope))
+    const byItem = Map.groupBy(movements, ({ item_id }) => item_id)
+    const counts = await countAll(clickhouse, scope, [...byItem.keys()])
+    const rows = counts.values().reduce((sum, count) => sum + count, 0)
+    if (rows <= blockRows || firstDay === lastDay) return valueBlock(clickhouse, scope, byItem, counts)
+    const middle = Math.floor((firstDay + lastDay) / 2)
+    if (day <= middle) lastDay = middle
+    else firstDay = middle + 1
+  }
+}
+
+async function valueBlock(
+  clickhouse: ClickhouseReader,
+  scope: CloseScope,
+  byItem: ReadonlyMap<number, readonly DayMovement[]>,
+  counts: ReadonlyMap<number, number>,
+): Promise<DailyValues> {
+  const values = noValues(scope.firstDay, scope.lastDay)
+  const amountOn = await amountsOf(clickhouse, scope)
+  let rows = 0
+  for (const itemIds of portions([...byItem.keys()], counts)) {
+    const closes = Map.groupBy(await readCloses(clickhouse, itemIds, scope), ({ item_id }) => item_id)
+    for (const id of itemIds) {
+      addItem(values, byItem.get(id) ?? [], closes.get(id) ?? [], amountOn)
+      rows += values.totals.length + (counts.get(id) ?? 0)
+      if (rows < ROWS_OF_A_TURN) continue
+      await nextTurn()
+      rows = 0
+    }
   }
   return values
 }
 
 /** A close in its own currency keeps the price that its provider sent; all others take the rate of the day. */
-async function amountsOf(clickhouse: ClickhouseReader, scope: DailyScope, firstDay: number): Promise<AmountOn> {
-  const rateAt = await readRates(clickhouse, scope.currency, firstDay * DAY_MS)
-  const rates = Array.from({ length: Math.max(1, scope.today - firstDay + 1) }, (_, i) =>
-    rateAt((firstDay + i) * DAY_MS),
-  )
+async function amountsOf(clickhouse: ClickhouseReader, { currency, firstDay, lastDay }: CloseScope): Promise<AmountOn> {
+  const rateAt = await readRates(clickhouse, currency, firstDay * DAY_MS)
+  const rates = Array.from({ length: lastDay - firstDay + 1 }, (_, i) => rateAt((firstDay + i) * DAY_MS))
   return (micro, native, day) => {
     if (native >= 0) return native
     const rate = rates[day - firstDay] ?? rateAt(day * DAY_MS)
@@ -111,17 +199,22 @@ async function amountsOf(clickhouse: ClickhouseReader, scope: DailyScope, firstD
   }
 }
 
-/** Splits items into portions of bounded size, by how many closes each has. */
-async function portions(
+/** How many closes each item has. */
+async function countAll(
   clickhouse: ClickhouseReader,
   scope: CloseScope,
   itemIds: readonly number[],
-): Promise<number[][]> {
+): Promise<Map<number, number>> {
   const rowsOf = new Map<number, number>()
   for (let at = 0; at < itemIds.length; at += ITEMS_AT_ONCE) {
     const counted = await countCloses(clickhouse, itemIds.slice(at, at + ITEMS_AT_ONCE), scope)
     for (const [itemId, rows] of counted) rowsOf.set(itemId, rows)
   }
+  return rowsOf
+}
+
+/** Splits items into portions of bounded size, by how many closes each has. */
+function portions(itemIds: readonly number[], rowsOf: ReadonlyMap<number, number>): number[][] {
   const portioned: number[][] = []
   let [rows, portion]: [number, number[]] = [0, []]
   for (const id of [...itemIds].sort((a, b) => a - b)) {
@@ -133,6 +226,6 @@ async function portions(
     portion.push(id)
     rows += more
   }
-  portioned.push(portion)
+  if (portion.length > 0) portioned.push(portion)
   return portioned
 }

@@ -8,17 +8,18 @@ import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { HttpError, orUnavailable } from '#infra/http/http-error.ts'
+import type { Database } from '#infra/postgres/pool.ts'
 import { json } from '#schemas/api/operation.ts'
 import { dailyQuery, dailyReply } from '#schemas/api/portfolio-values.ts'
 import { formatDay, parseInstant } from '#schemas/values/instant.ts'
 import type { PortfolioStore } from '#services/portfolios/commands.ts'
-import { readDayMovements } from '#services/portfolios/ledger/reader.ts'
 import { findPortfolio } from '#services/portfolios/reader.ts'
-import type { DailyValues } from '#services/portfolios/values/reader.ts'
+import { type AccountBudget, EXPENSIVE } from '../account-budget.ts'
 import { type Cursors, cursorPage } from '../cursors.ts'
+import type { LongWork } from '../long-work.ts'
 import { kept, MISSING, OWN } from '../portfolio-access.ts'
 import type { FxRates } from '../queries/fx-rates.ts'
-import { DAY_MS, openDailyReader } from '../queries/portfolio-days.ts'
+import { DAY_MS, type DayValue, openDailyReader } from '../queries/portfolio-days.ts'
 import { AMOUNTS, chosenProviders } from './portfolio-values.ts'
 
 /** What the days of a ledger need. */
@@ -27,6 +28,10 @@ export interface PortfolioDayNeeds {
   registry: ProviderRegistry
   clickhouse: ClickhouseReader
   fx: FxRates
+  budget: AccountBudget
+  longWork: LongWork
+  /** Of what reads much, so that writes never wait for it. */
+  reads: Database
   /** Milliseconds since the epoch. */
   now: () => number
   cursors: Cursors
@@ -38,20 +43,20 @@ type Query = z.infer<ReturnType<typeof dailyQuery>>
 /** The detail of the 503 without past prices. */
 export const DOWN = 'Past prices are temporarily unavailable.'
 
+/** Items times days that cost what a row does. */
+const CELLS_OF_A_ROW = 100
+
 /** The route. */
-export function listPortfolioDays({ store, registry, fx, cursors, now, clickhouse }: PortfolioDayNeeds): Route {
-  const days = openDailyReader({
-    clickhouse,
-    movementsOf: id => kept(readDayMovements(store.database, id)),
-    clock: () => performance.now(),
-  })
+export function listPortfolioDays(needs: PortfolioDayNeeds): Route {
+  const { store, registry, fx, cursors, now, clickhouse, reads, budget, longWork } = needs
+  const openDays = openDailyReader({ clickhouse, database: reads, clock: () => performance.now() })
   return defineRoute({
     ...OWN,
     id: 'listPortfolioDays',
     method: 'get',
     path: '/portfolio/:id/history',
     summary: 'Value of a portfolio by day, rebuilt from its ledger',
-    description: `From the first transaction to today by default. A day is worth the lowest close among the providers, carried forward where a day has none, at the exchange rates of that day. ${AMOUNTS}`,
+    description: `From the first transaction to today by default. A day is worth the lowest close among the providers, carried forward where a day has none, at the exchange rates of that day. A page has fewer days than \`limit\` where that many would be more than one request computes, about a million items times days. ${AMOUNTS} Of more than 100,000 items times days that must be computed: ${EXPENSIVE}`,
     query: dailyQuery({ providers: registry.askKeys, isCurrency: code => fx.isCurrency(code) }),
     reply: json('DailyReply', dailyReply, 'A page of days, oldest first.'),
     errors: MISSING,
@@ -61,12 +66,19 @@ export function listPortfolioDays({ store, registry, fx, cursors, now, clickhous
       const today = Math.floor(now() / DAY_MS)
       const scope = ['portfolio-history', id, query.currency, queried]
       const before = query.cursor === undefined ? undefined : cursors.read(scope, query.cursor)
-      const providers = chosen && queried
-      const reading = days.read({ portfolioId: id, version, currency: query.currency, providers, today })
-      const values = await orUnavailable(reading, 'SERVICE_UNAVAILABLE', DOWN)
-      const window = before ?? windowOf(query, values?.firstDay ?? today, today)
+      const reading = openDays({
+        ...{ portfolioId: id, version, currency: query.currency, providers: chosen && queried, today },
+        async run(cells, work) {
+          await budget.charge(credential, cells / CELLS_OF_A_ROW)
+          return longWork.add(credential.accountId, work)
+        },
+      })
+      const ledger = await orUnavailable(reading, 'SERVICE_UNAVAILABLE', DOWN)
+      const window = before ?? windowOf(query, ledger.firstDay ?? today, today)
       const from = before ? Number(before.after[0]) + 1 : window.start
-      const to = Math.min(window.end, from + query.limit - 1)
+      const most = Math.min(window.end, from + query.limit - 1)
+      const values = await orUnavailable(ledger.read(from, most), 'SERVICE_UNAVAILABLE', DOWN)
+      const to = from + values.length - 1
       const hasNext = to < window.end
       const position = { start: window.start, end: window.end, after: [to] }
       return {
@@ -80,7 +92,7 @@ export function listPortfolioDays({ store, registry, fx, cursors, now, clickhous
           holdings_basis: 'ledger_close',
           valuation_basis: 'best_provider_close',
         },
-        data: Array.from({ length: Math.max(0, to - from + 1) }, (_, i) => dayReply(values, from + i)),
+        data: values.map((value, i) => dayReply(from + i, value)),
         pagination: cursorPage(query.limit, {
           hasNext,
           hasPrev: before !== undefined,
@@ -111,15 +123,10 @@ function windowOf(query: Query, firstDay: number, today: number): { start: numbe
   ])
 }
 
-function dayReply(values: DailyValues | undefined, day: number): Daily['data'][number] {
-  const at = values ? day - values.firstDay : -1
-  const positions = values?.positions[at] ?? 0
-  const valued = values?.valued[at] ?? 0
-  return {
-    date: formatDay(day * DAY_MS),
-    total_value: values?.totals[at] ?? 0,
-    positions,
-    items_valued: valued,
-    items_missing_price: positions - valued,
-  }
-}
+const dayReply = (day: number, { total, positions, valued }: DayValue): Daily['data'][number] => ({
+  date: formatDay(day * DAY_MS),
+  total_value: total,
+  positions,
+  items_valued: valued,
+  items_missing_price: positions - valued,
+})

@@ -110,16 +110,40 @@ export const readLedgerBytes = (
     [portfolioId],
   )
 
-/** Units that each item gained or lost on each day (a number of days since 1970), by item and day. */
+/** How far a ledger reaches. */
+export interface LedgerSpan {
+  /** Since 1970; undefined for an empty one. */
+  firstDay: number | undefined
+  items: number
+}
+
+/** Reads how far a ledger reaches. */
+export async function readLedgerSpan(database: Database, portfolioId: string): Promise<LedgerSpan> {
+  const [span] = await database.rows<{ first_day: number | null; items: number }>(
+    `SELECT min(date) - '1970-01-01'::date AS first_day, count(DISTINCT item_id)::int AS items
+    FROM portfolio_transactions WHERE portfolio_id = $1`,
+    [portfolioId],
+  )
+  return { firstDay: span?.first_day ?? undefined, items: span?.items ?? 0 }
+}
+
+/**
+ * Units that each item gained or lost on each day (a number of days since 1970) up to the last, by item and day; those of all days
+ * before the first are those of the day before it. Items that are not held within are left out.
+ */
 export function readDayMovements(
   database: Database,
   portfolioId: string,
+  { firstDay, lastDay }: { firstDay: number; lastDay: number },
 ): Promise<{ item_id: number; day: number; units: number }[]> {
   return database.rows(
-    `SELECT item_id, date - '1970-01-01'::date AS day,
+    `SELECT item_id, greatest(date - '1970-01-01'::date, $2::int - 1) AS day,
       sum(CASE type WHEN 'buy' THEN quantity ELSE -quantity END)::float8 AS units
-    FROM portfolio_transactions WHERE portfolio_id = $1 GROUP BY item_id, date ORDER BY item_id, date`,
-    [portfolioId],
+    FROM portfolio_transactions WHERE portfolio_id = $1 AND date <= '1970-01-01'::date + $3::int
+    GROUP BY item_id, day
+    HAVING max(date) >= '1970-01-01'::date + $2::int OR sum(CASE type WHEN 'buy' THEN quantity ELSE -quantity END) <> 0
+    ORDER BY item_id, day`,
+    [portfolioId, firstDay, lastDay],
   )
 }
 
