@@ -1,8 +1,9 @@
 /**
  * What takes longer than other requests: folds of ledgers, their daily values, and imports.
  *
- * Invariant: a process runs {@link AT_ONCE} at a time, one of an account, on connections of their own, so that no write waits for
- * them; how many wait is bounded by account and in all. Each leaves the event loop to others every few milliseconds.
+ * Invariant: a process runs {@link AT_ONCE} at a time, one of an account; how many wait is bounded by account and in all. What takes a
+ * transaction has connections of its own, so that no other write waits for it, and all leaves the event loop to others every few
+ * milliseconds.
  */
 import PQueue from 'p-queue'
 import { HttpError } from '#infra/http/http-error.ts'
@@ -11,7 +12,7 @@ import { openSerialQueues } from '#services/portfolios/commands.ts'
 
 /** Runs long work. */
 export interface LongWork {
-  /** A connection for each that runs. */
+  /** With a connection for each that runs. */
   database: Database
   /** Runs work when that of its account before it is done, and there is room. */
   add<T>(accountId: string, work: () => Promise<T>): Promise<T>

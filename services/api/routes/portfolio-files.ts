@@ -100,7 +100,7 @@ function importCsvFile(needs: PortfolioFileNeeds): Route {
       return withFile({ request, response, accountId }, async file => {
         await budget.charge(credential, file.length / USUAL_ROW_BYTES)
         const hasKey = request.headers['idempotency-key'] !== undefined
-        const digest = hasKey ? Buffer.from(await crypto.subtle.digest('SHA-256', new Uint8Array(file))) : ''
+        const digest = hasKey ? Buffer.from(await crypto.subtle.digest('SHA-256', file as Buffer<ArrayBuffer>)) : ''
         const scope = writeScope(needs, credential, id, idempotencyKeyOf(request, 'importCsv', id, digest))
         return longWork.add(accountId, async () =>
           kept(importCsv({ ...store, database: longWork.database }, scope, await readCsv(file, csvScope(needs)))),

@@ -33,7 +33,7 @@ interface CsvResult {
 }
 
 /** Rows of one statement: some milliseconds of work, however long their notes are. */
-const SLICE = 1_000
+const SLICE = 2_000
 /** Items whose days are read at a time, and days and rows that are checked without a pause: some milliseconds of work. */
 const ITEMS_AT_ONCE = 1_000
 const CHECKED_AT_ONCE = 5_000

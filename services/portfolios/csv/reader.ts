@@ -35,7 +35,7 @@ export type CsvContent =
 /** Faults that one answer lists. */
 export const FAULTS_MAX = 100
 /** A few milliseconds of work. */
-const SLICE_BYTES = 16 * 1024
+const SLICE_BYTES = 32 * 1024
 const UTF_16_MARK = Buffer.from([0xff, 0xfe])
 /** A quote that is never closed would swallow the rest of the file. */
 const ROW_BYTES_MAX = 32 * 1024

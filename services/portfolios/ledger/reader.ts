@@ -98,14 +98,18 @@ export async function readLedgerPosition(
   return position
 }
 
-/** Bytes of the numbers and texts of a ledger in a file, by item. */
+/**
+ * Bytes that the numbers and texts of a ledger take in a file at most, by item. Of a note of more than a thousand bytes, and a thousand
+ * characters at most, the rest is characters of several bytes: what may be doubled quotes follows from its length, and it is not read.
+ */
 export const readLedgerBytes = (
   database: Database,
   portfolioId: string,
 ): Promise<{ item_id: number; rows: number; bytes: number }[]> =>
   database.rows(
     `SELECT item_id, count(*)::float8 AS rows, sum(octet_length(concat(item_id, quantity, price, currency, fee_amount, fee_percentage,
-      replace(concat(marketplace, note), '"', '""'))))::float8 AS bytes
+      replace(marketplace, '"', '""'))) + CASE WHEN octet_length(note) > 1000 THEN 1334 + octet_length(note) * 2 / 3
+      ELSE octet_length(replace(coalesce(note, ''), '"', '""')) END)::float8 AS bytes
     FROM portfolio_transactions WHERE portfolio_id = $1 GROUP BY item_id`,
     [portfolioId],
   )
