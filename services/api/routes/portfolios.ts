@@ -137,7 +137,9 @@ function entryRoutes(needs: PortfolioNeeds): Route[] {
       async handle({ params: { id }, credential, response }) {
         const { item_count } = await kept(findPortfolio(store, credential.accountId, id))
         await budget.charge(credential, item_count)
-        const slices = entrySlices(reads, id, records => JSON.stringify(records.map(one => shownEntry(catalog, one))).slice(1, -1))
+        const slices = entrySlices(reads, id, records =>
+          JSON.stringify(records.map(one => shownEntry(catalog, one))).slice(1, -1),
+        )
         return sendParts(response, JSON_TYPE, joined('[', slices, ']'))
       },
     }),

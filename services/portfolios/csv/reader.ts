@@ -7,11 +7,12 @@
  * written by RFC 4180, amounts as hundredths: importing one into an empty portfolio gives the same ledger, or the same holdings, and
  * no cell is a formula.
  */
-import { nextTurn } from '#infra/runtime/turns.ts'
+
 import { isUtf8 } from 'node:buffer'
 import { Readable } from 'node:stream'
 import { CsvError, parse } from 'csv-parse'
 import { stringify } from 'csv-stringify/sync'
+import { nextTurn } from '#infra/runtime/turns.ts'
 import { TRANSACTIONS_MAX } from '../commands.ts'
 import type { TransactionInput } from '../ledger/reader.ts'
 import { columnName, guardedCell, type Header, readHeader, widthFault } from './columns.ts'
