@@ -42,6 +42,16 @@ export interface BookChanged {
 const side: AvroType = { type: 'enum', name: 'Side', symbols: ['ask', 'bid'] }
 const change: AvroType = { type: 'enum', name: 'Change', symbols: ['added', 'updated', 'removed'] }
 
+/** What every event of a row ends with. */
+const seen = {
+  seen_at: 'long',
+  refresh_id: nullable('string'),
+  url: nullable('string'),
+  source_partition: 'int',
+  source_offset: 'long',
+  source_index: 'int',
+} as const
+
 /** A provider's ask or bid for an item changed. */
 export const bookChanged = defineEvent<BookChanged>('BookChanged', 1, "A provider's ask or bid for an item changed.", {
   side,
@@ -55,12 +65,7 @@ export const bookChanged = defineEvent<BookChanged>('BookChanged', 1, "A provide
   quantity: 'int',
   previous_micro_usd: nullable('long'),
   previous_quantity: 'int',
-  seen_at: 'long',
-  refresh_id: nullable('string'),
-  url: nullable('string'),
-  source_partition: 'int',
-  source_offset: 'long',
-  source_index: 'int',
+  ...seen,
 })
 
 /** The row whose URL changed, whole, so that a view needs no other record to write it; its `seen_at` stays. */
@@ -82,12 +87,7 @@ export const offerUrlChanged = defineEvent<OfferUrlChanged>(
     currency: 'string',
     price_micro_usd: 'long',
     quantity: 'int',
-    seen_at: 'long',
-    refresh_id: nullable('string'),
-    url: nullable('string'),
-    source_partition: 'int',
-    source_offset: 'long',
-    source_index: 'int',
+    ...seen,
   },
 )
 

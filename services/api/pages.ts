@@ -12,7 +12,7 @@ export function sendPage(response: Response, title: string, content: string): Se
   const page = Buffer.from(`${head}<body><h1>${title}</h1>${content}</body></html>`)
   const { length: bytes } = page
   const headers = ['Content-Type', 'text/html; charset=utf-8', 'Content-Length', String(bytes)]
-  beginAnswer(response, 200, [...headers, 'Cache-Control', 'private, no-store'])
+  beginAnswer(response, 200, headers)
   response.end(page)
   localsOf(response).observe(response, { status: 200, bytes })
   return SENT

@@ -8,7 +8,7 @@
 import type { Request } from 'express'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
-import { send, sendDocument, sendEmpty } from '#infra/http/reply.ts'
+import { JSON_TYPE, send, sendDocument, sendEmpty } from '#infra/http/reply.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import { ALL, json } from '#schemas/api/operation.ts'
 import {
@@ -58,7 +58,6 @@ const RECENT = { group: GROUP, tiers: ALL, access: 'recent-session' } as const
 const UNSET = 'SIGN_IN_NOT_CONFIGURED'
 const SIGN_IN_COOKIE = 'marketlog_sign_in'
 const PLATFORM_COOKIE = 'marketlog_platform'
-const JSON_TYPE = 'application/json; charset=utf-8'
 const COOKIE_FORM = /^[A-Za-z0-9_-]{43}$/
 
 /** The routes. */
