@@ -148,11 +148,17 @@ describe('sign-in', () => {
     const browser = scenario.personOf('dan', { email: 'dan@example.com', email_verified: true })
     const { access_token: as } = await scenario.signIn(browser)
     const change = (email: string) => scenario.ask('/v1/account/email', { method: 'POST', as, body: { email } })
+    const begunAt = performance.now()
+    /** That a wait ends when the counted mail is so old, whatever this test took. */
+    const expectWait = ({ headers }: { headers: Headers }, hours: number) => {
+      const tookSeconds = Math.ceil((performance.now() - begunAt) / 1_000)
+      expect(Number(headers.get('retry-after'))).to.be.within(hours * 3_600 - tookSeconds, hours * 3_600)
+    }
     const answers = await Promise.all(Array.from({ length: 8 }, (_, i) => change(`dan${i}@example.com`)))
     expect(answers.filter(({ status }) => status === 200)).to.have.length(5)
     const refused = answers.filter(({ status }) => status === 429)
     expect(refused.map(({ body }) => body.code)).to.deep.equal(Array(3).fill('RATE_LIMIT_EXCEEDED'))
-    expect(Number(refused[0]?.headers.get('retry-after'))).to.be.within(3_500, 3_600)
+    for (const answer of refused) expectWait(answer, 1)
     const age = (hours: number) =>
       scenario.database.rows(
         `UPDATE email_links SET created_at = created_at - make_interval(hours => $1) WHERE email LIKE 'dan%'`,
@@ -165,7 +171,7 @@ describe('sign-in', () => {
     await age(2)
     const ofDay = await change('dan9@example.com')
     expect([ofDay.status, ofDay.body.code], 'the share of a day').to.deep.equal([429, 'RATE_LIMIT_EXCEEDED'])
-    expect(Number(ofDay.headers.get('retry-after'))).to.be.within(15 * 3_600, 16 * 3_600)
+    expectWait(ofDay, 16)
     await age(16)
     expect((await change('dan9@example.com')).status).to.equal(200)
     for (const email of [

@@ -207,7 +207,7 @@ function childKeyRoutes(needs: AccountKeyNeeds): Route[] {
       path: '/account/sub-keys/:id/reissue',
       summary: 'Replace a child key',
       description:
-        'The old key is revoked at once; the new one keeps name, limits, scopes, expiry and what was counted. Five times in 24 hours at most.',
+        'The old key is revoked at once; the new one keeps name, limits, scopes, expiry and what was counted.',
       reply: json('IssuedChildKeyReply', issuedChildKeyReply, 'The new key; its text is shown this once.'),
       errors: ['EMAIL_NOT_VERIFIED', 'KEY_NOT_FOUND'],
       async handle({ params: { id }, credential, request }) {

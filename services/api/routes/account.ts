@@ -90,9 +90,10 @@ const ownRoutes = ({ database, mail, now, clientOf }: AccountNeeds): Route[] => 
         throw new HttpError('SERVICE_UNAVAILABLE', detail)
       }
       const origin = originOf({ clientOf }, { credential, request })
-      const at = now()
       await database.transaction(async query => {
         await lockForOwner(query, origin)
+        // Not before the lock: mails of requests that held it are counted by their times.
+        const at = now()
         await sendVerification(query, mail, { accountId: origin.accountId, email, now: at })
         await recordAction(query, origin, { kind: 'email.change_requested', at })
       })
