@@ -9,11 +9,12 @@
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type LogRecord, openRangeReader } from '#infra/kafka/range-reader.ts'
 import { nextTurn } from '#infra/runtime/turns.ts'
+import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { decodeChange, HELD_MAX } from './change-reader.ts'
 import type { FeedMetrics } from './feed-metrics.ts'
 import { type LogPosition, readFrom } from './log-position.ts'
-import { type AssembledBatch, openRefreshAssembler } from './refresh-assembler.ts'
+import { type AssembledBatch, type ChangeRecord, openRefreshAssembler } from './refresh-assembler.ts'
 import { openSharedReader, type SharedReader } from './shared-reader.ts'
 
 /** The log's past. */
@@ -24,14 +25,34 @@ export interface LogHistory {
   forget(): void
   /** The changes after a position and before another, as whole refreshes where they are whole. */
   read(from: LogPosition, to: LogPosition, signal: AbortSignal): AsyncGenerator<AssembledBatch, void, void>
-  /** The positions of the log's end at a time, and now. */
-  since(timestamp: number): Promise<{ from: LogPosition; to: LogPosition }>
+  /** The changes of a range that are wanted, as they were recorded. */
+  changes(
+    range: OffsetRange,
+    isWanted: (change: BookChanged) => boolean,
+    signal: AbortSignal,
+  ): AsyncGenerator<ChangeRun>
+  /** The offsets of the log's end at a time, and now. */
+  since(timestamp: number): Promise<OffsetRange>
   close(): Promise<void>
 }
 
+/** By partition: the first offset, and the one after the last. */
+export interface OffsetRange {
+  from: readonly number[]
+  to: readonly number[]
+}
+
+/** Some changes, and by partition the offset to go on from after them. */
+export interface ChangeRun {
+  changes: readonly BookChanged[]
+  next: readonly number[]
+}
+
 const PARTITIONS = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
-/** Of a partition; a fetch brings twice as much at most. */
-const FETCH_BYTES = 2 ** 20
+/** Of a partition, packed: a fetch brings one batch at least, of a refresh of a whole provider. Of 1 MiB a reading took 200 MB of heap. */
+const FETCH_BYTES = 2 ** 15
+/** Of a run, and of the records that it is found in. */
+const [RUN_CHANGES, RUN_RECORDS] = [5_000, 20_000]
 /** Fetches that bring nothing although more must be there. */
 const EMPTY_FETCHES_MAX = 100
 const FETCH_WAIT_MS = 100
@@ -50,6 +71,24 @@ export function openLogHistory(kafka: KafkaConnection, metrics: FeedMetrics): Lo
     openRangeReader(kafka, [topic], { connectLimitMs: CONNECT_LIMIT_MS, fetchBytes: FETCH_BYTES }),
   )
   const bounds = openBounds(shared, topic)
+  /** What a range holds, as it was recorded; others have their turn in between. */
+  async function* decoded({ from, to }: OffsetRange, signal: AbortSignal) {
+    let taken = 0
+    for await (const { partition, records } of runsOf({ shared, topic, signal }, from, to)) {
+      for (let at = 0; at < records.length; at += RECORDS_IN_A_TURN) {
+        const part: { offset: number; change: ChangeRecord | undefined }[] = []
+        for (const record of records.slice(at, at + RECORDS_IN_A_TURN)) {
+          const change = decodeChange(kafka, record, metrics)
+          part.push({ offset: record.offset, change: change instanceof Promise ? await change : change })
+        }
+        yield { partition, records: part }
+        taken += part.length
+        if (taken < RECORDS_IN_A_TURN) continue
+        await nextTurn()
+        taken = 0
+      }
+    }
+  }
   return {
     async judge(position) {
       const arrivedAt = performance.now()
@@ -67,28 +106,37 @@ export function openLogHistory(kafka: KafkaConnection, metrics: FeedMetrics): Lo
       shared.use(async reader => {
         const ask = (of: (partition: number) => Promise<number>) => Promise.all(PARTITIONS.map(of))
         const from = await ask(partition => reader.atTime(topic, partition, timestamp))
-        const to = await ask(partition => reader.stableEnd(topic, partition))
-        return { from: { next: from, behind: new Map() }, to: { next: to, behind: new Map() } }
+        return { from, to: await ask(partition => reader.stableEnd(topic, partition)) }
       }, CONNECT_LIMIT_MS),
     async *read(from, to, signal) {
       const limits = { partitions: ITEM_PARTITIONS, waitMs: Number.POSITIVE_INFINITY, changesMax: HELD_MAX }
       const assembler = openRefreshAssembler(limits, from, to)
-      let taken = 0
-      for await (const { partition, records } of runsOf({ shared, topic, signal }, readFrom(from), to.next)) {
-        for (const record of records) {
-          if (++taken % RECORDS_IN_A_TURN === 0) await nextTurn()
-          const decoding = decodeChange(kafka, record, metrics)
-          const decoded = decoding instanceof Promise ? await decoding : decoding
-          if (!decoded) {
-            assembler.skip(partition, record.offset)
+      for await (const { partition, records } of decoded({ from: readFrom(from), to: to.next }, signal)) {
+        for (const { offset, change } of records) {
+          if (!change) {
+            assembler.skip(partition, offset)
             continue
           }
           // Not `yield*`: it would wait at every record, also where nothing leaves.
-          for (const batch of assembler.take(decoded, 0)) yield batch
-          if (decoded.event === 'BookChanged' && decoded.value.refresh_id === null) yield* assembler.release(0)
+          for (const batch of assembler.take(change, 0)) yield batch
+          if (change.event === 'BookChanged' && change.value.refresh_id === null) yield* assembler.release(0)
         }
       }
       yield* assembler.drain()
+    },
+    async *changes(range, isWanted, signal) {
+      const next = [...range.from]
+      let [changes, taken]: [BookChanged[], number] = [[], 0]
+      for await (const { partition, records } of decoded(range, signal)) {
+        for (const { offset, change } of records) {
+          next[partition] = offset + 1
+          if (change?.event === 'BookChanged' && isWanted(change.value)) changes.push(change.value)
+          if (changes.length < RUN_CHANGES && ++taken < RUN_RECORDS) continue
+          yield { changes, next: [...next] }
+          ;[changes, taken] = [[], 0]
+        }
+      }
+      yield { changes, next: range.to }
     },
     close: shared.close,
   }

@@ -49,7 +49,7 @@ export interface StreamLimits {
 }
 
 /** Starts the feed. */
-export const start: StartRole = context => startWithin({ catchUps: 1_000, replays: 256, replaySeats: 4 }, context)
+export const start: StartRole = context => startWithin({ catchUps: 1_000, replays: 256, replaySeats: 2 }, context)
 
 /** Starts the feed within limits of its own. */
 export async function startWithin(limits: StreamLimits, context: RoleContext): Promise<RunningRole> {

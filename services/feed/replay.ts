@@ -5,21 +5,21 @@
  * clock is ahead, so the log is read from a little before `from` on; it may be recorded long after (a backfill), so the log is
  * read to its end as of the request. Order: of recording. The same range of the same log is replayed alike each time; no more
  * than one fetch is read ahead of the client, and a stream that waits for its time is kept open by pings. States: seated (reads)
- * -> waiting (for its time, its client or a seat, with the frames of one batch in memory) -> seated again, at the position behind that
- * batch. The refresh of a whole provider is 12 MB, and 3 as frames, or what a filter leaves of them.
+ * -> waiting (for its time, its client or a seat, with the events of one run of changes in memory, half a megabyte at most) ->
+ * seated again, behind that run.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { HttpError } from '#infra/http/http-error.ts'
+import { letYoungHeapGrow } from '#infra/runtime/heap.ts'
 import { nextTurn } from '#infra/runtime/turns.ts'
 import type { ReplayQuery } from '#schemas/api/feed-query.ts'
+import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { CLOCK_SLACK_MS } from '#schemas/values/event-time.ts'
 import { parseInstant } from '#schemas/values/instant.ts'
 import { type ItemText, replayEndFrame } from './frames.ts'
-import { type ChangeBatch, type Hub, openHub, type Subscription } from './hub.ts'
-import type { LogHistory } from './log-history.ts'
-import type { LogPosition } from './log-position.ts'
-import type { AssembledBatch } from './refresh-assembler.ts'
+import { type Hub, openHub, type Subscription } from './hub.ts'
+import type { ChangeRun, LogHistory } from './log-history.ts'
 import type { ReplaySeat, ReplaySeats } from './replay-seats.ts'
 import type { Begin, Beginner } from './stream-start.ts'
 
@@ -36,6 +36,7 @@ interface ReplayRange {
 const WAIT_MAX_MS = 60_000
 /** A replay that has to wait for longer reads again afterwards, which costs as much as a few fetches. */
 const SEATED_WAIT_MS = 250
+const FRAMED_IN_A_TURN = 1_000
 
 /** The range that a query names; `now` ends one that names no end. */
 export function replayRangeOf({ from, to, speed = '1' }: ReplayQuery, now: number): ReplayRange {
@@ -53,7 +54,7 @@ export function replayRangeOf({ from, to, speed = '1' }: ReplayQuery, now: numbe
 
 /** What replays need. */
 export interface ReplayNeeds {
-  history: Pick<LogHistory, 'since' | 'read'>
+  history: Pick<LogHistory, 'since' | 'changes'>
   seats: ReplaySeats
   itemOf(itemId: number): CatalogItem | undefined
   /** Shared by all that make frames of the same catalog; its own when left out. */
@@ -64,16 +65,20 @@ export interface ReplayNeeds {
 export function replayOf(range: ReplayRange, needs: ReplayNeeds, release: () => void): Begin {
   return async beginner => {
     const { stream, ready, subscription, signal } = beginner
+    letYoungHeapGrow()
     stream.send(ready)
     const hub = openHub<Subscription>(needs.itemOf, needs.itemText)
     hub.add(subscription)
     const bounds = await needs.history.since(Math.max(0, range.from - CLOCK_SLACK_MS))
-    const replay: Replay = { range, beginner, hub, pace: openPace(range.speed), items: 0 }
-    for (let from: LogPosition | undefined = bounds.from; from; ) {
+    const replay: Replay = { beginner, hub, pace: openPace(range.speed), items: 0 }
+    const isWanted = ({ side, seen_at: at }: BookChanged) =>
+      side === subscription.side && at >= range.from && at < range.to
+    for (let from: readonly number[] | undefined = bounds.from; from; ) {
       const seat = await needs.seats.take(signal)
-      const left = await readSeated(replay, seat, needs.history.read(from, bounds.to, signal)).finally(seat.release)
+      const runs = needs.history.changes({ from, to: bounds.to }, isWanted, signal)
+      const left = await readSeated(replay, seat, runs).finally(seat.release)
       await left?.sent
-      from = left?.position
+      from = left?.next
     }
     release()
     stream.send(replayEndFrame(replay.items))
@@ -83,7 +88,6 @@ export function replayOf(range: ReplayRange, needs: ReplayNeeds, release: () => 
 
 /** A replay that is under way. */
 interface Replay {
-  range: ReplayRange
   beginner: Beginner
   hub: Hub<Subscription>
   pace: ReturnType<typeof openPace>
@@ -91,52 +95,56 @@ interface Replay {
   items: number
 }
 
-/** Where a replay has left its seat, and the batch that it delivers meanwhile. */
+/** Where a replay goes on that has left its seat, and the events that it sends meanwhile. */
 interface LeftSeat {
-  position: LogPosition
+  next: readonly number[]
   sent: Promise<void>
 }
 
-/** Delivers batches until one has to wait or the seat is another's; undefined when all are delivered. */
+/** Sends run by run until one has to wait or the seat is another's; undefined when all are sent. */
 async function readSeated(
   replay: Replay,
   seat: ReplaySeat,
-  batches: AsyncIterable<AssembledBatch>,
+  runs: AsyncIterable<ChangeRun>,
 ): Promise<LeftSeat | undefined> {
-  const { range, beginner, pace } = replay
-  for await (const batch of batches) {
-    if (batch.side !== beginner.subscription.side) continue
-    const changes = batch.changes.filter(({ seen_at: at }) => at >= range.from && at < range.to)
-    const due = changes[0] ? pace(changes[0].seen_at) : 0
-    const sent = send(replay, await framesOf(replay, { ...batch, changes }), due)
+  for await (const { changes, next } of runs) {
+    const sent = send(replay, await framesOf(replay, changes))
     if ((await isDoneWithin(sent, SEATED_WAIT_MS)) && !seat.isOver()) continue
-    // Before the next record is taken: the position holds no longer then.
-    return { position: batch.positionAfter(batch.changes.length), sent }
+    return { next, sent }
   }
   return undefined
 }
 
-/** An event of a replay. */
+/** An event of a replay, and when it is due. */
 interface ReplayFrame {
   frame: Buffer
   items: number
+  due: number
 }
 
-/** The events of a batch, a quarter of what the batch itself takes; others have their turn between them. */
-async function framesOf({ hub }: Replay, batch: ChangeBatch): Promise<ReplayFrame[]> {
+/** The events of some changes, one of each provider and moment, in their order; others have their turn between them. */
+async function framesOf({ hub, pace }: Replay, changes: readonly BookChanged[]): Promise<ReplayFrame[]> {
   const frames: ReplayFrame[] = []
-  for (const { frame, changes } of hub.deliver(batch)) {
-    frames.push({ frame, items: changes.length })
-    await nextTurn()
+  let made = 0
+  for (const own of Map.groupBy(changes, ({ provider, seen_at: at }) => `${at} ${provider}`).values()) {
+    const { side, provider, seen_at: at } = own[0] as BookChanged
+    const due = pace(at)
+    for (const { frame, changes: sent } of hub.deliver({ side, provider, changes: own })) {
+      frames.push({ frame, items: sent.length, due })
+      made += sent.length
+      if (made < FRAMED_IN_A_TURN) continue
+      await nextTurn()
+      made = 0
+    }
   }
   return frames
 }
 
-/** Sends what is due at a time, as its client reads. */
-async function send(replay: Replay, frames: readonly ReplayFrame[], due: number): Promise<void> {
+/** Sends each event when it is due, as its client reads. */
+async function send(replay: Replay, frames: readonly ReplayFrame[]): Promise<void> {
   const { stream, signal } = replay.beginner
-  await untilDue(due, signal)
-  for (const { frame, items } of frames) {
+  for (const { frame, items, due } of frames) {
+    await untilDue(due, signal)
     stream.send(frame)
     replay.items += items
     await stream.drained()

@@ -57,7 +57,7 @@ function noStarts(itemOf: GatewayOptions['itemOf']): Pick<FeedHandlerOptions, 's
   const starts = { live: { between: none }, history: { judge: none }, catchUps: { bring: none }, state: { pin: none } }
   return {
     starts: { ...starts, concurrency, scopeOf },
-    replays: { history: { since: none, read: none as never }, seats: { take: none }, itemOf, concurrency },
+    replays: { history: { since: none, changes: none as never }, seats: { take: none }, itemOf, concurrency },
   }
 }
 

@@ -4,8 +4,7 @@ import { collectGarbage } from '#infra/runtime/heap.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { type ItemText, openItemText } from '#services/feed/frames.ts'
-import type { LogPosition } from '#services/feed/log-position.ts'
-import type { AssembledBatch } from '#services/feed/refresh-assembler.ts'
+import type { ChangeRun, OffsetRange } from '#services/feed/log-history.ts'
 import { replayOf } from '#services/feed/replay.ts'
 import { openReplaySeats, type ReplaySeat } from '#services/feed/replay-seats.ts'
 import type { Beginner } from '#services/feed/stream-start.ts'
@@ -71,22 +70,13 @@ describe('the seats of replays', () => {
 })
 
 describe('a replay', () => {
-  const position = (offset: number): LogPosition => ({ next: [offset], behind: new Map() })
   const itemOf = (item_id: number) => ({ item_id, market_hash_name: `item ${item_id}`, phase: null }) as CatalogItem
   const subscription = { side: 'ask', itemIds: new Set(), names: new Set(), isFiltered: false }
 
-  /** Replays some batches; `left` resolves when it has given its seat back. */
-  function replaying(batches: (() => BookChanged[])[], speed: number, itemText?: ItemText) {
-    async function* read({ next: [from = 0] }: LogPosition): AsyncGenerator<AssembledBatch, void, void> {
-      for (const [at, changesOf] of batches.entries()) {
-        const batch = {
-          side: 'ask',
-          provider: 'provider_01',
-          changes: changesOf(),
-          positionAfter: () => position(at + 1),
-        }
-        if (at >= from) yield batch as unknown as AssembledBatch
-      }
+  /** Replays some runs; `left` resolves when it has given its seat back. */
+  function replaying(runs: (() => BookChanged[])[], speed: number, itemText?: ItemText) {
+    async function* changes({ from: [from = 0] }: OffsetRange): AsyncGenerator<ChangeRun> {
+      for (const [at, changesOf] of runs.entries()) if (at >= from) yield { changes: changesOf(), next: [at + 1] }
     }
     const ending = new AbortController()
     const [left, frames] = [Promise.withResolvers<void>(), [] as string[]]
@@ -97,13 +87,13 @@ describe('a replay', () => {
     }
     const beginner = { stream, ready: Buffer.from('ready'), subscription, signal: ending.signal } as unknown as Beginner
     const seats = { take: async () => ({ isOver: () => false, release: left.resolve }) }
-    const history = { since: async () => ({ from: position(0), to: position(batches.length) }), read }
+    const history = { since: async () => ({ from: [0], to: [runs.length] }), changes }
     const needs = { history, seats, itemOf, itemText: itemText ?? openItemText() }
     const replay = replayOf({ from: 0, to: 10_000_000, speed }, needs, () => undefined)(beginner)
     return { frames, left: left.promise, ending, ended: replay.catch(error => error.name) }
   }
 
-  it('keeps the frames alone of a batch that waits for its time, where twenty of them kept 240 MB', async () => {
+  it('keeps the frames alone of what waits for its time, where twenty of them kept 240 MB', async () => {
     const changes: WeakRef<object>[] = []
     const changeAt = (seen_at: number) => () => {
       const change = changed({ item_id: 1, seen_at })

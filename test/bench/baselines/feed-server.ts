@@ -107,7 +107,7 @@ function gatewayServer(capBytes?: number): RequestListener {
     ...{ scopeOf, concurrency, live: { between: none }, history: { judge: none } },
     ...{ catchUps: { bring: none }, state: { pin: none } },
   }
-  const replays = { history: { since: none, read: none as never }, seats: { take: none }, itemOf, concurrency }
+  const replays = { history: { since: none, changes: none as never }, seats: { take: none }, itemOf, concurrency }
   deliver = count => gateway.deliver({ side: 'ask', provider: 'p', changes: changesNow(count) })
   return openFeedHandler({
     ...{ gateway, metrics, starts, replays, providerKeys: ['p'], providersOf: { ask: ['p'], bid: ['p'] } },
