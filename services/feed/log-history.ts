@@ -71,24 +71,8 @@ export function openLogHistory(kafka: KafkaConnection, metrics: FeedMetrics): Lo
     openRangeReader(kafka, [topic], { connectLimitMs: CONNECT_LIMIT_MS, fetchBytes: FETCH_BYTES }),
   )
   const bounds = openBounds(shared, topic)
-  /** What a range holds, as it was recorded; others have their turn in between. */
-  async function* decoded({ from, to }: OffsetRange, signal: AbortSignal) {
-    let taken = 0
-    for await (const { partition, records } of runsOf({ shared, topic, signal }, from, to)) {
-      for (let at = 0; at < records.length; at += RECORDS_IN_A_TURN) {
-        const part: { offset: number; change: ChangeRecord | undefined }[] = []
-        for (const record of records.slice(at, at + RECORDS_IN_A_TURN)) {
-          const change = decodeChange(kafka, record, metrics)
-          part.push({ offset: record.offset, change: change instanceof Promise ? await change : change })
-        }
-        yield { partition, records: part }
-        taken += part.length
-        if (taken < RECORDS_IN_A_TURN) continue
-        await nextTurn()
-        taken = 0
-      }
-    }
-  }
+  const decoded = (range: OffsetRange, signal: AbortSignal) =>
+    decodedOf({ kafka, shared, topic, metrics, signal }, range)
   return {
     async judge(position) {
       const arrivedAt = performance.now()
@@ -142,6 +126,34 @@ export function openLogHistory(kafka: KafkaConnection, metrics: FeedMetrics): Lo
   }
 }
 
+/** What decoded records are read from. */
+interface Source {
+  kafka: KafkaConnection
+  shared: SharedReader
+  topic: string
+  metrics: FeedMetrics
+  signal: AbortSignal
+}
+
+/** What a range holds, as it was recorded; others have their turn in between. */
+async function* decodedOf({ kafka, metrics, ...source }: Source, { from, to }: OffsetRange) {
+  let taken = 0
+  for await (const { partition, records } of runsOf(source, from, to)) {
+    for (let at = 0; at < records.length; at += RECORDS_IN_A_TURN) {
+      const part: { offset: number; change: ChangeRecord | undefined }[] = []
+      for (const record of records.slice(at, at + RECORDS_IN_A_TURN)) {
+        const change = decodeChange(kafka, record, metrics)
+        part.push({ offset: record.offset, change: change instanceof Promise ? await change : change })
+      }
+      yield { partition, records: part }
+      taken += part.length
+      if (taken < RECORDS_IN_A_TURN) continue
+      await nextTurn()
+      taken = 0
+    }
+  }
+}
+
 /** First offsets and stable ends by partition. */
 interface Bounds {
   starts: readonly number[]
@@ -185,7 +197,7 @@ function openBounds(shared: SharedReader, topic: string) {
 
 /** The records of all partitions from offset to offset, merged by their timestamps, in runs of one partition. */
 async function* runsOf(
-  { shared, topic, signal }: { shared: SharedReader; topic: string; signal: AbortSignal },
+  { shared, topic, signal }: Pick<Source, 'shared' | 'topic' | 'signal'>,
   from: readonly number[],
   to: readonly number[],
 ): AsyncGenerator<{ partition: number; records: LogRecord[] }, void, void> {
