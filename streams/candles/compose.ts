@@ -142,23 +142,26 @@ export function tableOfColumns(
   }
 }
 
-/** One table of several, whose parts are of different providers or buckets. */
-export function joinTables(tables: readonly PartTable[]): PartTable {
+/** One table of several, whose parts are of different providers or buckets; pauses after each. */
+export function* joinTables(tables: readonly PartTable[]): PausingWork<PartTable> {
   if (tables.length === 1) return tables[0] as PartTable
   const rows = tables.reduce((sum, { bucket }) => sum + bucket.length, 0)
-  return tableOfColumns(
-    tables.flatMap(({ provider }) => provider),
-    of => {
-      const all = new Float64Array(rows)
-      let at = 0
-      for (const table of tables) {
-        all.set(of(table), at)
-        at += table.bucket.length
-      }
-      return all
-    },
-  )
+  const provider = ([] as string[]).concat(...tables.map(table => table.provider))
+  const joined = tableOfColumns(provider, () => new Float64Array(rows))
+  const into = columnsOf(joined)
+  let at = 0
+  for (const table of tables) {
+    for (const [which, column] of columnsOf(table).entries()) into[which]?.set(column, at)
+    at += table.bucket.length
+    yield
+  }
+  return joined
 }
+
+const columnsOf = ({ bucket, low, high, falls, opening, closing }: PartTable): Float64Array[] => [
+  ...[bucket, low, high, falls],
+  ...[opening, closing].flatMap(({ standing, micro, quantity, at }) => [standing, micro, quantity, at]),
+]
 
 /** Each provider's last ask so far, by its number; `known` is 1 where there is one. */
 type Carried = EdgeTable & Readonly<Record<'known', Float64Array>>
@@ -185,8 +188,8 @@ class Lowest {
   }
 }
 
-/** Parts that are composed between two pauses. */
-const PARTS_AT_ONCE = 20_000
+/** Parts that are composed between two pauses, and such as are only put in order. */
+const [PARTS_AT_ONCE, ORDERED_AT_ONCE] = [20_000, 100_000]
 
 /** Composes the candles of a window: one for each bucket in which at least one provider changed. */
 export function* composeCandles(sources: CandleSources, window: CandleWindow): PausingWork<ComposedCandles> {
@@ -197,6 +200,7 @@ export function* composeCandles(sources: CandleSources, window: CandleWindow): P
   const byBucket = new Map<Instant, number[]>()
   let [last, inBucket] = [Number.NaN, [] as number[]]
   for (let row = 0; row < bucket.length; row++) {
+    if (row % ORDERED_AT_ONCE === ORDERED_AT_ONCE - 1) yield
     const start = bucket[row] as number
     if (start < window.start || start >= window.end) continue
     // Rows of a bucket are mostly neighbours.

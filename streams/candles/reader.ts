@@ -54,7 +54,7 @@ export async function readCandles(
   const sources = await Promise.all(
     itemIds.map(itemId => readSources(clickhouse, itemId, { window, reach, isOneOfMany: itemIds.length > 1 })),
   )
-  const parts = joinTables(sources.map(({ parts }) => parts))
+  const parts = await inTurns(joinTables(sources.map(({ parts }) => parts)))
   const standing = sources.flatMap(({ standing }) => standing)
   const composed = await inTurns(composeCandles({ parts, standing }, window))
   const candles = fill ? fillCandles(composed, window) : composed.candles
@@ -114,7 +114,13 @@ async function readSources(
     }),
   ])
   if (!isOneOfMany) return { parts, standing }
-  const ofItem = (provider: string): string => `${provider}${OF_ITEM}${itemId}`
+  // One text of each: a new one of each of some hundred thousand rows was compared again and again.
+  const named = new Map<string, string>()
+  const ofItem = (provider: string): string => {
+    const name = named.get(provider) ?? `${provider}${OF_ITEM}${itemId}`
+    named.set(provider, name)
+    return name
+  }
   return {
     parts: { ...parts, provider: parts.provider.map(ofItem) },
     standing: standing.map(ask => ({ ...ask, provider: ofItem(ask.provider) })),
@@ -145,7 +151,7 @@ export async function readCandleParts(
     }
   }
   const beyond = around.flat().map(partAround)
-  return beyond.length === 0 ? parts : joinTables([parts, partTable(beyond)])
+  return beyond.length === 0 ? parts : inTurns(joinTables([parts, partTable(beyond)]))
 }
 
 function withoutItems(candle: Candle): Candle {
