@@ -42,7 +42,7 @@ const DOWN = 'Stored prices are temporarily unavailable.'
 const ALL_PROVIDERS = 'All Providers' as const
 const DAY_MS = 86_400_000
 /** Points of a chart that are written between two pauses. */
-const POINTS_AT_ONCE = 20_000
+const POINTS_AT_ONCE = 8_000
 /** What a chart of some providers comes to; one of more grows. */
 const BODY_BYTES = 64 * 1024
 
