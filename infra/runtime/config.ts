@@ -81,8 +81,6 @@ export interface PlatformConfig {
   tiersFile: string | undefined
   /** Folder for what must outlive a process but is no data: group member ids. */
   stateDir: string
-  /** Events that this version does not know and whose records go to dead-letters instead of being waited for. */
-  givenUpEvents: readonly string[]
   logLevel: string
   /** Exchange rates: an HTTP URL of the currency-api shape; undefined reads the package. */
   fxUrl: string | undefined
@@ -160,7 +158,6 @@ export function readConfig(env: Environment): PlatformConfig {
     providersFile: env.MARKETLOG_PROVIDERS,
     tiersFile: env.MARKETLOG_TIERS,
     stateDir: env.MARKETLOG_STATE_DIR ?? '.run/state',
-    givenUpEvents: listed(env.MARKETLOG_GIVEN_UP_EVENTS),
     logLevel: env.LOG_LEVEL ?? 'info',
     fxUrl: env.FX_URL,
     cursorKey: secret('CURSOR_KEY'),

@@ -9,7 +9,6 @@
  * live view gives 1.5 million rows in 3 s by a script that joins an item's rows to one text.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Decoded } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type FollowedRecord, follow } from '#infra/kafka/follower.ts'
 import type { Log } from '#infra/runtime/log.ts'
@@ -17,8 +16,7 @@ import type { TopicIds } from '#infra/runtime/role.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS, topics } from '#schemas/topics.ts'
 import type { LiveReader } from '#streams/live-view/reader.ts'
-import { decodeNow, decodeSlowly, isDecoded } from '#streams/runner/decoding.ts'
-import type { Outcome } from '#streams/runner/outcome.ts'
+import { type DecodeResult, decodeNow, decodeSlowly, isDecoded } from '#streams/runner/decoding.ts'
 import type { Board } from './board.ts'
 
 const SEED_AGAIN_MS = 1_000
@@ -90,7 +88,7 @@ async function seedBoard(
 }
 
 /** A record that cannot be read is a dead letter of the sinks already; here it is left out. */
-function applyDecoded(board: Board, record: FollowedRecord, decoded: Decoded | Outcome, log: Log): void {
+function applyDecoded(board: Board, record: FollowedRecord, decoded: DecodeResult, log: Log): void {
   if (!isDecoded(decoded)) {
     log.warn({ partition: record.partition, offset: record.offset }, 'a record could not be read and was left out')
   } else if (decoded.event === 'BookChanged') board.change(decoded.value)

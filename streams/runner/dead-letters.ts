@@ -27,9 +27,6 @@ export interface DeadLetters {
   recordOf(record: RawRecord, outcome: Outcome): (Outgoing & { partition: number }) | undefined
 }
 
-/** Reason of an event that the operator has given up waiting for. */
-const UNKNOWN_EVENT = 'unknown_event'
-
 /** At most this many log lines a second per reason; the counter has them all. */
 const LINES_PER_SECOND = 5
 
@@ -88,8 +85,7 @@ export function openDeadLetters(options: {
           }),
         }
       }
-      const reason = outcome.kind === 'unknown' ? UNKNOWN_EVENT : outcome.reason
-      const { detail } = outcome
+      const { reason, detail } = outcome
       counter.inc({ group, outcome: 'deadLetter', reason })
       warn(reason, record, detail)
       const key = typeof record.key === 'string' ? Buffer.from(record.key) : record.key

@@ -7,12 +7,15 @@
 import { type Codec, type Decoded, DecodeError, UnknownEvent } from '#infra/kafka/codec.ts'
 import { decodeKnown, decodeLearning } from '#infra/kafka/learning.ts'
 import { allTopics, type TopicKey, topics } from '#schemas/topics.ts'
-import type { Outcome } from './outcome.ts'
+import type { Outcome, UnknownOutcome } from './outcome.ts'
+
+/** A decoded record, or why there is none. */
+export type DecodeResult = Decoded | Outcome | UnknownOutcome
 
 const EMPTY: Outcome = { kind: 'deadLetter', reason: 'empty', detail: 'the record has no value' }
 
 /** Decodes a record at once; undefined when its writer's schema must be fetched first. */
-export function decodeNow(codec: Codec, value: Buffer | null): Decoded | Outcome | undefined {
+export function decodeNow(codec: Codec, value: Buffer | null): DecodeResult | undefined {
   if (value === null) return EMPTY
   try {
     return decodeKnown(codec, value)
@@ -22,7 +25,7 @@ export function decodeNow(codec: Codec, value: Buffer | null): Decoded | Outcome
 }
 
 /** Decodes a record after fetching its writer's schema. */
-export async function decodeSlowly(codec: Codec, value: Buffer | null): Promise<Decoded | Outcome> {
+export async function decodeSlowly(codec: Codec, value: Buffer | null): Promise<DecodeResult> {
   if (value === null) return EMPTY
   try {
     return await decodeLearning(codec, value)
@@ -34,18 +37,16 @@ export async function decodeSlowly(codec: Codec, value: Buffer | null): Promise<
 const namesIn = new Map(allTopics.map(({ name, events }) => [name, new Set(events.map(event => event.name))]))
 
 /** The result, unless it is an event that this version knows but does not expect in this topic: a newer version has put it there. */
-export function expectedIn(topic: TopicKey, result: Decoded | Outcome): Decoded | Outcome {
-  const { name } = topics[topic]
-  if (!isDecoded(result) || namesIn.get(name)?.has(result.event)) return result
-  const { event } = result
-  return { kind: 'unknown', event, detail: `this version does not expect the event ${event} in ${name}` }
-}
+export const expectedIn = (topic: TopicKey, result: DecodeResult): DecodeResult =>
+  !isDecoded(result) || namesIn.get(topics[topic].name)?.has(result.event)
+    ? result
+    : { kind: 'unknown', event: result.event }
 
 /** Whether the result is a decoded record, not an outcome. */
-export const isDecoded = (result: Decoded | Outcome): result is Decoded => !('kind' in result)
+export const isDecoded = (result: DecodeResult): result is Decoded => !('kind' in result)
 
-function outcomeOf(error: unknown): Outcome {
-  if (error instanceof UnknownEvent) return { kind: 'unknown', event: error.event, detail: error.message }
+function outcomeOf(error: unknown): Outcome | UnknownOutcome {
+  if (error instanceof UnknownEvent) return { kind: 'unknown', event: error.event }
   if (!(error instanceof DecodeError)) throw error
   return { kind: 'deadLetter', reason: 'undecodable', detail: error.message }
 }

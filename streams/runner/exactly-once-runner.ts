@@ -10,7 +10,6 @@
  * offsets serve lag alone. The only caller of commit for processors.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Decoded } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import {
   type BatchAnswer,
@@ -28,13 +27,13 @@ import { type TopicKey, topics } from '#schemas/topics.ts'
 import { batchLoop } from './batch-loop.ts'
 import { judgeInput, positionRecord, resetCommand, transactionalIdOf } from './changelog-positions.ts'
 import { type DeadLetters, openDeadLetters } from './dead-letters.ts'
-import { decodeNow, decodeSlowly, expectedIn, isDecoded } from './decoding.ts'
+import { type DecodeResult, decodeNow, decodeSlowly, expectedIn, isDecoded } from './decoding.ts'
 import type { Outcome, StreamRecord } from './outcome.ts'
 import { type Position, type Source, Stopped } from './positions.ts'
 import type { ProcessorTopics } from './processor-topics.ts'
 import { watchProgress } from './progress-watch.ts'
 import { openSlots, reportStopped, whileTicking } from './slots.ts'
-import { openUnknownEvents, type UnknownEvents } from './unknown-events.ts'
+import { adviceOn, openUnknownEvents, type UnknownEvents } from './unknown-events.ts'
 
 /** One input partition of a processor. */
 export interface PartitionProcessor {
@@ -89,8 +88,10 @@ export async function runProcessor(
     ids: await context.topicIds(),
     deadLetters: openDeadLetters({ group: spec.group, codec: kafka.codec, metrics: context.metrics, log }),
     unknown: openUnknownEvents({
-      ...{ group: spec.group, metrics: context.metrics, log },
-      ...{ givenUp: context.config.givenUpEvents, now: () => performance.now() },
+      group: spec.group,
+      metrics: context.metrics,
+      log,
+      now: () => performance.now(),
     }),
   }
   const open = async (topic: TopicKey, partition: number, resumeAt: ResumeAt): Promise<Slot> => {
@@ -182,7 +183,7 @@ async function restore(
   const { kafka, spec, reader } = runner
   const topic = kafka.topicName(spec.changelog)
   let position: PositionStored | undefined
-  const keep = (key: string, decoded: Decoded | Outcome): void => {
+  const keep = (key: string, decoded: DecodeResult): void => {
     if (isDecoded(decoded)) {
       if (key === POSITION_KEY) position = decoded.value
       else processor.restore(key, decoded.event, decoded.value)
@@ -213,10 +214,9 @@ async function rebuild(
   const { kafka, reader } = runner
   await reader.read({ ...range, topic: kafka.topicName(topic) }, ({ offset, key, value, timestamp }) => {
     if (value === null) return
-    const take = (decoded: Decoded | Outcome): void => {
+    const take = (decoded: DecodeResult): void => {
       if (!isDecoded(decoded)) {
-        const refusal = decoded.kind === 'unknown' ? runner.unknown.refusalOf(decoded.event) : undefined
-        if (refusal !== undefined) throw new Error(refusal)
+        if (decoded.kind === 'unknown') throw new Error(adviceOn([decoded.event]))
         return
       }
       const { event, value: decodedValue } = decoded

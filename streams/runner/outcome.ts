@@ -36,10 +36,14 @@ export type Outcome =
   | { kind: 'deadLetter'; reason: string; detail: string }
   /** The catalog lacks the name: written to market.unresolved, to be replayed after a catalog update. */
   | { kind: 'unresolved'; name: string; phase: string | null; provider: string; observedAt: number }
-  /** An event that this version does not know: the partition waits for a newer one (streams/runner/unknown-events.ts). */
-  | { kind: 'unknown'; event: string; detail: string }
   /** Not now: what came before it is written, and the record comes again after the wait. */
   | { kind: 'retry'; afterMs: number }
+
+/** An event that this version does not know: the partition waits for a newer one (streams/runner/unknown-events.ts). */
+export interface UnknownOutcome {
+  kind: 'unknown'
+  event: string
+}
 
 /** The record was taken. */
 export const OK: Outcome = { kind: 'ok' }

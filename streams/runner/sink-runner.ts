@@ -76,7 +76,7 @@ interface SinkSpec {
   maxBytesPerPartition?: number
   /** How long nothing may be committed while records wait; a minute when left out. */
   stalledAfterMs?: number
-  /** How long an event of a newer version is waited for before the operator has to decide; ten minutes when left out. */
+  /** How long an event of a newer version is waited for before the operator has to start one; ten minutes when left out. */
   overdueAfterMs?: number
   /** Opens the view of a partition; a view that begins again by itself asks why it cannot go on from its position, if so. */
   open(source: Source, faultOf: (stored: Position | undefined) => Promise<string | undefined>): Promise<PartitionSink>
@@ -113,7 +113,7 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
     publisher: await openPublisher(kafka, 'runner'),
     deadLetters: openDeadLetters({ group, codec: kafka.codec, metrics, log }),
     unknown: openUnknownEvents({
-      ...{ group, metrics, log, givenUp: context.config.givenUpEvents, now: () => performance.now() },
+      ...{ group, metrics, log, now: () => performance.now() },
       ...(spec.overdueAfterMs && { overdueAfterMs: spec.overdueAfterMs }),
     }),
   }

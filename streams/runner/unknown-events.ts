@@ -2,13 +2,13 @@
  * Holds a partition at a record whose event this version does not know, since a process of a newer version is on its way.
  *
  * States of a partition: reading -> waiting (the record is tried again, with growing pauses) -> overdue (one line in the log, and
- * readiness names it) -> reading, when a newer process has the partition or the operator has given the event up. Invariant: such
- * a record is neither skipped nor a dead letter before the operator says so; what precedes it is written and committed.
+ * readiness names it) -> reading, when a newer process has the partition. Invariant: such a record is neither skipped nor a dead
+ * letter; what precedes it is written and committed.
  */
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
-import type { Outcome } from './outcome.ts'
+import type { Outcome, UnknownOutcome } from './outcome.ts'
 
 /** A partition that waits at a record. */
 export interface WaitingPartition {
@@ -20,7 +20,7 @@ export interface WaitingPartition {
   isOverdue: boolean
 }
 
-/** How long a newer process is waited for before the operator has to decide. */
+/** How long a newer process is waited for before the operator has to start one. */
 export const OVERDUE_AFTER_MS = 10 * 60_000
 const FIRST_PAUSE_MS = 500
 const LONGEST_PAUSE_MS = 10_000
@@ -43,10 +43,8 @@ export const pauseOf = ({ tries }: WaitingPartition): number =>
 
 /** The partitions of a group member that wait. */
 export interface UnknownEvents {
-  /** What is done with a record: retried, or taken as a dead letter where its event was given up. Other outcomes stay. */
-  judge(record: { topic: TopicKey; partition: number; offset: number }, outcome: Outcome): Outcome
-  /** What to do about an event that was taken before the restart; undefined where it was given up. */
-  refusalOf(event: string): string | undefined
+  /** A record of such an event is tried again; outcomes of others stay. */
+  judge(record: { topic: TopicKey; partition: number; offset: number }, outcome: Outcome | UnknownOutcome): Outcome
   /** A batch went through, so nothing waits in its partition. */
   passed(topic: TopicKey, partition: number): void
   /** Partitions that are no longer this member's do not wait here. */
@@ -60,8 +58,6 @@ interface UnknownEventsOptions {
   group: string
   metrics: Metrics
   log: Log
-  /** Names of events whose records become dead letters. */
-  givenUp: readonly string[]
   /** Milliseconds that only grow. */
   now(): number
   /** {@link OVERDUE_AFTER_MS} when left out. */
@@ -70,7 +66,7 @@ interface UnknownEventsOptions {
 
 /** Opens what a group member waits for. */
 export function openUnknownEvents(options: UnknownEventsOptions): UnknownEvents {
-  const { group, log, givenUp, now, overdueAfterMs } = options
+  const { group, log, now, overdueAfterMs } = options
   const gauge = options.metrics.gauge(
     'marketlog_unknown_event_partitions',
     'Partitions that wait at an event which this version does not know.',
@@ -87,7 +83,7 @@ export function openUnknownEvents(options: UnknownEventsOptions): UnknownEvents 
   }
   return {
     judge(record, outcome) {
-      if (outcome.kind !== 'unknown' || givenUp.includes(outcome.event)) return outcome
+      if (outcome.kind !== 'unknown') return outcome
       const { topic, partition, offset } = record
       const { event } = outcome
       const name = nameOf(topic, partition)
@@ -104,7 +100,6 @@ export function openUnknownEvents(options: UnknownEventsOptions): UnknownEvents 
       if (next.isOverdue && !(before?.isOverdue && before.offset === offset)) log.error(about, adviceOn([event]))
       return { kind: 'retry', afterMs: pauseOf(next) }
     },
-    refusalOf: event => (givenUp.includes(event) ? undefined : adviceOn([event])),
     passed: (topic, partition) => forget(nameOf(topic, partition)),
     assigned(partitions) {
       const own = new Set(partitions.map(({ topic, partition }) => nameOf(topic, partition)))
@@ -123,7 +118,6 @@ export function openUnknownEvents(options: UnknownEventsOptions): UnknownEvents 
 
 const nameOf = (topic: TopicKey, partition: number): string => `${topic}/${partition}`
 
-/** What an operator can do about events that nobody has come for. */
-const adviceOn = (events: readonly string[]): string =>
-  `this version does not know ${events.join(', ')}. Start the version that wrote it, or set ` +
-  `MARKETLOG_GIVEN_UP_EVENTS=${events.join(',')} to have such records written to dead-letters`
+/** What an operator can do about events of a newer version. */
+export const adviceOn = (events: readonly string[]): string =>
+  `this version does not know ${events.join(', ')}: start the version that wrote it`

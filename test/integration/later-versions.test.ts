@@ -4,7 +4,6 @@
 import { expect } from 'chai'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Publisher } from '#infra/kafka/publisher.ts'
-import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { ViewPosition } from '#streams/runner/positions.ts'
@@ -20,7 +19,7 @@ describe('an event of a version to come', () => {
   const platform = useServers()
   let kafka: KafkaConnection
   let publisher: Publisher
-  let seen: number[] = []
+  const seen: number[] = []
   let stored: ViewPosition | undefined
 
   before(async () => {
@@ -44,10 +43,6 @@ describe('an event of a version to come', () => {
     })
     return runSink(context, own, { group: 'fx', topics: ['fx'], overdueAfterMs: 1, open })
   }
-  const start = (overrides: Partial<PlatformConfig> = {}): Promise<StartedRoles> => {
-    seen = []
-    return platform.startRoles([noting], overrides)
-  }
   const letters = async () =>
     (await readTopic(kafka, 'deadLetters')).map(({ value }) => `${value.reason} ${value.offset}`)
   const readiness = async ({ operatorUrl }: StartedRoles) => (await fetch(`${operatorUrl}/readyz`)).text()
@@ -65,24 +60,16 @@ describe('an event of a version to come', () => {
       ratesRecord(kafka.codec, 2).value,
     ]
     await publisher.send(values.map(value => ({ topic: 'fx', key: 'USD', value })))
-    const roles = await start()
+    const roles = await platform.startRoles([noting])
     const text = await eventually(async () => {
       const answer = await readiness(roles)
       return answer.includes('RatesSplit') && answer
     }, 'readiness to name the event')
-    expect(text).to.include('market.fx-0 at offset 3').and.to.include('MARKETLOG_GIVEN_UP_EVENTS=RatesSplit')
+    expect(text).to.include('market.fx-0 at offset 3').and.to.include('start the version that wrote it')
     expect(await waiting(roles)).to.match(/group="fx",topic="market.fx",event="RatesSplit"\} 1$/m)
     expect(seen).to.deep.equal([1])
     expect(await letters()).to.deep.equal(['undecodable 1', 'undecodable 2'])
     await roles.stop()
     expect(roles.failures).to.deep.equal([])
-  })
-
-  it('goes to dead-letters where the operator has given it up, and what follows is taken', async () => {
-    const roles = await start({ givenUpEvents: ['RatesSplit'] })
-    await eventually(() => seen.includes(2), 'what follows')
-    await platform.drained(['live-view', 'candles', 'history', 'sales', 'provider-health', 'alert-triggers', 'book'])
-    expect(await letters()).to.deep.equal(['undecodable 1', 'undecodable 2', 'unknown_event 3'])
-    await roles.stop()
   })
 })

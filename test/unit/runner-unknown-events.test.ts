@@ -1,23 +1,23 @@
 /**
- * How long a partition waits at an event that this version does not know, and who decides when it waited too long.
+ * How long a partition waits at an event that this version does not know, and what says so when it waited too long.
  */
 import { expect } from 'chai'
 import type { Log } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
-import type { Outcome } from '#streams/runner/outcome.ts'
+import type { Outcome, UnknownOutcome } from '#streams/runner/outcome.ts'
 import { OVERDUE_AFTER_MS, openUnknownEvents, pauseOf, waitAt } from '#streams/runner/unknown-events.ts'
 
-const unknown: Outcome = { kind: 'unknown', event: 'BookMerged', detail: 'not known' }
+const unknown: UnknownOutcome = { kind: 'unknown', event: 'BookMerged' }
 const at = (offset: number, partition = 3) => ({ topic: 'bookChanges', partition, offset }) as const
 const own = { topic: 'bookChanges', partition: 3 } as const
 
-function open(givenUp: readonly string[] = []) {
+function open() {
   const lines: { level: string; text: string }[] = []
   const write = (level: string) => (_: object, text: string) => void lines.push({ level, text })
   const metrics = openMetrics()
   const clock = { now: 0 }
   const log = { warn: write('warn'), error: write('error') } as unknown as Log
-  const events = openUnknownEvents({ group: 'candles', metrics, log, givenUp, now: () => clock.now })
+  const events = openUnknownEvents({ group: 'candles', metrics, log, now: () => clock.now })
   const waiting = async () => {
     const { values } = (await metrics.registry.getSingleMetric('marketlog_unknown_event_partitions')?.get()) ?? {
       values: [],
@@ -54,24 +54,15 @@ describe('runner unknown events', () => {
     expect(Math.max(...pauses)).to.equal(10_000)
   })
 
-  it('are reported once when the limit has passed, and by readiness until the operator has decided', () => {
+  it('are reported once when the limit has passed, and by readiness', () => {
     const { events, lines, clock } = open()
     events.judge(at(17), unknown)
     clock.now = OVERDUE_AFTER_MS
     for (let tries = 0; tries < 3; tries++) events.judge(at(17), unknown)
     expect(lines.filter(({ level }) => level === 'error').map(({ text }) => text)).to.deep.equal([
-      'this version does not know BookMerged. Start the version that wrote it, or set ' +
-        'MARKETLOG_GIVEN_UP_EVENTS=BookMerged to have such records written to dead-letters',
+      'this version does not know BookMerged: start the version that wrote it',
     ])
-    expect(events.overdue()).to.match(/^market\.book-changes-3 at offset 17: this version does not know BookMerged\. /)
-  })
-
-  it('are dead letters where the operator has given their event up', async () => {
-    const { events, waiting } = open(['BookMerged'])
-    expect(events.judge(at(17), unknown)).to.equal(unknown)
-    expect(events.refusalOf('BookMerged')).to.equal(undefined)
-    expect(events.refusalOf('BookSplit')).to.match(/MARKETLOG_GIVEN_UP_EVENTS=BookSplit/)
-    expect(await waiting()).to.deep.equal([])
+    expect(events.overdue()).to.match(/^market\.book-changes-3 at offset 17: this version does not know BookMerged: /)
   })
 
   it('wait no longer where the partition has another owner, or its batch went through', async () => {
