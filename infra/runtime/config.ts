@@ -48,8 +48,6 @@ export interface ServerAddresses {
 interface ClientsConfig {
   /** Networks of proxies whose word on a client's address counts. */
   trustedProxies: readonly string[]
-  /** Whether these proxies begin each connection with a header of the PROXY protocol. */
-  expectsProxyHeaders: boolean
   /** Connections of the process, and of one address. */
   connections: number
   connectionsPerAddress: number
@@ -214,14 +212,8 @@ function readClients(env: Environment, faults: string[]): ClientsConfig {
   } catch (error) {
     faults.push(`TRUSTED_PROXIES: ${(error as Error).message}`)
   }
-  const { PROXY_PROTOCOL: protocol = 'false' } = env
-  if (!['true', 'false'].includes(protocol)) faults.push('PROXY_PROTOCOL must be true or false')
-  if (protocol === 'true' && trustedProxies.length === 0) {
-    faults.push('TRUSTED_PROXIES is not set, PROXY_PROTOCOL is')
-  }
   return {
     trustedProxies,
-    expectsProxyHeaders: protocol === 'true',
     connections: count('MAX_CONNECTIONS', CONNECTION_LIMITS.connections),
     connectionsPerAddress: count('MAX_CONNECTIONS_PER_ADDRESS', CONNECTION_LIMITS.perAddress),
   }

@@ -10,7 +10,6 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Counter, Gauge } from 'prom-client'
 import type { Metrics } from './metrics.ts'
-import { peerOf } from './proxy-protocol.ts'
 import { networkOf } from './trusted-proxies.ts'
 
 /** What clients may hold. */
@@ -111,7 +110,7 @@ function limitNumber(
   server.on('drop', () => cut.inc({ reason: 'process' }))
   // Before the server's own: a connection that is refused is not read.
   server.prependListener('connection', (socket: Socket) => {
-    const address = peerOf(socket)
+    const { remoteAddress: address } = socket
     if (address === undefined || isExempt(address)) return
     const network = networkOf(address)
     const count = (open.get(network) ?? 0) + 1

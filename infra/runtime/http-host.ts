@@ -16,8 +16,7 @@ import { FIXED_HEADERS, requestIdOf } from './answer-headers.ts'
 import type { PlatformConfig } from './config.ts'
 import { CONNECTION_LIMITS, type ConnectionLimits, limitConnections } from './connection-limits.ts'
 import type { Metrics } from './metrics.ts'
-import { expectProxyHeaders } from './proxy-protocol.ts'
-import { type IsTrusted, isLoopback, openTrustedProxies } from './trusted-proxies.ts'
+import { isLoopback, openTrustedProxies } from './trusted-proxies.ts'
 
 /** A request handler, an Express application included. */
 export type Handler = (request: IncomingMessage, response: ServerResponse) => void
@@ -55,30 +54,24 @@ const LIMITS: HttpLimits = { idleMs: 65_000, headersMs: 10_000, requestMs: 30_00
 const CLOSE_LIMIT_MS = 10_000
 const SWEEP_EVERY_MS = 20
 
-/** What the clients of a host may hold, and who they are. */
+/** What the clients of a host may hold. */
 export interface HttpClients extends ConnectionLimits {
-  isTrusted: IsTrusted
-  /** Whether trusted proxies begin each connection with a header of the PROXY protocol. */
-  expectsProxyHeaders: boolean
   /** Addresses whose number of connections is not limited. */
   isExempt(address: string): boolean
 }
 
-const DEFAULT_CLIENTS: HttpClients = {
-  ...CONNECTION_LIMITS,
-  isTrusted: () => false,
-  expectsProxyHeaders: false,
-  isExempt: isLoopback,
-}
+const DEFAULT_CLIENTS: HttpClients = { ...CONNECTION_LIMITS, isExempt: isLoopback }
 
 /** The clients of a host, by the settings of its process. */
-export const clientsOf = ({ clients }: Pick<PlatformConfig, 'clients'>): HttpClients => ({
-  ...DEFAULT_CLIENTS,
-  connections: clients.connections,
-  perAddress: clients.connectionsPerAddress,
-  expectsProxyHeaders: clients.expectsProxyHeaders,
-  isTrusted: openTrustedProxies(clients.trustedProxies),
-})
+export function clientsOf({ clients }: Pick<PlatformConfig, 'clients'>): HttpClients {
+  const isTrusted = openTrustedProxies(clients.trustedProxies)
+  return {
+    ...CONNECTION_LIMITS,
+    connections: clients.connections,
+    perAddress: clients.connectionsPerAddress,
+    isExempt: address => isLoopback(address) || isTrusted(address),
+  }
+}
 
 /** What a host is opened with. */
 export interface HttpHostOptions {
@@ -109,10 +102,8 @@ export function openHttpHost(options: HttpHostOptions): HttpHost {
     if (found) found.handler(request, response)
     else answerError(response, 'NOT_FOUND', 'No role of this process serves this path.')
   })
-  const isExempt = (address: string): boolean => clients.isExempt(address) || clients.isTrusted(address)
-  const take = limitConnections(server, serve, { limits: clients, isExempt, metrics, now })
+  const take = limitConnections(server, serve, { limits: clients, isExempt: clients.isExempt, metrics, now })
   server.on('request', take).on('checkExpectation', take)
-  if (clients.expectsProxyHeaders) expectProxyHeaders(server, clients.isTrusted, limits.headersMs)
   const operatorServer = openOperatorServer(roles, metrics, limits)
   const servers = [server, operatorServer]
   for (const each of servers) {

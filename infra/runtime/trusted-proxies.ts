@@ -1,38 +1,37 @@
 /**
  * Which peers are proxies of ours, and whom they speak for.
  *
- * Reads and writes nothing. Invariant: an address that a header names counts only if every hop to the right of it is a trusted proxy, so a
- * client behind one can add addresses but not change its own. Source: RFC 7239; X-Forwarded-For is read alike.
+ * Reads and writes nothing. Invariant: an address that X-Forwarded-For names counts only if every hop to the right of it is a trusted proxy,
+ * so a client behind one can add addresses but not change its own.
  */
-import type { IncomingHttpHeaders } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 
-/** Whether an address is that of a trusted proxy. */
-export type IsTrusted = (address: string) => boolean
-
-/** Reads networks such as `10.0.0.0/8`, and single addresses; throws an Error that names the one at fault. */
-export function openTrustedProxies(networks: readonly string[]): IsTrusted {
+/**
+ * Reads networks such as `10.0.0.0/8`, and single addresses, into whether an address is that of a trusted proxy; throws an Error that names
+ * the one at fault.
+ */
+export function openTrustedProxies(networks: readonly string[]): (address: string) => boolean {
   const list = new BlockList()
   for (const network of networks) {
-    const [address = '', bits, ...rest] = network.split('/')
-    const family = isIP(address) === 6 ? 'ipv6' : 'ipv4'
-    const prefix = bits === undefined ? LONGEST[family] : /^\d{1,3}$/.test(bits) ? Number(bits) : Number.NaN
-    if (isIP(address) === 0 || rest.length > 0 || !(prefix <= LONGEST[family])) {
+    const [, address = '', bits] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(network) ?? []
+    const family = familyOf(address)
+    try {
+      list.addSubnet(address, Number(bits ?? (family === 'ipv6' ? 128 : 32)), family)
+    } catch {
       throw new Error(`${network} is no network such as 10.0.0.0/8 or fd00::/8`)
     }
-    list.addSubnet(address, prefix, family)
   }
   return address => {
     const plain = plainAddress(address)
-    const version = isIP(plain)
-    return version !== 0 && list.check(plain, version === 6 ? 'ipv6' : 'ipv4')
+    return isIP(plain) !== 0 && list.check(plain, familyOf(plain))
   }
 }
 
-const LONGEST = { ipv4: 32, ipv6: 128 } as const
+const familyOf = (address: string) => (isIP(address) === 6 ? 'ipv6' : 'ipv4')
 
 /** An address without zone; a mapped one is the address that it maps. */
-export const plainAddress = (address: string): string =>
+const plainAddress = (address: string): string =>
   (address.split('%', 1)[0] as string).toLowerCase().replace(/^::ffff:(?=\d+\.)/, '')
 
 /** The network that an address counts with: who has one IPv6 address has the 2^64 of its network. */
@@ -53,41 +52,21 @@ export function isLoopback(address: string): boolean {
 }
 
 /**
- * The address that a request comes from. A proxy may write one of both headers and pass the other on as it came: where they
- * disagree neither counts, and the request is the proxy's own.
+ * Opens the reading of a request's address for the networks of trusted proxies: from the peer to the left of X-Forwarded-For, for as
+ * long as the hops are trusted and readable.
  */
-export function clientAddress(peer: string, headers: IncomingHttpHeaders, isTrusted: IsTrusted): string {
-  if (!isTrusted(peer)) return peer
-  const { forwarded, 'x-forwarded-for': listed } = headers
-  const named = [
-    ...(forwarded === undefined ? [] : [forwardedHops(forwarded)]),
-    ...(listed === undefined ? [] : [[listed].flat().join(',').split(',').map(hostOf)]),
-  ].map(hops => follow(peer, hops, isTrusted))
-  const [first = peer, second = first] = named
-  return first === second ? first : peer
-}
-
-/** Goes from the peer to the left for as long as the hops are trusted and readable. */
-function follow(peer: string, hops: readonly (string | undefined)[], isTrusted: IsTrusted): string {
-  let address = peer
-  for (const hop of hops.toReversed()) {
-    if (hop === undefined || !isTrusted(address)) return address
-    address = hop
+export function openClientOf(
+  networks: readonly string[],
+): (request: Pick<IncomingMessage, 'headers'> & { socket: { remoteAddress?: string | undefined } }) => string | undefined {
+  const isTrusted = openTrustedProxies(networks)
+  return ({ socket, headers }) => {
+    let address = socket.remoteAddress
+    for (const hop of String(headers['x-forwarded-for'] ?? '').split(',').map(hostOf).toReversed()) {
+      if (address === undefined || hop === undefined || !isTrusted(address)) break
+      address = hop
+    }
+    return address
   }
-  return address
-}
-
-const ELEMENTS = /^(?:[^"]|"(?:[^"\\]|\\.)*")*$/
-const ELEMENT = /(?:[^,"]|"(?:[^"\\]|\\.)*")+/g
-const FOR = /(?:^|;)\s*for\s*=\s*("(?:[^"\\]|\\.)*"|[^\s;"]+)/i
-
-/** The hops of a `Forwarded` header; undefined is one that it does not name, or hides. */
-function forwardedHops(header: string): (string | undefined)[] {
-  if (!ELEMENTS.test(header)) return [undefined]
-  return (header.match(ELEMENT) ?? []).map(element => {
-    const [, node = ''] = FOR.exec(element) ?? []
-    return hostOf(node.replace(/^"(.*)"$/, '$1').replaceAll(/\\(.)/g, '$1'))
-  })
 }
 
 /** The address of a hop, which may have a port. */

@@ -6,11 +6,9 @@ import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { expect } from 'chai'
-import { openClientOf } from '#infra/http/client-address.ts'
 import { CONNECTION_LIMITS } from '#infra/runtime/connection-limits.ts'
 import { type HttpClients, type HttpHost, type HttpLimits, openHttpHost } from '#infra/runtime/http-host.ts'
 import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
-import { openTrustedProxies } from '#infra/runtime/trusted-proxies.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
 
 /** More than the buffers of both kernels take. */
@@ -28,18 +26,17 @@ describe('the connections of a process', () => {
   async function open(
     clients: Partial<HttpClients>,
     handle: (request: IncomingMessage, response: ServerResponse) => void,
-    { headersMs = PATIENT.headersMs, now = () => performance.now() }: { headersMs?: number; now?: () => number } = {},
+    now = () => performance.now(),
   ): Promise<void> {
     metrics = openMetrics()
-    const defaults = { isTrusted: () => false, expectsProxyHeaders: false, isExempt: () => false }
-    const times = { sweepMs: 20, stallMs: 600_000 }
+    const defaults = { isExempt: () => false, sweepMs: 20, stallMs: 600_000 }
     host = openHttpHost({
       host: '127.0.0.1',
       port: 0,
       metrics,
-      limits: { ...PATIENT, headersMs },
+      limits: PATIENT,
       now,
-      clients: { ...CONNECTION_LIMITS, ...defaults, ...times, ...clients },
+      clients: { ...CONNECTION_LIMITS, ...defaults, ...clients },
     })
     host.mount(['/'], (request, response) => {
       begun.push(request.url ?? '')
@@ -98,7 +95,7 @@ describe('the connections of a process', () => {
     const handle = (_: IncomingMessage, response: ServerResponse): void => {
       answer = () => response.end(BODY)
     }
-    await open({ stallMs: 200 }, handle, { now })
+    await open({ stallMs: 200 }, handle, now)
     const socket = await dial()
     ask(socket, '/slow')
     const other = await dial()
@@ -178,83 +175,5 @@ describe('the connections of a process', () => {
     const late = await dial()
     await within(once(late.resume(), 'close'), 'the refusal')
     expect(await cutBy('process')).to.equal(1)
-  })
-
-  describe('behind a proxy that sends PROXY headers', () => {
-    const isTrusted = openTrustedProxies(['127.0.0.1'])
-    const clientOf = openClientOf(['127.0.0.1'])
-    const behind = (clients: Partial<HttpClients> = {}, times: { headersMs?: number } = {}) =>
-      open(
-        { isTrusted, expectsProxyHeaders: true, ...clients },
-        (request, response) => {
-          let body = ''
-          request.on('data', chunk => {
-            body += chunk
-          })
-          request.on('end', () => response.end(`${clientOf(request)} ${request.url} ${body}`))
-        },
-        times,
-      )
-    const said = async (socket: Socket, wanted: RegExp): Promise<void> => {
-      let text = ''
-      socket.setEncoding('utf8').on('data', chunk => {
-        text += chunk
-      })
-      await eventually(() => wanted.test(text) || socket.closed, String(wanted))
-      expect(text).to.match(wanted)
-    }
-
-    it('belong to the address that these name, in one packet or in many', async () => {
-      await behind()
-      const whole = await dial()
-      whole.write('PROXY TCP4 198.51.100.7 10.0.0.1 5000 443\r\nGET /a HTTP/1.1\r\nHost: t\r\n\r\n')
-      await said(whole, /198\.51\.100\.7 \/a /)
-      whole.write('POST /b HTTP/1.1\r\nHost: t\r\nContent-Length: 3\r\n\r\nabc')
-      await said(whole, /198\.51\.100\.7 \/b abc/)
-      const pieces = await dial()
-      pieces.setNoDelay(true)
-      for (const piece of [
-        'PRO',
-        'XY TCP6 2001:db8::9 ::1 5 6\r',
-        '\nPOST /c HTTP/1.1\r\nHost: t\r\n',
-        'Content-Length: 3\r\n\r\nab',
-        'c',
-      ]) {
-        await new Promise<void>(resolve => void pieces.write(piece, () => setImmediate(resolve)))
-      }
-      await said(pieces, /2001:db8::9 \/c abc/)
-      const hopped = await dial()
-      hopped.write(
-        'PROXY TCP4 127.0.0.1 10.0.0.1 5 6\r\nGET /d HTTP/1.1\r\nHost: t\r\nX-Forwarded-For: 9.9.9.9, 203.0.113.5\r\n\r\n',
-      )
-      await said(hopped, /203\.0\.113\.5 \/d /)
-    })
-
-    it('end without one, and when it does not come', async () => {
-      await behind()
-      const plain = await dial()
-      ask(plain, '/plain')
-      await within(once(plain.resume(), 'close'), 'the end')
-      await host.close()
-      await behind({}, { headersMs: 300 })
-      const silent = await dial()
-      silent.write('PROXY TCP4 1.2')
-      await within(once(silent.resume(), 'close'), 'the end of patience')
-      expect(begun).to.deep.equal([])
-    })
-
-    it('count for the address that these name', async () => {
-      await behind({ perAddress: 1 })
-      const from = async (address: string, path: string): Promise<Socket> => {
-        const socket = await dial()
-        socket.write(`PROXY TCP4 ${address} 10.0.0.1 5 6\r\nGET ${path} HTTP/1.1\r\nHost: t\r\n\r\n`)
-        return socket
-      }
-      await said(await from('198.51.100.7', '/a'), /\/a/)
-      await said(await from('198.51.100.8', '/b'), /\/b/)
-      const second = await from('198.51.100.7', '/c')
-      await within(once(second.resume(), 'close'), 'the refusal')
-      expect(begun).to.deep.equal(['/a', '/b'])
-    })
   })
 })

@@ -43,19 +43,16 @@ describe('the environment of a command', () => {
 
   it('says where its clients come from, and refuses what it cannot be told', () => {
     const read = (given: Record<string, string>) => readConfig(settleEnvironment(given, local, true))
-    expect(read({}).clients).to.include({ expectsProxyHeaders: false, connections: 20_000, connectionsPerAddress: 256 })
+    expect(read({}).clients).to.include({ connections: 20_000, connectionsPerAddress: 256 })
     const networks = {
       TRUSTED_PROXIES: '10.0.0.0/8, fd00::/8',
-      PROXY_PROTOCOL: 'true',
       MAX_CONNECTIONS_PER_ADDRESS: '9',
     }
     expect(read(networks).clients).to.deep.include({
       trustedProxies: ['10.0.0.0/8', 'fd00::/8'],
-      expectsProxyHeaders: true,
       connectionsPerAddress: 9,
     })
     expect(() => read({ TRUSTED_PROXIES: '10.0.0.0/33' })).to.throw('TRUSTED_PROXIES: 10.0.0.0/33 is no network')
-    expect(() => read({ PROXY_PROTOCOL: 'true' })).to.throw('TRUSTED_PROXIES is not set, PROXY_PROTOCOL is')
     expect(() => read({ MAX_CONNECTIONS: '0', OPERATOR_PORT: 'x' })).to.throw(
       /OPERATOR_PORT must be.*MAX_CONNECTIONS must/,
     )
