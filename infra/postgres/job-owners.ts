@@ -8,7 +8,7 @@
  */
 import type { Client } from 'pg'
 import type { Log } from '../runtime/log.ts'
-import { connectClient } from './servers.ts'
+import { connectClient } from './client.ts'
 
 /** Holds the locks of this process's pools and frees the jobs of dead ones. */
 export interface JobOwners {

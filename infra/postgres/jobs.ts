@@ -21,9 +21,9 @@ import {
 } from 'graphile-worker'
 import type { Pool } from 'pg'
 import type { Log } from '../runtime/log.ts'
+import { openPool } from './client.ts'
 import { type JobOwners, openJobOwners } from './job-owners.ts'
 import type { Query } from './pool.ts'
-import { openServerPool } from './servers.ts'
 
 /** How a job is added. */
 interface JobOptions {
@@ -123,7 +123,7 @@ export async function removeGivenUpJobs(url: string, log: Log): Promise<void> {
 
 /** For a task of a moment, which needs one connection, or two where it holds a lock beside. */
 async function withPool(url: string, log: Log, work: (pool: Pool) => Promise<void>): Promise<void> {
-  const pool = openPool(url, 'set-up', 2, log)
+  const pool = openJobsPool(url, 'set-up', 2, log)
   try {
     await work(pool)
   } finally {
@@ -143,7 +143,7 @@ export async function runJobs(options: {
 }): Promise<RunningJobs> {
   const { url, name, lanes, clocks = [], log, connections = 10 } = options
   const ending = new AbortController()
-  const pool = openPool(url, name, connections, log)
+  const pool = openJobsPool(url, name, connections, log)
   const owners = await openJobOwners(url, { name, log })
   const running = lanes.map((lane, order) =>
     keepLane({ lane, clocks: order === 0 ? clocks : [], pool, owners, log, signal: ending.signal }),
@@ -257,8 +257,8 @@ async function startLane({ lane, clocks, pool, owners, log, signal }: LaneOption
   return { runner, lost: lost.promise, disown: () => owners.disown(poolId) }
 }
 
-function openPool(url: string, name: string, connections: number, log: Log): Pool {
-  const { pool } = openServerPool(url, () => ({
+function openJobsPool(url: string, name: string, connections: number, log: Log): Pool {
+  const pool = openPool(url, {
     application_name: `${name} jobs`,
     max: connections,
     connectionTimeoutMillis: CONNECT_LIMIT_MS,
@@ -267,7 +267,7 @@ function openPool(url: string, name: string, connections: number, log: Log): Poo
     // Jobs are taken and ended here, and added elsewhere. A server that crashes forgets at most that one was taken or
     // ended, which runs it again; a burst of alerts need not wait for the disk at each of the two.
     options: '-c synchronous_commit=off',
-  }))
+  })
   const warn = (error: Error) => log.warn({ reason: error.message }, 'postgres connection of jobs')
   pool.on('error', warn)
   pool.on('connect', client => void client.on('error', warn))

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
 import { type Client, DatabaseError } from 'pg'
 import { databaseOf, withDatabase } from '../runtime/postgres-address.ts'
-import { connectClient } from './servers.ts'
+import { connectClient } from './client.ts'
 
 const MIGRATIONS = fileURLToPath(new URL('./migrations', import.meta.url))
 const CONNECT_LIMIT_MS = 5_000
@@ -79,8 +79,6 @@ const onServer = (databaseUrl: string, work: (client: Client) => Promise<unknown
 
 async function connected(url: string, work: (client: Client) => Promise<unknown>): Promise<void> {
   const client = await connectClient(url, { connectionTimeoutMillis: CONNECT_LIMIT_MS })
-  // A connection that breaks is met by the statement under way.
-  client.on('error', () => {})
   try {
     await work(client)
   } finally {

@@ -20,7 +20,7 @@ export async function checkStores(config: Pick<PlatformConfig, 'servers' | 'redi
 async function askDatabases({ postgres, postgresDirect = postgres }: ServerAddresses): Promise<Promise<void>[]> {
   const urls = new Set([postgres, postgresDirect].filter(url => parsePostgresAddress(url).sslMode !== 'disable'))
   if (urls.size === 0) return []
-  const { askPostgres } = await import('#infra/postgres/servers.ts')
+  const { askPostgres } = await import('#infra/postgres/client.ts')
   return settled([...urls].map(askPostgres))
 }
 

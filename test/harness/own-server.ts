@@ -44,8 +44,6 @@ export interface OwnServerOptions {
   diskMegabytes?: number
   /** Of Postgres. */
   tls?: ServerTls
-  /** Puts something into its data folder before it starts. */
-  prepare?(dataDir: string): void
 }
 
 const END_LIMIT_MS = 10_000
@@ -86,7 +84,6 @@ export async function openOwnServer(name: ServerName, options: OwnServerOptions 
     await removeServerData(dataDir)
   }
   try {
-    options.prepare?.(dataDir)
     await start()
   } catch (error) {
     await close()

@@ -90,8 +90,6 @@ describe('stores by TLS', () => {
   it('are reached as sslmode has it, whose default is TLS where a file is named', async () => {
     expect(await session('')).to.equal(false)
     expect(await session('sslmode=disable')).to.equal(false)
-    expect(await session('sslmode=prefer')).to.equal(true)
-    expect(await session('sslmode=prefer', platform.config.servers.postgres)).to.equal(false)
     expect(await session('sslmode=require')).to.equal(true)
     expect(await session('sslmode=require', platform.config.servers.postgres)).to.match(/does not support SSL/)
     expect(await session(`sslrootcert=${ours.ca}`)).to.equal(true)
