@@ -14,10 +14,6 @@ const limits = z.strictObject({
   requests_per_minute: count.min(1),
   /** Per calendar month. */
   requests_per_month: count.min(1),
-  /** Ceiling of an account over all its keys together, a minute; null: none. */
-  account_requests_per_minute: count.min(1).nullable().default(null),
-  /** The same, a calendar month. */
-  account_requests_per_month: count.min(1).nullable().default(null),
   /** Default and maximum of `limit` on prices and bids. */
   list_page_max: count.min(1),
   /** Default of `limit` on sales; null where sales are not offered. */
@@ -52,9 +48,6 @@ const limits = z.strictObject({
 /** What one tier may do. */
 export type TierLimits = z.infer<typeof limits>
 
-/** Without a value they bound nothing. */
-const CEILINGS: ReadonlySet<string> = new Set(['account_requests_per_minute', 'account_requests_per_month'])
-
 const tiersFile = z
   .strictObject({
     free: limits,
@@ -69,13 +62,8 @@ const tiersFile = z
       const lower = TIERS[i] as Tier
       for (const [field, value] of Object.entries(tiers[tier])) {
         const below = tiers[lower][field as keyof TierLimits]
-        const most = below === null && CEILINGS.has(field) ? Number.POSITIVE_INFINITY : below
-        if (typeof value === 'number' && typeof most === 'number' && value < most) {
-          context.addIssue({
-            code: 'custom',
-            path: [tier, field],
-            message: `${value} is less than ${lower}'s ${below ?? 'none'}`,
-          })
+        if (typeof value === 'number' && typeof below === 'number' && value < below) {
+          context.addIssue({ code: 'custom', path: [tier, field], message: `${value} is less than ${lower}'s ${below}` })
         }
       }
     })
@@ -92,15 +80,6 @@ export function loadTiers(file: string | URL = BUILT_IN): Record<Tier, TierLimit
 /** Loads how many requests without a valid key an address may send in a minute. */
 export function loadAddressLimit(file: string | URL = BUILT_IN): number {
   return readJsonFile(file, tiersFile).without_key.requests_per_minute
-}
-
-/** What all keys of an account together may send; undefined where the tier has no ceiling. */
-export function accountCeiling({
-  account_requests_per_minute: perMinute,
-  account_requests_per_month: perMonth,
-}: TierLimits): { perMinute: number; perMonth: number } | undefined {
-  if (perMinute === null && perMonth === null) return undefined
-  return { perMinute: perMinute ?? Number.MAX_SAFE_INTEGER, perMonth: perMonth ?? Number.MAX_SAFE_INTEGER }
 }
 
 /** The requests that a key may send: its tier's, or fewer where the key itself is lowered. */

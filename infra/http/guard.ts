@@ -6,7 +6,7 @@
  * without one on its address, and when the meter fails it is a 503. Every answer to a valid key says what is left of its limits.
  */
 import type { Request, Response } from 'express'
-import { accountCeiling, requestLimits, TIERS, type Tier, type TierLimits } from '#infra/config/tiers.ts'
+import { requestLimits, type Tier, type TierLimits } from '#infra/config/tiers.ts'
 import type { AddressBudget, AddressLimit } from '#infra/redis/address-limit.ts'
 import type { Metered, RequestLimits, RequestMeter } from '#infra/redis/request-meter.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
@@ -24,7 +24,7 @@ export interface GuardNeeds {
    * look-up is counted first.
    */
   authenticate(request: Request, access: Access, countFirst: CountFirst): KeyAnswer | Promise<KeyAnswer>
-  meter: Pick<RequestMeter, 'take' | 'read' | 'giveBack'>
+  meter: Pick<RequestMeter, 'take' | 'read'>
   addresses: AddressLimit
   /** The address that a request comes from, behind the proxies that are trusted. */
   clientOf(request: Request): string | undefined
@@ -46,11 +46,6 @@ export interface RouteRule {
   uncountedCode: ErrorCode
 }
 
-/** A metered request; `ceiling` is what refused it where that were not the limits of the key but those of its account. */
-interface MeteredKey extends Metered {
-  ceiling?: Metered
-}
-
 /** The checks, one by one: who runs them awaits them in one function, since each more cost a request about 1 us of its 65. */
 export interface Guard {
   authenticate(request: Request, rule: RouteRule): KeyAnswer | Promise<KeyAnswer>
@@ -62,9 +57,9 @@ export interface Guard {
   /** Gives a refusal that comes before the limits their headers, where they are known; counts nothing. */
   withLimits(response: Response, credential: Credential, refusal: HttpError): Promise<HttpError>
   limitsOf(credential: Credential): RequestLimits
-  count(credential: Credential, limits: RequestLimits, rule: RouteRule): Promise<MeteredKey>
+  count(credential: Credential, limits: RequestLimits, rule: RouteRule): Promise<Metered>
   /** Prepares the headers of a counted request, or throws the 429 of one that exceeds a limit. */
-  enforce(response: Response, credential: Credential, metered: MeteredKey): void
+  enforce(response: Response, credential: Credential, metered: Metered): void
   /** For what needs no key: counts by address in a budget, `requests` unless named, or in the minute of a valid key. */
   passWithoutKey(request: Request, response: Response, budget?: AddressBudget): Promise<void>
 }
@@ -88,7 +83,8 @@ export function openGuard(needs: GuardNeeds): Guard {
     if (credential.kind === 'key') needs.noteUse(credential.keyId)
     return credential
   }
-  const take = openTake(needs)
+  const take = ({ lineageId }: Credential, limits: RequestLimits, countsInMonth: boolean): Promise<Metered> =>
+    needs.meter.take(lineageId, limits, { countsInMonth })
   const authenticate = (request: Request, access: Access) =>
     needs.authenticate(request, access, async () => {
       const address = needs.clientOf(request)
@@ -136,26 +132,6 @@ export function openGuard(needs: GuardNeeds): Guard {
   }
 }
 
-/** Counts requests on the lineage of a key and, where its tier has a ceiling, on its account as well: on both or on neither. */
-function openTake({ meter, tiers }: Pick<GuardNeeds, 'meter' | 'tiers'>) {
-  const ceilings = Object.fromEntries(TIERS.map(tier => [tier, accountCeiling(tiers[tier])]))
-  return (credential: Credential, limits: RequestLimits, countsInMonth: boolean): Promise<MeteredKey> => {
-    const { lineageId, accountId, tier } = credential
-    const taken = meter.take(lineageId, limits, { countsInMonth })
-    const ceiling = ceilings[tier]
-    if (!ceiling) return taken
-    return taken.then(async metered => {
-      if (metered.refusedBy !== undefined) return metered
-      const ofAccount = await meter.take(accountId, ceiling, { countsInMonth })
-      if (ofAccount.refusedBy === undefined) return metered
-      await meter.giveBack(lineageId, { countsInMonth })
-      const minute = { ...metered.minute, remaining: metered.minute.remaining + 1 }
-      const month = { ...metered.month, remaining: metered.month.remaining + (countsInMonth ? 1 : 0) }
-      return { ...metered, minute, month, ceiling: ofAccount }
-    })
-  }
-}
-
 function closed(credential: Credential, { tiers, access, scope }: RouteRule): HttpError | undefined {
   const { tier, isRootKey, scopes, isRecentSession } = credential
   if (!tiers.includes(tier)) {
@@ -189,18 +165,16 @@ async function chargeAddress(
   throw new HttpError('RATE_LIMIT_EXCEEDED', detail, { exceeded })
 }
 
-function enforce(response: Response, credential: Credential, metered: MeteredKey): void {
+function enforce(response: Response, credential: Credential, metered: Metered): void {
   showLimits(response, credential, metered)
-  const { ceiling } = metered
-  const { refusedBy, ...allowances } = ceiling ?? metered
+  const { refusedBy } = metered
   if (refusedBy === undefined) return
-  const whose = ceiling ? 'The keys of this account' : 'This key'
-  const exceeded = { name: ceiling ? `account-${refusedBy}` : refusedBy, ...allowances[refusedBy] }
+  const exceeded = { name: refusedBy, ...metered[refusedBy] }
   if (refusedBy === 'minute') {
-    const detail = `${whose} may send ${exceeded.quota} requests a minute; wait as Retry-After says.`
+    const detail = `This key may send ${exceeded.quota} requests a minute; wait as Retry-After says.`
     throw new HttpError('RATE_LIMIT_EXCEEDED', detail, { exceeded })
   }
-  const detail = `The ${exceeded.quota} requests of the month of ${whose.toLowerCase()} are used up.`
+  const detail = `The ${exceeded.quota} requests of the month of this key are used up.`
   throw new HttpError('RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED', detail, { exceeded })
 }
 

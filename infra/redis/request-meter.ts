@@ -1,5 +1,5 @@
 /**
- * Counts the requests of a subject (the lineage of a key, or an account) against its minute and its calendar month.
+ * Counts the requests of a subject, the lineage of a key, against its minute and its calendar month.
  *
  * Reads and writes two counters per subject, both in its hash tag. One script reads both and counts in
  * both or in neither, so any number of processes together admit exactly as many requests as the limits allow, and a
@@ -33,8 +33,6 @@ export interface Metered {
 export interface RequestMeter {
   /** Counts a request if it may pass; one that is exempt from the monthly quota counts in its minute alone. */
   take(subject: string, limits: RequestLimits, options: { countsInMonth: boolean }): Promise<Metered>
-  /** Takes an admitted request back that something else refused. */
-  giveBack(subject: string, options: { countsInMonth: boolean }): Promise<void>
   /** What a key has left; counts nothing. */
   read(subject: string, limits: RequestLimits): Promise<Metered>
   /** Requests of the month that runs, by key in the given order. */
@@ -89,11 +87,6 @@ if admitted > 0 then
   end
 end
 return {admitted, month, redis.call('PTTL', KEYS[1]), minute}`
-
-/** A counter that has ended meanwhile has nothing to take back. */
-const GIVE_BACK = `
-for _, key in ipairs(KEYS) do if tonumber(redis.call('GET', key) or '0') > 0 then redis.call('DECR', key) end end
-return 1`
 
 type Run = (
   ...parts: (string | number)[]
@@ -150,10 +143,6 @@ export function openRequestMeter(redis: Redis, options: { prefix: string; now: (
 
   return {
     take: (subject, limits, { countsInMonth }) => join({ subject, limits, countsInMonth }),
-    async giveBack(subject, { countsInMonth }) {
-      const keys = [minuteKey(subject, prefix), ...(countsInMonth ? [monthKey(subject, current.name, prefix)] : [])]
-      await redis.eval(GIVE_BACK, keys.length, ...keys)
-    },
     async read(subject, limits) {
       const counted = await call({ subject, limits, countsInMonth: false, waiting: [] }, 0)
       return { ...counted, refusedBy: undefined }

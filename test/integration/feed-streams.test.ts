@@ -135,7 +135,6 @@ describe('feed streams', () => {
           meter: {
             take: async () => (overBy ? meteredKey('minute', overBy) : meteredKey()),
             read: async () => meteredKey(),
-            giveBack: async () => {},
           },
           addresses: { perMinute: 60, charge: async () => overBy, giveBack: async () => undefined },
           ...{ tiers: loadTiers(), noteUse: () => undefined, clientOf: () => undefined },

@@ -1,11 +1,9 @@
 /**
- * Lineages of keys: what was counted stays counted when a key is replaced, and an account may have a ceiling over all its keys.
+ * Lineages of keys: what was counted stays counted when a key is replaced.
  *
  * It used to be that a reissue, or a child key that was deleted and made again, began every limit from nothing; and later that the
  * sixth reissue of a day was refused.
  */
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { expect } from 'chai'
 import { loadTiers, type Tier } from '#infra/config/tiers.ts'
 import { openAccountLimit } from '#infra/redis/account-limit.ts'
@@ -204,54 +202,5 @@ describe('lineages of keys', () => {
     expect(counted).to.equal(3)
     const { body } = await ask(key, 'POST', '/account/key/reissue')
     expect(await remainingOf(body.key)).to.equal(built.pro.requests_per_month - 3)
-  })
-
-  describe('a ceiling of the account', () => {
-    const ceiling = { account_requests_per_minute: 8, account_requests_per_month: 11 }
-    let limited: Scenario
-
-    before('the API with a ceiling on all tiers', async () => {
-      const tiersFile = join(platform.config.stateDir, 'ceiling-tiers.json')
-      const tiers = Object.entries(built).map(([tier, limits]) => [tier, { ...limits, ...ceiling }])
-      writeFileSync(tiersFile, JSON.stringify(Object.fromEntries(tiers)))
-      limited = await openScenario(platform, { roles, config: { tiersFile } })
-    })
-    after('end of the API with a ceiling', () => limited.close())
-
-    const get = (key: string): Promise<Answer> =>
-      request(limited.roles.baseUrl, limited.check, '/v1/providers', { as: key })
-
-    it('holds over all its keys, in minute and month, and what it refuses uses nothing', async () => {
-      const { key, account_id, key_id } = await newAccount()
-      const child = await newChild(key)
-      const refusalOf = async (by: string) => {
-        const { status, body, headers } = await get(by)
-        expect(body.detail).to.include('keys of this account')
-        expect(Number(headers.get('x-ratelimit-remaining'))).to.equal(built.quant.requests_per_month - 4)
-        return [status, body.code, Number(headers.get('retry-after')) > 60]
-      }
-      for (let i = 0; i < 4; i++) for (const one of [key, child.key]) expect((await get(one)).status).not.to.equal(429)
-      for (const one of [key, child.key]) {
-        expect(await refusalOf(one)).to.deep.equal([429, 'RATE_LIMIT_EXCEEDED', false])
-      }
-      expect(await meter.monthOf([key_id, child.id, account_id])).to.deep.equal([4, 4, 8])
-      await redis.del(minuteKey(account_id, platform.namespace))
-      const month = new Date(clock).toISOString().slice(0, 7)
-      for (let i = 0; i < 3; i++) await redis.incr(monthKey(account_id, month, platform.namespace))
-      expect(await refusalOf(key)).to.deep.equal([429, 'RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED', true])
-      expect(await meter.monthOf([key_id, child.id, account_id])).to.deep.equal([4, 4, 11])
-    })
-
-    it('falls from no tier to the next, where none is the highest', () => {
-      const file = join(platform.config.stateDir, 'falling-tiers.json')
-      writeFileSync(file, JSON.stringify({ ...built, pro: { ...built.pro, account_requests_per_month: 5 } }))
-      expect(() => loadTiers(file)).to.throw("pro.account_requests_per_month: 5 is less than starter's none")
-    })
-
-    it('is off as built in', () => {
-      for (const limits of Object.values(built)) {
-        expect([limits.account_requests_per_minute, limits.account_requests_per_month]).to.deep.equal([null, null])
-      }
-    })
   })
 })

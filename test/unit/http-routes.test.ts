@@ -99,7 +99,7 @@ describe('a served route', () => {
       const credential = { kind: 'key', keyId: tier, tier: tier as Tier, isRootKey: kind !== 'child' } as Credential
       return { accepted: true, credential }
     },
-    meter: { take: async () => metered(), giveBack: async () => undefined, read: async () => metered() },
+    meter: { take: async () => metered(), read: async () => metered() },
     addresses: {
       perMinute: 60,
       async charge(address, budget) {

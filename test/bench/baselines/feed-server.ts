@@ -120,7 +120,7 @@ function gatewayServer(capBytes?: number): RequestListener {
       leases: { take: async () => ({ release: () => undefined }) },
     },
     limits: {
-      meter: { take: async () => UNLIMITED, giveBack: async () => undefined, read: async () => UNLIMITED },
+      meter: { take: async () => UNLIMITED, read: async () => UNLIMITED },
       addresses: { perMinute: 60, charge: async () => undefined, giveBack: async () => undefined },
       clientOf: () => undefined,
       tiers: loadTiers(),
