@@ -15,7 +15,6 @@ import { readEnvironment } from '#infra/runtime/environment.ts'
 import { type Log, openLog } from '#infra/runtime/log.ts'
 import type { Environment } from '#infra/runtime/secret.ts'
 import { CommandFailure, exitCodes, isUnreachable, messageOf } from './command-failure.ts'
-import { addCompletion } from './completion.ts'
 import { addLogTools } from './log-tools/commands.ts'
 import type { RoleName } from './roles.ts'
 import { cursorKey, prepareRunDirectory, readPlatform, readServers, runDirectory, secretKey } from './run-directory.ts'
@@ -199,7 +198,6 @@ program
   })
 
 addLogTools(program, connect)
-addCompletion(program)
 
 async function runCommand(roles: readonly RoleName[], config: PlatformConfig, log: Log, setUpDone: boolean) {
   const { listenForStop } = await import('./stop-signals.ts')
