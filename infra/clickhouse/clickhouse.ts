@@ -5,7 +5,10 @@
  * read or closed, and 64-bit integers arrive as numbers, which holds since stored amounts stay below
  * 2^53. Requests are not compressed: on a near network that costs more than it saves.
  */
+import { Agent } from 'node:https'
+import { isIP } from 'node:net'
 import { Readable } from 'node:stream'
+import { connect } from 'node:tls'
 import {
   type ClickHouseClient,
   ClickHouseError,
@@ -14,10 +17,10 @@ import {
   createClient,
 } from '@clickhouse/client'
 import { inTurns } from '#infra/runtime/turns.ts'
-import { parseClickhouseAddress } from '../runtime/clickhouse-address.ts'
+import { type ClickhouseAddress, parseClickhouseAddress } from '../runtime/clickhouse-address.ts'
 import { Refused, refusedCertificate } from '../runtime/refused.ts'
+import { readTlsFiles } from '../runtime/tls-files.ts'
 import { type ColumnShape, type ColumnsOf, decodeColumns } from './native-columns.ts'
-import { openAgent } from './replicas.ts'
 
 /** Reads from a database. */
 export interface ClickhouseReader {
@@ -154,8 +157,24 @@ function clientOf(
     // What goes wrong is thrown to the caller, who logs it once.
     log: { level: ClickHouseLogLevel.OFF },
     clickhouse_settings: settings,
-    ...(address.isTls || address.replicas.length > 1 ? { http_agent: openAgent(address, connections) } : {}),
+    ...(address.isTls && { http_agent: openAgent(address, connections) }),
   })
+}
+
+/** Reads certificates at each connection: the agent's own function keeps those that it was made with. */
+function openAgent({ url, tls }: ClickhouseAddress, connections: number): Agent {
+  const host = url.hostname.replace(/^\[(.+)\]$/, '$1')
+  const servername = isIP(host) ? {} : { servername: host }
+  const agent = new Agent({ keepAlive: true, maxSockets: connections })
+  agent.createConnection = (_, done) => {
+    try {
+      return connect({ host, port: Number(url.port || 443), ...servername, ...readTlsFiles(tls) })
+    } catch (error) {
+      done?.(error as Error, null as never)
+      return undefined
+    }
+  }
+  return agent
 }
 
 /** ClickHouse's numbers of UNKNOWN_TABLE and UNKNOWN_DATABASE. */

@@ -141,22 +141,16 @@ describe('the settings of stores', () => {
 })
 
 describe('an address of ClickHouse', () => {
-  it('has its replicas in order, of one protocol', () => {
-    const { replicas, isTls, url } = parseClickhouseAddress('https://u:p@one:8443/d, https://two,https://[::1]:9')
-    expect(replicas).to.deep.equal([
-      { host: 'one', port: 8443 },
-      { host: 'two', port: 443 },
-      { host: '::1', port: 9 },
-    ])
-    expect([isTls, url.username]).to.deep.equal([true, 'u'])
-    expect(() => parseClickhouseAddress('http://one,https://two')).to.throw('mix')
+  it('names one host', () => {
+    expect(parseClickhouseAddress('https://u:p,p@one:8443/d').url.username).to.equal('u')
+    for (const address of ['https://one,https://two', 'https://one:1,two:2', 'https://one/d, https://two'])
+      expect(() => parseClickhouseAddress(address), address).to.throw('of one host')
   })
 
-  it('keeps its other replicas when files and a cluster are added', () => {
+  it('takes certificate files and a cluster', () => {
     const tls = { ca: '/ca.pem', certificate: undefined, key: undefined }
-    const complete = completeClickhouseAddress('https://one,https://two', { tls, cluster: 'main' })
+    const complete = completeClickhouseAddress('https://one', { tls, cluster: 'main' })
     expect(parseClickhouseAddress(complete)).to.deep.include({ tls, cluster: 'main' })
-    expect(parseClickhouseAddress(complete).replicas.map(({ host }) => host)).to.deep.equal(['one', 'two'])
   })
 })
 
