@@ -87,12 +87,7 @@ export async function runProcessor(
     reader: await openRangeReader(kafka, [...ownTopics, spec.output].map(kafka.topicName)),
     ids: await context.topicIds(),
     deadLetters: openDeadLetters({ group: spec.group, codec: kafka.codec, metrics: context.metrics, log }),
-    unknown: openUnknownEvents({
-      group: spec.group,
-      metrics: context.metrics,
-      log,
-      now: () => performance.now(),
-    }),
+    unknown: openUnknownEvents({ group: spec.group, metrics: context.metrics, log }),
   }
   const open = async (topic: TopicKey, partition: number, resumeAt: ResumeAt): Promise<Slot> => {
     const startedAt = performance.now()
@@ -122,7 +117,7 @@ export async function runProcessor(
   )
   return {
     name: spec.group,
-    ready: async () => member.trouble() ?? slots.state() ?? runner.unknown.overdue(),
+    ready: async () => member.trouble() ?? slots.state() ?? runner.unknown.report(),
     async stop() {
       endWatch()
       await watch.close()

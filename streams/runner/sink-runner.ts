@@ -76,8 +76,6 @@ interface SinkSpec {
   maxBytesPerPartition?: number
   /** How long nothing may be committed while records wait; a minute when left out. */
   stalledAfterMs?: number
-  /** How long an event of a newer version is waited for before the operator has to start one; ten minutes when left out. */
-  overdueAfterMs?: number
   /** Opens the view of a partition; a view that begins again by itself asks why it cannot go on from its position, if so. */
   open(source: Source, faultOf: (stored: Position | undefined) => Promise<string | undefined>): Promise<PartitionSink>
 }
@@ -112,10 +110,7 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
     reader: await openRangeReader(kafka, spec.topics.map(kafka.topicName)),
     publisher: await openPublisher(kafka, 'runner'),
     deadLetters: openDeadLetters({ group, codec: kafka.codec, metrics, log }),
-    unknown: openUnknownEvents({
-      ...{ group, metrics, log, now: () => performance.now() },
-      ...(spec.overdueAfterMs && { overdueAfterMs: spec.overdueAfterMs }),
-    }),
+    unknown: openUnknownEvents({ group, metrics, log }),
   }
   const open = async (topic: TopicKey, partition: number, resumeAt: ResumeAt): Promise<Slot> => {
     const source = { topic, partition }
@@ -147,7 +142,7 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
   )
   return {
     name: group,
-    ready: async () => slots.state() ?? unknown.overdue(),
+    ready: async () => slots.state() ?? unknown.report(),
     async stop() {
       endIds()
       await watch.close()
