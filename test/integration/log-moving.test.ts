@@ -2,8 +2,6 @@
  * Replay and export of a real topic: what arrives elsewhere is what the log holds.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
@@ -102,30 +100,6 @@ describe('replay and export', () => {
       refusal = error
     })
     expect(refusal).to.include({ exitCode: 64 })
-  })
-
-  it('replays to an endpoint that is busy at times', async () => {
-    const bodies: string[] = []
-    let asked = 0
-    const server: Server = createServer(async (request, response) => {
-      const chunks: Buffer[] = []
-      for await (const chunk of request) chunks.push(chunk)
-      asked += 1
-      if (asked % 2 === 1) return void response.writeHead(503).end()
-      bodies.push(Buffer.concat(chunks).toString())
-      response.writeHead(204).end()
-    })
-    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-    const { port } = server.address() as AddressInfo
-    await replayed({ toUrl: `http://127.0.0.1:${port}/records` })
-    server.close()
-    const positions = bodies.flatMap(body =>
-      body
-        .trim()
-        .split('\n')
-        .map(line => positionOf(JSON.parse(line))),
-    )
-    expect(positions).to.have.members((await readAll(kafka, kafka.topicName('quotes'))).map(positionOf))
   })
 
   it('exports to Parquet with bounded row groups; another library reads back what the log holds', async () => {

@@ -110,8 +110,7 @@ function addMoving(program: Command, connect: Connect): void {
   stretch(program.command('replay').argument('<topic>', 'name of the catalogue'))
     .description('a stretch of a topic again, at any speed, to anywhere but a topic of the catalogue')
     .option('--speed <factor>', '0: as fast as it goes; 1: as the log took it; 10x: ten times that', speedOf, 0)
-    .addOption(new Option('--to-topic <name>', 'a topic of your own').conflicts(['toUrl', 'stdout', 'raw']))
-    .addOption(new Option('--to-url <url>', 'NDJSON by POST').conflicts(['stdout', 'raw']))
+    .addOption(new Option('--to-topic <name>', 'a topic of your own').conflicts(['stdout', 'raw']))
     .option('--stdout', 'JSON lines (default)')
     .option('--raw', 'lines hold the bytes as base64 instead of the decoded event')
     .action(async (topic: string, options: { speed: number }) => {

@@ -1,10 +1,9 @@
 /**
- * Where a replay goes: JSON lines on an output, a topic of one's own, or an HTTP endpoint.
+ * Where a replay goes: JSON lines on an output, or a topic of one's own.
  *
  * `put` resolves when the destination has taken the records, so a slow one slows the replay and nothing accumulates; a
  * destination that fails ends the replay with the position.
  */
-import pRetry, { AbortError } from 'p-retry'
 import { NotPlain } from '#infra/kafka/avro-json.ts'
 import type { Codec } from '#infra/kafka/codec.ts'
 import type { LogAccess } from '#infra/kafka/log-access.ts'
@@ -17,15 +16,12 @@ import { type Output, write } from './output.ts'
 import { showRecord } from './shown-record.ts'
 
 /** Takes records in the order of the replay. */
-export interface Destination {
+interface Destination {
   put(records: readonly ScannedRecord[]): Promise<void>
   close(): Promise<void>
 }
 
 const RECORDS_PER_WRITE = 1_000
-const RECORDS_PER_POST = 500
-const POST_LIMIT_MS = 30_000
-const POST_RETRIES = 5
 
 /** Lines as `tail` prints them; `isRaw` leaves the value undecoded, in base64. */
 export function outputDestination(access: LogAccess, key: TopicKey, output: Output, isRaw: boolean): Destination {
@@ -46,36 +42,6 @@ export async function topicDestination(access: LogAccess, key: TopicKey, name: s
     throw new CommandFailure(messageOf(error), exitCodes.usage, error)
   })
   return { put: records => copy.send(records), close: () => copy.close() }
-}
-
-/** NDJSON by POST, some hundred lines a request, one request at a time; 2xx takes it, 5xx and 429 are tried again. */
-export function urlDestination(access: LogAccess, key: TopicKey, url: string): Destination {
-  const textOf = openRecordText(access.kafka.codec, topics[key], false)
-  const post = async (body: Buffer<ArrayBuffer>): Promise<void> => {
-    const response = await fetch(url, {
-      method: 'POST',
-      headers: { 'content-type': 'application/x-ndjson' },
-      body,
-      signal: AbortSignal.timeout(POST_LIMIT_MS),
-    })
-    await response.body?.cancel()
-    if (response.ok) return
-    const refusal = new Error(`${url} answered ${response.status}`)
-    throw response.status >= 500 || response.status === 429 ? refusal : new AbortError(refusal)
-  }
-  return {
-    async put(records) {
-      for (let at = 0; at < records.length; at += RECORDS_PER_POST) {
-        const some = records.slice(at, at + RECORDS_PER_POST)
-        const body = await textOf(some)
-        await pRetry(() => post(body), { retries: POST_RETRIES, minTimeout: 200, maxTimeout: 5_000 }).catch(error => {
-          const { partition, offset } = some[0] as ScannedRecord
-          throw new CommandFailure(`stopped before ${partition}@${offset}: ${messageOf(error)}`, exitCodes.failed)
-        })
-      }
-    },
-    close: async () => undefined,
-  }
 }
 
 /** The lines of some records, each with its line end. */

@@ -12,7 +12,7 @@ import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { CommandFailure, exitCodes } from '../command-failure.ts'
 import { openProgress } from '../progress.ts'
-import { type Destination, outputDestination, topicDestination, urlDestination } from './destinations.ts'
+import { outputDestination, topicDestination } from './destinations.ts'
 import { parsePosition, topicOf } from './log-position.ts'
 import type { Output } from './output.ts'
 
@@ -24,7 +24,6 @@ export interface ReplayOptions {
   speed: number
   raw?: boolean
   toTopic?: string
-  toUrl?: string
   signal: AbortSignal
 }
 
@@ -46,7 +45,11 @@ export async function replay(
   try {
     const stretch = await rangesOf(access, key, from, to)
     const total = offsetsIn(stretch)
-    const destination = await destinationOf(access, key, output, options)
+    const { toTopic, raw = false } = options
+    const destination =
+      toTopic === undefined
+        ? outputDestination(access, key, output, raw)
+        : await topicDestination(access, key, toTopic)
     let count = 0
     const deliver = async (records: readonly ScannedRecord[]): Promise<void> => {
       await destination.put(records)
@@ -61,17 +64,6 @@ export async function replay(
     progress.stop()
     await access.close()
   }
-}
-
-async function destinationOf(
-  access: LogAccess,
-  key: ReturnType<typeof topicOf>,
-  output: Output,
-  { toTopic, toUrl, raw }: ReplayOptions,
-): Promise<Destination> {
-  if (toTopic !== undefined) return topicDestination(access, key, toTopic)
-  if (toUrl !== undefined) return urlDestination(access, key, toUrl)
-  return outputDestination(access, key, output, raw ?? false)
 }
 
 /** By which records are due. */
