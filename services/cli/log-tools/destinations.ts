@@ -1,8 +1,7 @@
 /**
  * Where a replay goes: JSON lines on an output, or a topic of one's own.
  *
- * `put` resolves when the destination has taken the records, so a slow one slows the replay and nothing accumulates; a
- * destination that fails ends the replay with the position.
+ * `put` resolves when the destination has taken the records, so a slow one slows the replay and nothing accumulates.
  */
 import { NotPlain } from '#infra/kafka/avro-json.ts'
 import type { Codec } from '#infra/kafka/codec.ts'
