@@ -63,7 +63,8 @@ const tiersFile = z
       for (const [field, value] of Object.entries(tiers[tier])) {
         const below = tiers[lower][field as keyof TierLimits]
         if (typeof value === 'number' && typeof below === 'number' && value < below) {
-          context.addIssue({ code: 'custom', path: [tier, field], message: `${value} is less than ${lower}'s ${below}` })
+          const message = `${value} is less than ${lower}'s ${below}`
+          context.addIssue({ code: 'custom', path: [tier, field], message })
         }
       }
     })

@@ -22,7 +22,7 @@ export interface PostgresAddress {
 const POOLED = { name: 'pool_mode', value: 'transaction' }
 const FILES = { ca: 'sslrootcert', certificate: 'sslcert', key: 'sslkey' } as const
 /** Parameters that would be passed over in silence, or read otherwise than libpq does. */
-const REFUSED = ['ssl', 'sslnegotiation', 'sslcrl', 'sslcrldir', 'sslpassword', 'uselibpqcompat', 'target_session_attrs']
+const REFUSED = 'ssl sslnegotiation sslcrl sslcrldir sslpassword uselibpqcompat target_session_attrs'.split(' ')
 
 /** Users and passwords may hold unescaped `@`, as they may in other URLs. */
 function urlOf(address: string): URL | undefined {

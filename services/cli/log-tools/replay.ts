@@ -47,9 +47,7 @@ export async function replay(
     const total = offsetsIn(stretch)
     const { toTopic, raw = false } = options
     const destination =
-      toTopic === undefined
-        ? outputDestination(access, key, output, raw)
-        : await topicDestination(access, key, toTopic)
+      toTopic === undefined ? outputDestination(access, key, output, raw) : await topicDestination(access, key, toTopic)
     let count = 0
     const deliver = async (records: readonly ScannedRecord[]): Promise<void> => {
       await destination.put(records)
