@@ -1,5 +1,5 @@
 /**
- * Runs one check over the repository: `node infra/checks/main.ts boundaries | tidy | schemas | packages | lock-schemas`.
+ * Runs one check over the repository: `node infra/checks/main.ts tidy | schemas | packages | lock-schemas`.
  *
  * Writes findings to standard output, one a line, and ends with 1 when there are any. `lock-schemas` alone
  * writes a file: the released schemas.
@@ -7,7 +7,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { allTopics } from '#schemas/topics.ts'
-import { checkBoundaries } from './boundaries.ts'
 import { checkEventSchemas, lockEventSchemas, type SchemaLock } from './event-schemas.ts'
 import { describeFinding, type Finding } from './finding.ts'
 import { checkPackages, type PackageLock } from './packages.ts'
@@ -21,7 +20,6 @@ const events = [...new Map(allTopics.flatMap(topic => topic.events).map(event =>
 const readLock = () => JSON.parse(readFileSync(LOCK, 'utf8')) as SchemaLock
 
 const CHECKS: Record<string, () => Finding[] | Promise<Finding[]>> = {
-  boundaries: () => checkBoundaries(ROOT),
   tidy: () => checkTidiness(ROOT),
   schemas: () => checkEventSchemas(events, readLock()),
   packages: () => {

@@ -1,7 +1,7 @@
 /**
  * Parts of the pinned kafkajs that its package does not export: loaded by file, and replaced before anything else loads them.
  *
- * Only this folder and the tests that compare a correction with its original may import it (infra/checks, boundaries).
+ * Only this folder and the tests that compare a correction with its original may import it (infra/checks/dependency-cruiser.cjs).
  */
 import { createRequire } from 'node:module'
 import type * as kafkajs from 'kafkajs'
