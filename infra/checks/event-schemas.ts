@@ -9,7 +9,6 @@
 import avsc from 'avsc'
 import type { EventSchema } from '#schemas/events/event.ts'
 import { subjectOf } from '#schemas/events/event.ts'
-import type { Finding } from './finding.ts'
 
 /** A released schema. */
 interface LockedSchema {
@@ -20,16 +19,21 @@ interface LockedSchema {
 /** Subject → its released schemas, oldest first. */
 export type SchemaLock = Record<string, LockedSchema[]>
 
-const FILE = 'infra/checks/schemas.lock.json'
+/** One broken rule of one event. */
+interface Finding {
+  rule: string
+  detail: string
+}
 
 /** Every event whose schema is incompatible with a released one, or is not locked. */
 export function checkEventSchemas(events: readonly EventSchema<object>[], lock: SchemaLock): Finding[] {
   const present = new Map(events.map(event => [subjectOf(event), event]))
   const vanished = Object.keys(lock)
     .filter(subject => !present.has(subject))
-    .map(subject =>
-      finding('schema-vanished', `${subject} was released and no longer exists; readers may still meet it`),
-    )
+    .map(subject => ({
+      rule: 'schema-vanished',
+      detail: `${subject} was released and no longer exists; readers may still meet it`,
+    }))
   return [...vanished, ...[...present].flatMap(([subject, event]) => checkEvent(subject, event, lock[subject] ?? []))]
 }
 
@@ -56,14 +60,16 @@ function checkEvent(subject: string, event: EventSchema<object>, released: reado
     return reasons.filter(reason => reason !== undefined)
   })
   if (broken.length > 0) {
-    return broken.map(reason =>
-      finding('schema-incompatible', `${subject}: ${reason}; only fields with defaults come or go`),
-    )
+    return broken.map(reason => ({
+      rule: 'schema-incompatible',
+      detail: `${subject}: ${reason}; only fields with defaults come or go`,
+    }))
   }
   if (last && event.version <= last.version) {
-    return [finding('schema-version', `${subject} changed: raise its version above ${last.version}`)]
+    return [{ rule: 'schema-version', detail: `${subject} changed: raise its version above ${last.version}` }]
   }
-  return [finding('schema-unlocked', `${subject} version ${event.version} is not locked: run \`npm run schemas:lock\``)]
+  const detail = `${subject} version ${event.version} is not locked: run \`npm run schemas:lock\``
+  return [{ rule: 'schema-unlocked', detail }]
 }
 
 function failureOf(what: string, reader: unknown, writer: unknown): string | undefined {
@@ -82,5 +88,3 @@ const isSame = (one: unknown, other: unknown): boolean => one !== undefined && s
 
 const structure = (avro: unknown): string =>
   JSON.stringify(avro, (member, value) => (member === 'doc' ? undefined : value))
-
-const finding = (rule: string, detail: string): Finding => ({ file: FILE, rule, detail })
