@@ -34,8 +34,8 @@ export interface StreamsBook {
   stop(): Promise<void>
 }
 
-const OUTPUTS = { changes: 'bookChanges', refreshes: 'refreshes', quarantine: 'quarantine' } as const
-const READ_AND_WRITTEN: readonly TopicKey[] = ['quotes', 'bookChanges', 'refreshes', 'quarantine', 'book']
+const OUTPUTS = { changes: 'bookChanges', refreshes: 'refreshes' } as const
+const READ_AND_WRITTEN: readonly TopicKey[] = ['quotes', 'bookChanges', 'refreshes', 'book']
 const THREADS = 2
 const MEMORY = ['-Xms512m', '-Xmx512m', '-XX:+UseSerialGC']
 const MAX_MESSAGE_BYTES = '16777216'
@@ -143,7 +143,6 @@ async function settingsOf({ config, kafka }: Stage, own: KafkaConnection, folder
     client: javaSettings(kafka.settings),
     applicationId: `${own.namespace}book`,
     input: kafka.topicName('quotes'),
-    inputName: topics.quotes.name,
     outputs: Object.fromEntries(Object.entries(OUTPUTS).map(([name, key]) => [name, own.topicName(key)])),
     stateDir: folder,
     threads: THREADS,

@@ -16,7 +16,7 @@ import org.apache.kafka.streams.state.KeyValueStore;
 
 /**
  * The rules of streams/book for asks that come in refreshes: stages observations, judges a refresh at its completion,
- * and forwards its changes, marker, verdict and quarantine. What is listed, and what was judged last, is in the store,
+ * and forwards its changes, marker and verdict. What is listed, and what was judged last, is in the store,
  * under the keys and in the form of market.book.
  */
 final class BookProcessor implements Processor<byte[], byte[], byte[], byte[]> {
@@ -36,14 +36,14 @@ final class BookProcessor implements Processor<byte[], byte[], byte[], byte[]> {
     private ProcessorContext<byte[], byte[]> context;
     private KeyValueStore<byte[], byte[]> store;
 
-    BookProcessor(Events events, Catalog catalog, String inputName) {
+    BookProcessor(Events events, Catalog catalog) {
         this.events = events;
         this.catalog = catalog;
         ask = events.named("AskObserved");
         completed = events.named("RefreshCompleted");
         stored = events.named("BookRowStored");
         judgedLast = events.named("BookRefreshStored");
-        outputs = new Outputs(events, catalog.version, inputName);
+        outputs = new Outputs(events, catalog.version);
         String[] names = {
             "provider", "refresh_id", "index", "market_hash_name", "phase", "price", "currency", "quantity", "url"
         };
@@ -64,7 +64,7 @@ final class BookProcessor implements Processor<byte[], byte[], byte[], byte[]> {
         Event event = events.eventOf(value);
         RecordMetadata from = context.recordMetadata().orElseThrow();
         GenericRecord decoded = events.decode(event, value);
-        if (event == ask) observe(decoded, from.offset());
+        if (event == ask) observe(decoded);
         else if (event == completed) complete(decoded, from, record.timestamp());
         else throw new IllegalStateException(event.name + " is not part of this program");
     }
@@ -76,32 +76,21 @@ final class BookProcessor implements Processor<byte[], byte[], byte[], byte[]> {
         byte[] last = store.get(("refresh|" + created.provider).getBytes(StandardCharsets.UTF_8));
         if (last != null) {
             GenericRecord about = events.decode(judgedLast, last);
-            created.lastRefreshId = textOf(about.get("refresh_id"));
             created.lastObservedAt = (Long) about.get("observed_at");
-            created.currency = textOf(about.get("currency"));
-            created.suspect = textOf(about.get("suspect"));
-            created.appliedAt = (Long) about.get("applied_at");
-            if (created.suspect != null) {
-                created.suspectCount = (Integer) about.get("suspect_count");
-                created.suspectSince = (Long) about.get("suspect_since");
-            }
+            created.currency = about.get("currency").toString();
         }
         // The key's bytes belong to the record that is decoded next.
         providers.put(new Utf8(created.provider), created);
         return created;
     }
 
-    private static String textOf(Object text) {
-        return text == null ? null : text.toString();
-    }
-
-    private void observe(GenericRecord seen, long offset) {
+    private void observe(GenericRecord seen) {
         int[] at = askFields;
         if (seen.get(at[1]) == null) throw new IllegalStateException("pushed observations are not part of this program");
         if (seen.get(at[8]) != null) throw new IllegalStateException("URLs are not part of this program");
         Staging staging = providerOf((Utf8) seen.get(at[0]));
         int index = (Integer) seen.get(at[2]);
-        if (index == 0) staging.open(seen.get(at[1]).toString(), seen.get(at[6]).toString(), offset);
+        if (index == 0) staging.open(seen.get(at[1]).toString(), seen.get(at[6]).toString());
         else if (staging.openId == null || !((Utf8) seen.get(at[1])).toString().equals(staging.openId)) return;
         else {
             if (index != staging.nextIndex) staging.hasGap = true;
@@ -128,12 +117,8 @@ final class BookProcessor implements Processor<byte[], byte[], byte[], byte[]> {
         Staging staging = providerOf((Utf8) completed.get("provider"));
         if (staging.openId != null && (!staging.openId.equals(refresh.id()) || refresh.count() == 0)) staging.drop();
         readRows(staging.provider);
-        Judgement judgement = Judgement.of(staging, rows, refresh);
-        if (judgement.isApplied()) {
-            outputs.apply(staging, rows, refresh, judgement);
-        } else {
-            outputs.refuse(staging, rows, refresh, judgement);
-        }
+        Judgement.requireApplied(staging, rows, refresh);
+        outputs.apply(staging, rows, refresh);
         staging.drop();
         rows.clear();
     }

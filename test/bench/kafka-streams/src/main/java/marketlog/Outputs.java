@@ -11,11 +11,9 @@ import org.apache.kafka.streams.state.KeyValueStore;
 final class Outputs {
     private final Events events;
     private final String catalogVersion;
-    private final String inputName;
     private final Event changed;
     private final Event marked;
     private final Event judged;
-    private final Event quarantined;
     private final Event stored;
     private final Event judgedLast;
     private final Object askOfChange;
@@ -28,14 +26,12 @@ final class Outputs {
     private int updatedCount;
     private int removedCount;
 
-    Outputs(Events events, String catalogVersion, String inputName) {
+    Outputs(Events events, String catalogVersion) {
         this.events = events;
         this.catalogVersion = catalogVersion;
-        this.inputName = inputName;
         changed = events.named("BookChanged");
         marked = events.named("RefreshMarked");
         judged = events.named("RefreshJudged");
-        quarantined = events.named("RefreshQuarantined");
         stored = events.named("BookRowStored");
         judgedLast = events.named("BookRefreshStored");
         askOfChange = changed.symbol("side", "ask");
@@ -49,7 +45,7 @@ final class Outputs {
         store = itsStore;
     }
 
-    void apply(Staging staging, Rows rows, Refresh refresh, Judgement judgement) {
+    void apply(Staging staging, Rows rows, Refresh refresh) {
         boolean hasOtherCurrency = !staging.currency.equals(refresh.currency());
         int index = 0;
         addedCount = updatedCount = removedCount = 0;
@@ -67,29 +63,10 @@ final class Outputs {
             change(staging, rows, refresh, itemId, price, quantity, index++);
         }
         staging.currency = refresh.currency();
-        remember(staging, refresh, null);
-        mark(staging, refresh);
-        verdict(staging, rows, refresh, judgement);
-        keepJudged(staging);
-    }
-
-    void refuse(Staging staging, Rows rows, Refresh refresh, Judgement judgement) {
-        addedCount = updatedCount = removedCount = 0;
-        if (judgement.verdict().equals("quarantined")) {
-            remember(staging, refresh, judgement.reason());
-            staging.suspectCount = judgement.suspectCount();
-            staging.suspectSince = judgement.suspectSince();
-            quarantine(staging, refresh, judgement);
-        }
-        verdict(staging, rows, refresh, judgement);
-        keepJudged(staging);
-    }
-
-    private static void remember(Staging staging, Refresh refresh, String suspect) {
-        staging.lastRefreshId = refresh.id();
         staging.lastObservedAt = refresh.observedAt();
-        staging.suspect = suspect;
-        if (suspect == null) staging.appliedAt = refresh.observedAt();
+        mark(staging, refresh);
+        verdict(staging, rows, refresh);
+        keepJudged(staging, refresh);
     }
 
     private void change(
@@ -153,7 +130,7 @@ final class Outputs {
         send(StreamsBook.CHANGES, bytes(StreamsBook.MARK + staging.provider), events.encode(marked, mark), refresh);
     }
 
-    private void verdict(Staging staging, Rows rows, Refresh refresh, Judgement judgement) {
+    private void verdict(Staging staging, Rows rows, Refresh refresh) {
         long offers = 0;
         double value = 0;
         double cents = 0;
@@ -169,8 +146,7 @@ final class Outputs {
         out.put("provider", staging.provider);
         out.put("refresh_id", refresh.id());
         out.put("observed_at", refresh.observedAt());
-        out.put("verdict", judged.symbol("verdict", judgement.verdict()));
-        out.put("reason", judgement.reason());
+        out.put("verdict", judged.symbol("verdict", "applied"));
         out.put("added", addedCount);
         out.put("updated", updatedCount);
         out.put("removed", removedCount);
@@ -186,33 +162,12 @@ final class Outputs {
         send(StreamsBook.REFRESHES, bytes(staging.provider), events.encode(judged, out), refresh);
     }
 
-    private void quarantine(Staging staging, Refresh refresh, Judgement judgement) {
-        GenericData.Record out = new GenericData.Record(quarantined.schema);
-        out.put("side", quarantined.symbol("side", "ask"));
-        out.put("provider", staging.provider);
-        out.put("refresh_id", refresh.id());
-        out.put("observed_at", refresh.observedAt());
-        out.put("reason", judgement.reason());
-        out.put("items_before", judgement.before());
-        out.put("items_now", judgement.now());
-        out.put("moved", judgement.moved());
-        out.put("compared", judgement.shared());
-        out.put("source_topic", inputName);
-        out.put("source_partition", refresh.partition());
-        out.put("first_offset", staging.openId == null ? refresh.offset() : staging.firstOffset);
-        out.put("last_offset", refresh.offset());
-        send(StreamsBook.QUARANTINE, bytes(staging.provider), events.encode(quarantined, out), refresh);
-    }
-
-    private void keepJudged(Staging staging) {
+    private void keepJudged(Staging staging, Refresh refresh) {
         GenericData.Record about = new GenericData.Record(judgedLast.schema);
-        about.put("refresh_id", staging.lastRefreshId);
-        about.put("observed_at", staging.lastObservedAt);
-        about.put("currency", staging.currency);
-        about.put("suspect", staging.suspect);
-        about.put("applied_at", staging.appliedAt);
-        about.put("suspect_count", staging.suspect == null ? null : (Integer) staging.suspectCount);
-        about.put("suspect_since", staging.suspect == null ? null : (Long) staging.suspectSince);
+        about.put("refresh_id", refresh.id());
+        about.put("observed_at", refresh.observedAt());
+        about.put("currency", refresh.currency());
+        about.put("applied_at", refresh.observedAt());
         store.put(bytes("refresh|" + staging.provider), events.encode(judgedLast, about));
     }
 

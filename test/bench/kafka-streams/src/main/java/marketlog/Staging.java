@@ -15,31 +15,24 @@ final class Staging {
 
     String openId;
     String openCurrency;
-    long firstOffset;
     int nextIndex;
     boolean hasGap;
     int unresolved;
     int rejected;
     int items;
 
-    String lastRefreshId;
+    /** Of the last judged refresh. */
     long lastObservedAt;
     String currency = "";
-    String suspect;
-    /** Of a suspect alone. */
-    int suspectCount;
-    long suspectSince;
-    Long appliedAt;
 
     Staging(String provider) {
         this.provider = provider;
     }
 
-    void open(String id, String itsCurrency, long offset) {
+    void open(String id, String itsCurrency) {
         drop();
         openId = id;
         openCurrency = itsCurrency;
-        firstOffset = offset;
         nextIndex = 1;
         hasGap = false;
         unresolved = 0;

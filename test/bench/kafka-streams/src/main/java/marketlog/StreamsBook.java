@@ -30,7 +30,6 @@ public final class StreamsBook {
     static final String STORE = "book";
     static final String CHANGES = "changes";
     static final String REFRESHES = "refreshes";
-    static final String QUARANTINE = "quarantine";
     static final String MARK = "refresh|";
 
     private StreamsBook() {}
@@ -65,14 +64,12 @@ public final class StreamsBook {
 
     private static Topology topologyOf(JsonNode settings, Catalog catalog) {
         String input = settings.get("input").textValue();
-        String inputName = settings.get("inputName").textValue();
         JsonNode topics = settings.get("outputs");
         var bytes = new ByteArrayDeserializer();
         var serialized = new ByteArraySerializer();
         Topology topology = new Topology();
         topology.addSource("input", bytes, bytes, input);
-        topology.addProcessor(
-            "book", () -> new BookProcessor(new Events(settings.get("schemas")), catalog, inputName), "input");
+        topology.addProcessor("book", () -> new BookProcessor(new Events(settings.get("schemas")), catalog), "input");
         topology.addStateStore(
             Stores.keyValueStoreBuilder(
                     Stores.inMemoryKeyValueStore(STORE), Serdes.ByteArray(), Serdes.ByteArray())
@@ -82,7 +79,6 @@ public final class StreamsBook {
         topology.addSink(
             CHANGES, topics.get(CHANGES).textValue(), serialized, serialized, new MarksToAll(), "book");
         topology.addSink(REFRESHES, topics.get(REFRESHES).textValue(), serialized, serialized, "book");
-        topology.addSink(QUARANTINE, topics.get(QUARANTINE).textValue(), serialized, serialized, "book");
         return topology;
     }
 
