@@ -15,6 +15,7 @@ import type { Bench, BenchContext, Entry } from '../bench.ts'
 import { figureEntry } from '../entry.ts'
 import type { Listing } from '../market-load.ts'
 import { requireOffered, requireSome } from '../requirements.ts'
+import type { RoleProcess } from '../role-process.ts'
 import { standingPlatform } from '../settled.ts'
 import { smallKeys, writeProviders } from '../small-providers.ts'
 import type { Stage } from '../stage.ts'
@@ -84,14 +85,17 @@ function entriesOf({ observationsPerSecond, restMs, feedMs }: Seen): Entry[] {
 async function startPlatform(context: BenchContext, stage: Stage, keys: readonly string[]): Promise<string> {
   await stage.stopAll()
   const env = { MARKETLOG_PROVIDERS: writeProviders(stage, keys) }
+  const started: RoleProcess[] = []
   let baseUrl = ''
   for (const { name, roles } of GROUPS) {
     if (roles.includes('ingest')) continue
     context.say(`starting ${roles.join(', ')}`)
     const process = await stage.start(name, roles, env)
-    await process.ready(CATCH_UP_LIMIT_MS)
+    started.push(process)
     if (roles.includes('api')) baseUrl = process.baseUrl
   }
+  // Only now: a view that is computed of others is ready when they are, and theirs may be a process that starts later.
+  for (const process of started) await process.ready(CATCH_UP_LIMIT_MS)
   for (const group of ['live-view', 'history', 'candles']) {
     context.say(`${group} is catching up`)
     await stage.reached(group, 'bookChanges', await stage.ends('bookChanges'), CATCH_UP_LIMIT_MS)
