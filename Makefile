@@ -36,7 +36,7 @@ test: $(INSTALLED) ## the gate: types, lint, boundaries; unit, contract and inte
 check: $(INSTALLED) ## types, lint, boundaries, event schemas, packages, unused code
 	@exec npm run --silent check
 
-bench: $(INSTALLED) ## measure against limits in the same run; ONLY=book,prices some of it, COMPARE=commit what moved since
+bench: $(INSTALLED) ## measure against limits in the same run; ONLY=book,reads some of it, COMPARE=commit what moved since
 	@exec npm run --silent bench -- $(ONLY:%=--only=%) $(COMPARE:%=--compare=%)
 
 e2e: $(INSTALLED) ## `make up` and its commands as a user runs them

@@ -299,7 +299,7 @@ interface DayColumnsParams extends Record<string, unknown> {
  * version counts, of price and close each. Merging a year of 41 providers in ClickHouse took twice as long as reading it, both
  * reads as one UNION ALL half as long again as side by side, and a list of 41 providers to look for 1.7 of 10.4 ms.
  */
-export function selectDayColumns(
+function selectDayColumns(
   database: string,
   days: 'within' | 'before',
   { providers }: Pick<DayColumnsParams, 'providers'>,

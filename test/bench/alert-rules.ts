@@ -14,15 +14,7 @@ import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { bookChangeRecord, changed } from '#test/harness/published-records.ts'
 
 /** Rules and changes under way to the log. */
-export interface AlertBench {
-  /** Publishes rules `from` to `to`, spread over the items evenly. */
-  rules(from: number, to: number): Promise<void>
-  /** Publishes a rule on an item that fires by {@link AlertBench.changes} of that canary. */
-  canaries(itemIds: readonly number[], version: number): Promise<void>
-  /** Publishes a change of each item, of canaries to the price that fires them; `turn` sets which way the others go. */
-  changes(itemIds: readonly number[], turn: number, canaries: ReadonlySet<number>): Promise<void>
-  close(): Promise<void>
-}
+export type AlertBench = Awaited<ReturnType<typeof openAlertBench>>
 
 /** The price at which a canary fires. */
 export const CANARY_MICRO = 150
@@ -45,7 +37,7 @@ const SHAPES: readonly [kind: AlertKind, value: string, currency: string | null]
 ]
 
 /** Opens the writers. */
-export async function openAlertBench(kafka: KafkaConnection, itemIds: readonly number[]): Promise<AlertBench> {
+export async function openAlertBench(kafka: KafkaConnection, itemIds: readonly number[]) {
   const { alertRules, alertsTriggered, bookChanges } = topics
   await kafka.codec.prepare([...alertRules.events, ...alertsTriggered.events, ...bookChanges.events])
   const accounts = await openPublisher(kafka, 'accounts')
@@ -66,33 +58,24 @@ export async function openAlertBench(kafka: KafkaConnection, itemIds: readonly n
       changed_at: EPOCH,
     }
   }
-  const canaryOf = (itemId: number, version: number): AlertRuleChanged => ({
-    alert_id: idOf(2 ** 40 + itemId),
-    account_id: idOf(0),
-    kind: 'price_below',
-    threshold_currency: 'USD',
-    item_id: itemId,
-    threshold_value: CANARY_USD,
-    is_enabled: true,
-    version,
-    changed_at: EPOCH,
+  const canaryOf = (itemId: number): AlertRuleChanged => ({
+    ...ruleOf(0),
+    ...{ alert_id: idOf(2 ** 40 + itemId), item_id: itemId, threshold_value: CANARY_USD },
   })
   return {
-    async rules(from, to) {
+    /** Publishes rules `from` to `to`, spread over the items evenly. */
+    async rules(from: number, to: number): Promise<void> {
       for (let start = from; start < to; start += RULES_PER_SEND) {
         const numbers = Array.from({ length: Math.min(RULES_PER_SEND, to - start) }, (_, each) => start + each)
         await sendRules(kafka, accounts, numbers.map(ruleOf))
       }
     },
-    canaries: (ids, version) =>
-      sendRules(
-        kafka,
-        accounts,
-        ids.map(itemId => canaryOf(itemId, version)),
-      ),
-    changes: (ids, turn, canaries) =>
+    /** Publishes a rule on each item that fires by a change of that canary. */
+    canaries: (ids: readonly number[]): Promise<void> => sendRules(kafka, accounts, ids.map(canaryOf)),
+    /** Publishes a change of each item, of canaries to the price that fires them; `turn` sets which way the others go. */
+    changes: (ids: readonly number[], turn: number, canaries: ReadonlySet<number>): Promise<void> =>
       book.send(ids.map(itemId => changeTo(kafka, itemId, canaries.has(itemId) ? CANARY_MICRO : restingAt(turn)))),
-    async close() {
+    async close(): Promise<void> {
       await accounts.close()
       await book.close()
     },

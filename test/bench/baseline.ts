@@ -7,7 +7,6 @@
 import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { within } from '#test/harness/eventually.ts'
-import type { CommandPrefix } from './own-network.ts'
 
 /** A process that measures when asked. */
 export interface Baseline {
@@ -29,7 +28,7 @@ type Answer = { result: unknown } | { failure: string }
 const ANSWER_LIMIT_MS = 180_000
 
 /** Starts a baseline from the file of its program; `prefix` is a command that starts it. */
-export function startBaseline(program: URL, prefix: CommandPrefix = []): Baseline {
+export function startBaseline(program: URL, prefix: readonly string[] = []): Baseline {
   const [execPath, ...execArgv] = [...prefix, process.execPath, ...process.execArgv] as [string, ...string[]]
   const child = fork(fileURLToPath(program), { execPath, execArgv, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
   const ended = new Promise<void>(resolve => void child.once('exit', () => resolve()))

@@ -9,38 +9,33 @@ import { abuse } from './benches/abuse.ts'
 import { alerts } from './benches/alerts.ts'
 import { book } from './benches/book.ts'
 import { candleReads } from './benches/candle-reads.ts'
-import { candles, history } from './benches/clickhouse.ts'
 import { cost } from './benches/cost.ts'
 import { feed } from './benches/feed.ts'
 import { feedIdle } from './benches/feed-idle.ts'
 import { feedResume } from './benches/feed-resume.ts'
 import { feedSlow } from './benches/feed-slow.ts'
-import { liveView } from './benches/live-view.ts'
 import { market, marketReads } from './benches/market.ts'
-import { memory } from './benches/memory.ts'
 import { portfolio } from './benches/portfolio.ts'
-import { prices } from './benches/prices.ts'
 import { reads } from './benches/reads.ts'
 import { rebuild } from './benches/rebuild.ts'
 import { replay } from './benches/replay.ts'
 import { restart } from './benches/restart.ts'
 import { revocation } from './benches/revocation.ts'
+import { candles, history, liveView } from './benches/sinks.ts'
 import { snapshots } from './benches/snapshots.ts'
 import { visibility } from './benches/visibility.ts'
 
 export const BENCHES: readonly Bench[] = [
   book,
   liveView,
-  prices,
-  reads,
   snapshots,
   history,
   candles,
   rebuild,
+  reads,
   visibility,
   replay,
   restart,
-  memory,
   abuse,
   cost,
   alerts,

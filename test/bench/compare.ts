@@ -3,8 +3,7 @@
  *
  * Before is the commit, in a worktree of its own with its own packages; after is this checkout as it lies there. Both run on
  * the same servers, one benchmark at a time, and who comes first alternates. A benchmark none of whose lines seems to have
- * moved after the first pairs ends there. Writes bench-compare.json in the run directory. Invariant: worktree and servers
- * are gone when it resolves.
+ * moved after the first pairs ends there. Invariant: worktree and servers are gone when it resolves.
  */
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -14,11 +13,10 @@ import { delimiter, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import Table from 'cli-table3'
-import { replaceFile } from '#infra/stack/processes.ts'
 import type { Progress } from '#services/cli/progress.ts'
 import { shareTestServers, stopTestServers } from '#test/harness/test-servers.ts'
+import { BARS } from './bars.ts'
 import { type Movement, movements, PAIRS, type RunLine, type RunPair } from './comparison.ts'
-import type { Provenance } from './provenance.ts'
 
 /** What is compared, and how. */
 export interface Comparison {
@@ -47,7 +45,6 @@ interface Side {
 type SideLine = RunLine & { failure?: string }
 
 const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url))
-const READABLE_BY_ALL = 0o644
 const SHOWN = 120
 
 /** Compares this checkout with a commit. */
@@ -61,7 +58,7 @@ export async function compare(comparison: Comparison): Promise<Compared> {
     progress.step(`checking ${before.slice(0, 10)} out`)
     git('worktree', 'add', '--quiet', '--detach', checkout, before)
     progress.step('installing its packages')
-    await ran({ command: 'sh', args: ['services/cli/install.sh'], cwd: checkout, signal, say: progress.step })
+    await ran(['sh', 'services/cli/install.sh'], { cwd: checkout, signal, say: progress.step })
     progress.step('starting the servers')
     await shareTestServers()
     const sides: Side[] = [
@@ -96,18 +93,16 @@ async function compareBench(
     // Who comes first differs: a machine that warms up or tires does so for both.
     for (const side of pairs.length % 2 === 0 ? sides : sides.toReversed()) {
       const what = `${bench}: pair ${pairs.length + 1} of ${wanted}, ${side.name}`
-      const { lines, lastWord } = await runOf(bench, side, comparison, what)
-      const failed = lines.flatMap(({ failure }) => (failure === undefined ? [] : [failure]))
-      if (failed.length > 0 || lines.length === 0) {
-        const why = failed.join() || `it ended without a result after it said "${lastWord}"`
-        compared.failures.push(`${bench}, ${side.name}: ${why}`)
-        comparison.progress.note(`${bench} FAILED ${side.name}: ${why}`)
+      const { lines, failure } = await runOf(bench, side, comparison, what)
+      if (failure !== '') {
+        compared.failures.push(`${bench}, ${side.name}: ${failure}`)
+        comparison.progress.note(`${bench} FAILED ${side.name}: ${failure}`)
         return
       }
       pair[side.name] = lines
     }
     pairs.push(pair)
-    found = movements(pairs)
+    found = movements(pairs, BARS)
     if (pairs.length === PAIRS.first && found.some(hasMoved)) wanted = PAIRS.all
   }
   compared.movements.push(...found)
@@ -119,13 +114,8 @@ async function compareBench(
 /** Whether a line needs to be examined. */
 const hasMoved = ({ verdict }: Movement): boolean => verdict === 'better' || verdict === 'worse'
 
-/** The lines of one run; none of one that ended without a result. */
-async function runOf(
-  bench: string,
-  { checkout, runs }: Side,
-  { isQuick, progress, signal }: Comparison,
-  what: string,
-): Promise<{ lines: SideLine[]; lastWord: string }> {
+/** The lines of one run, or why it has none. */
+async function runOf(bench: string, { checkout, runs }: Side, { isQuick, progress, signal }: Comparison, what: string) {
   mkdirSync(runs, { recursive: true })
   const result = join(runs, 'bench.json')
   rmSync(result, { force: true })
@@ -137,14 +127,14 @@ async function runOf(
     progress.step(`${what}: ${lastWord}`)
   }
   // A bar that is missed is no failure here: the result counts.
-  await ran({ command: 'node', args, cwd: checkout, signal, say, runs }).catch(() => signal.throwIfAborted())
+  await ran(['node', ...args], { cwd: checkout, signal, say, runs }).catch(() => signal.throwIfAborted())
   const lines = existsSync(result) ? (JSON.parse(readFileSync(result, 'utf8')) as SideLine[]) : []
-  return { lines, lastWord }
+  const failures = lines.flatMap(({ failure = [] }) => failure)
+  if (lines.length === 0) failures.push(`it ended without a result after it said "${lastWord}"`)
+  return { lines, failure: failures.join() }
 }
 
-interface Command {
-  command: string
-  args: readonly string[]
+interface CommandOptions {
   cwd: string
   signal: AbortSignal
   runs?: string
@@ -152,26 +142,19 @@ interface Command {
 }
 
 /** Runs a command with the checkout's own Node first; rejects when it ends with another code than 0. */
-async function ran({ command, args, cwd, signal, runs, say }: Command): Promise<void> {
+async function ran(command: readonly string[], { cwd, signal, runs, say }: CommandOptions): Promise<void> {
   signal.throwIfAborted()
+  const [program = '', ...args] = command
   const path = `${join(cwd, 'node_modules/.bin')}${delimiter}${process.env.PATH}`
   const env = { ...process.env, PATH: path, ...(runs !== undefined && { MARKETLOG_RUN_DIR: runs }) }
-  const child = spawn(command, args, { cwd, env, stdio: ['ignore', 'ignore', 'pipe'] })
+  const child = spawn(program, args, { cwd, env, stdio: ['ignore', 'ignore', 'pipe'] })
   const end = (): void => void child.kill('SIGTERM')
   signal.addEventListener('abort', end, { once: true })
   createInterface({ input: child.stderr }).on('line', say)
   const [code] = (await once(child, 'close')) as [number | null]
   signal.removeEventListener('abort', end)
   signal.throwIfAborted()
-  if (code !== 0) throw new Error(`${command} ${args.join(' ')} ended with ${code}`)
-}
-
-/** Writes bench-compare.json. */
-export function keepComparison(directory: string, compared: Compared, measuredOn: Provenance): void {
-  mkdirSync(directory, { recursive: true })
-  const { before, failures } = compared
-  const kept = { before, after: measuredOn.commit, machine: measuredOn.machine, failures, lines: compared.movements }
-  replaceFile(join(directory, 'bench-compare.json'), `${JSON.stringify(kept, null, 2)}\n`, READABLE_BY_ALL)
+  if (code !== 0) throw new Error(`${command.join(' ')} ended with ${code}`)
 }
 
 /** What moved, and how many lines did not. */

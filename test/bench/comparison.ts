@@ -8,17 +8,12 @@
  * eight pairs with 3 % of noise in a run the rule finds a movement that is not there once in 4,000 lines, with 10 % once in
  * 450; it finds one of 10 % always with 1 % of noise and 7 times in 8 with 2 %.
  */
-import type { Better } from './bench.ts'
+import type { Bars } from './bars.ts'
+import type { Entry } from './entry.ts'
 import { median } from './statistics.ts'
 
-/** A line of a run; older commits do not say which way is better. */
-export interface RunLine {
-  name: string
-  value: number | null
-  unit: string
-  ratio: number | null
-  better?: Better
-}
+/** A line of a run. */
+export type RunLine = Pick<Entry, 'name' | 'value' | 'unit' | 'ratio'>
 
 /** One run of each side. */
 export interface RunPair {
@@ -30,7 +25,7 @@ export interface RunPair {
 export interface Movement {
   name: string
   unit: string
-  better: Better
+  better: 'higher' | 'lower'
   is_ratio: boolean
   before: number
   after: number
@@ -49,11 +44,13 @@ const LEAST = { steady: 0.05, clock: 0.1 }
 const SPREAD_SHARE = 0.5
 const CLOCK_UNITS = new Set(['ms', 's'])
 
-/** What became of each line that has a direction; both sides measure it in every pair, or it is not comparable. */
-export function movements(pairs: readonly RunPair[]): Movement[] {
+/** What became of each line that has a bar; both sides measure it in every pair, or it is not comparable. */
+export function movements(pairs: readonly RunPair[], bars: Bars): Movement[] {
   const known = new Map(pairs.flatMap(({ before, after }) => [...before, ...after]).map(line => [line.name, line]))
-  return [...known.values()].flatMap(({ name, unit, better = null }) => {
-    if (better === null) return []
+  return [...known.values()].flatMap(({ name, unit }) => {
+    const bar = Object.hasOwn(bars, name) ? bars[name] : undefined
+    if (!bar) return []
+    const better = 'atLeast' in bar ? 'higher' : 'lower'
     const lines = pairs.map(({ before, after }) => ({ before: lineOf(before, name), after: lineOf(after, name) }))
     const isRatio = lines.every(({ before, after }) => before?.ratio != null && after?.ratio != null)
     const figures = lines.map(({ before, after }) => ({

@@ -1,69 +1,87 @@
 /**
- * Makes the lines of the result.
+ * The lines of the result, and whether their bars hold.
  *
- * A line keeps every turn, and nothing is rounded: bars are judged by what was measured, and only what is shown
- * is rounded (report.ts).
+ * A line keeps every turn, and nothing is rounded but what is shown (report.ts). Of a line with a ratio the ratio is judged, else the
+ * value. A figure that is no number never holds, with a bar or without.
  */
-import type { Better, Entry } from './bench.ts'
+import type { Bars } from './bars.ts'
 import { median } from './statistics.ts'
 
-/** One turn: what was measured, and the same of the thing that it is measured against. */
+/** What one turn measured, and the same of the thing that it is measured against. */
 export interface Turn {
   value: number
-  against: number
+  against: number | null
 }
 
-/** What a line is about. */
-export interface Named {
+/** One line of the table and one element of bench.json. */
+export interface Entry {
   name: string
+  value: number
   unit: string
-  better: Better
+  /** What the same run measured for the thing it is measured against, in the same unit. */
+  against: number | null
+  /** Value by against; where there is one, the bar and the spread are about it, else about the value. */
+  ratio: number | null
+  /** The smallest allowed figure where higher is better, the largest where lower is; null without a bar. */
+  bar: number | null
+  better: 'higher' | 'lower' | null
+  /** Null without a bar; false of a figure that is no number. */
+  holds: boolean | null
+  turns: Turn[]
+  /** Smallest and largest of the turns; null of fewer than two. */
+  spread: { min: number; max: number } | null
+  /** Why the benchmark of this name measured nothing. */
+  failure?: string
 }
 
-/** Medians of turns; the ratio is the median of the turns' own ratios. */
-export function ratioEntry({ name, unit, better }: Named, turns: readonly Turn[]): Entry {
-  const ratios = turns.map(({ value, against }) => value / against)
-  return {
-    name,
-    value: median(turns.map(({ value }) => value)),
-    unit,
-    against: median(turns.map(({ against }) => against)),
-    ratio: median(ratios),
-    bar: null,
-    better,
-    holds: null,
-    turns: [...turns],
-    spread: spreadOf(ratios),
-  }
-}
-
-/** A figure by itself, of one turn or of several; `summary` makes the value of them. */
-export function figureEntry(
-  { name, unit, better }: Named,
-  values: number | readonly number[],
+/** A line of one turn or of several; `summary` makes the value, and the ratio of the turns' own ratios. */
+export function entryOf(
+  name: string,
+  unit: string,
+  measured: number | readonly (number | Turn)[],
   summary: (values: readonly number[]) => number = median,
 ): Entry {
-  const all = typeof values === 'number' ? [values] : values
+  const all = typeof measured === 'number' ? [measured] : measured
+  const turns = all.map(turn => (typeof turn === 'number' ? { value: turn, against: null } : turn))
+  const values = turns.map(({ value }) => value)
+  const pairs = turns.flatMap(({ value, against }) => (against === null ? [] : [{ ratio: value / against, against }]))
+  const ratios = pairs.map(({ ratio }) => ratio)
+  const figures = ratios.length > 0 ? ratios : values
   return {
-    name,
-    value: summary(all),
-    unit,
-    against: null,
-    ratio: null,
-    bar: null,
-    better,
-    holds: null,
-    turns: all.map(value => ({ value, against: null })),
-    spread: spreadOf(all),
+    ...{ name, value: summary(values), unit, bar: null, better: null, holds: null, turns },
+    against: ratios.length > 0 ? median(pairs.map(({ against }) => against)) : null,
+    ratio: ratios.length > 0 ? summary(ratios) : null,
+    spread: figures.length < 2 ? null : { min: Math.min(...figures), max: Math.max(...figures) },
   }
 }
 
 /** The line of a benchmark that failed: one failure where none is allowed. */
 export function failureEntry(bench: string, error: unknown): Entry {
   const failure = error instanceof Error ? error.message : String(error)
-  const entry = figureEntry({ name: `${bench}: failed`, unit: 'failures', better: 'lower' }, 1)
-  return { ...entry, bar: 0, holds: false, failure }
+  return { ...entryOf(`${bench}: failed`, 'failures', 1), bar: 0, better: 'lower', holds: false, failure }
 }
 
-const spreadOf = (figures: readonly number[]): Entry['spread'] =>
-  figures.length < 2 ? null : { min: Math.min(...figures), max: Math.max(...figures) }
+/** The lines with their bars, each judged. */
+export function judged(entries: readonly Entry[], bars: Bars): Entry[] {
+  return entries.map(entry => {
+    if (entry.failure !== undefined) return entry
+    const figure = entry.ratio ?? entry.value
+    const bar = Object.hasOwn(bars, entry.name) ? bars[entry.name] : undefined
+    if (!bar) return { ...entry, holds: Number.isFinite(figure) ? null : false }
+    const isHigher = 'atLeast' in bar
+    const limit = isHigher ? bar.atLeast : bar.atMost
+    const holds = Number.isFinite(figure) && (isHigher ? figure >= limit : figure <= limit)
+    return { ...entry, bar: limit, better: isHigher ? 'higher' : 'lower', holds }
+  })
+}
+
+/** What is wrong with the names of the lines; `isWhole` says that every benchmark has run to its end. */
+export function problemsOf(entries: readonly Entry[], bars: Bars, isWhole: boolean): string[] {
+  const names = entries.map(({ name }) => name)
+  const doubled = names.filter((name, at) => names.indexOf(name) !== at)
+  const absent = isWhole ? Object.keys(bars).filter(name => !names.includes(name)) : []
+  return [
+    ...doubled.map(name => `two lines are named "${name}"`),
+    ...absent.map(name => `no benchmark measures "${name}", which has a bar`),
+  ]
+}

@@ -13,15 +13,13 @@ import { openProgress, type Progress } from '#services/cli/progress.ts'
 import { runDirectory } from '#services/cli/run-directory.ts'
 import { listenForStop } from '#services/cli/stop-signals.ts'
 import { stopTestServers, testServers } from '#test/harness/test-servers.ts'
-import { BARS } from './bars.ts'
-import { setBars } from './bars-file.ts'
-import type { Bench, Entry } from './bench.ts'
+import { BARS, type Bars } from './bars.ts'
+import type { Bench } from './bench.ts'
 import { openBenchPlatform } from './bench-platform.ts'
 import { BENCHES } from './benches.ts'
-import { compare, keepComparison, showComparison } from './compare.ts'
-import { judged, problemsOf } from './judge.ts'
-import { provenance } from './provenance.ts'
-import { keepResults, showResults } from './report.ts'
+import { compare, showComparison } from './compare.ts'
+import { type Entry, judged, problemsOf } from './entry.ts'
+import { keepResults, linesOf, provenance, showResults } from './report.ts'
 import { runBenches } from './run-benches.ts'
 import { FULL_SIZE, openStage, QUICK_SIZE } from './stage.ts'
 
@@ -32,8 +30,17 @@ interface Options {
   only?: Bench[]
   quick?: boolean
   list?: boolean
-  setBars?: string
   compare?: string
+}
+
+/** What a run works with. */
+interface Run {
+  benches: readonly Bench[]
+  isQuick: boolean
+  progress: Progress
+  signal: AbortSignal
+  /** The run directory. */
+  root: string
 }
 
 // As under `make up`, which the figures are about.
@@ -44,39 +51,24 @@ const program = new Command('bench')
   .option('--only <names>', 'some benchmarks, separated by commas, in this order', namedBenches)
   .option('--quick', 'a short version to try a change with; its figures mean little and no bar judges them')
   .option('--compare <commit>', 'run a commit and this checkout in alternating pairs and show what moved')
-  .option('--set-bars <files>', 'set bars.ts from the results of runs (bench.json), separated by commas')
   .option('--list', 'name the benchmarks and what they measure')
   .parse()
 
 process.exitCode = await main(program.opts<Options>())
 
-async function main(options: Options): Promise<number> {
-  if (options.list) {
+async function main({ only: benches = [...BENCHES], quick: isQuick = false, list, compare: commit }: Options) {
+  if (list) {
     for (const { name, about } of BENCHES) process.stdout.write(`${name.padEnd(12)} ${about}\n`)
     return 0
   }
-  if (options.setBars !== undefined) {
-    process.stdout.write(`${setBars(options.setBars.split(','))} bars are set\n`)
-    return 0
-  }
-  return options.compare === undefined ? run(options) : compareWith(options.compare, options)
-}
-
-async function compareWith(commit: string, { only, quick = false }: Options): Promise<number> {
-  const measuredOn = provenance()
   const { root } = runDirectory(process.env)
   const progress = openProgress(process.stderr)
-  const stop = listenForStop(signal => progress.note(`${signal}: stopping`))
-  const benches = (only ?? BENCHES).map(({ name }) => name)
+  const { signal } = listenForStop(name => progress.note(`${name}: stopping`))
+  const run: Run = { benches, isQuick, progress, signal, root }
   try {
-    const compared = await compare({ commit, benches, isQuick: quick, progress, signal: stop.signal })
-    keepComparison(root, compared, measuredOn)
-    progress.stop()
-    showComparison(process.stdout, compared)
-    const isWorse = compared.movements.some(({ verdict }) => verdict === 'worse')
-    return isWorse || compared.failures.length > 0 ? EXIT_MISSED : 0
+    return commit === undefined ? await measureAll(run) : await compareWith(commit, run)
   } catch (error) {
-    if (!stop.signal.aborted) throw error
+    if (!signal.aborted) throw error
     return EXIT_STOPPED
   } finally {
     progress.stop()
@@ -91,38 +83,44 @@ function namedBenches(text: string): Bench[] {
   })
 }
 
-async function run({ only, quick = false }: Options): Promise<number> {
+async function compareWith(commit: string, { root, benches, ...run }: Run): Promise<number> {
   const measuredOn = provenance()
-  const { root } = runDirectory(process.env)
-  const progress = openProgress(process.stderr)
-  const stop = listenForStop(signal => progress.note(`${signal}: stopping`))
-  const measured = await measure({ only, quick }, { progress, logs: join(root, 'bench-logs'), signal: stop.signal })
-  const entries = judged(measured, quick ? {} : BARS)
+  const compared = await compare({ ...run, commit, benches: benches.map(({ name }) => name) })
+  const { before, failures, movements } = compared
+  const { commit: after, machine } = measuredOn
+  keepResults(root, 'bench-compare.json', { before, after, machine, failures, lines: movements })
+  run.progress.stop()
+  showComparison(process.stdout, compared)
+  return failures.length > 0 || movements.some(({ verdict }) => verdict === 'worse') ? EXIT_MISSED : 0
+}
+
+async function measureAll(run: Run): Promise<number> {
+  const measuredOn = provenance()
+  const bars: Bars = run.isQuick ? {} : BARS
+  const entries = judged(await measure(run), bars)
   // Also of a run that was cut short: what was measured by then took minutes.
   if (entries.length > 0) {
-    keepResults(root, entries, measuredOn)
+    keepResults(run.root, 'bench.json', linesOf(entries, measuredOn))
     showResults(process.stdout, entries, measuredOn)
   }
-  if (stop.signal.aborted) return EXIT_STOPPED
+  if (run.signal.aborted) return EXIT_STOPPED
   const failures = entries.flatMap(({ name, failure }) => (failure === undefined ? [] : [`${name}: ${failure}`]))
-  const isWhole = only === undefined && failures.length === 0
-  const problems = quick ? [] : problemsOf(entries, BARS, isWhole)
+  const isWhole = run.benches.length === BENCHES.length && failures.length === 0
+  const problems = problemsOf(entries, bars, isWhole)
   for (const line of [...failures, ...problems]) process.stderr.write(`${line}\n`)
   return problems.length === 0 && entries.every(({ holds }) => holds !== false) ? 0 : EXIT_MISSED
 }
 
-async function measure(
-  { only, quick = false }: Options,
-  { progress, logs, signal }: { progress: Progress; logs: string; signal: AbortSignal },
-): Promise<Entry[]> {
+async function measure({ benches, isQuick, progress, signal, root }: Run): Promise<Entry[]> {
   const log = openLog({ level: process.env.LOG_LEVEL ?? 'warn', name: 'bench' })
-  const size = quick ? QUICK_SIZE : FULL_SIZE
+  const logs = join(root, 'bench-logs')
   const startedAt = performance.now()
   try {
     progress.step('starting the servers')
     const addresses = await testServers()
-    const entries = await runBenches(only ?? BENCHES, {
-      context: { isQuick: quick, log, signal },
+    const size = isQuick ? QUICK_SIZE : FULL_SIZE
+    const entries = await runBenches(benches, {
+      context: { isQuick, log, signal },
       openStage: say => openStage({ addresses, logs: join(logs, 'stage'), size, log, say }),
       openBenchPlatform: name => openBenchPlatform({ addresses, log, logs: join(logs, name) }),
       step: text => progress.step(text),

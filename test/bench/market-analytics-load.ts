@@ -1,10 +1,9 @@
 /**
- * What market analytics are measured on, beside the stage's asks: buy orders, years of daily closes, and refreshes that go on.
+ * What market analytics are measured on, beside the stage's asks: buy orders and years of daily closes.
  *
  * Writes market.bids and market.day-closes through ingest's own path. Invariant: bids lie around the cheapest
  * asks, so that some hundred thousand pairs leave a profit, and most do not.
  */
-import { setTimeout as pause } from 'node:timers/promises'
 import { loadProviders } from '#infra/config/providers.ts'
 import { type Outgoing, openPublisher } from '#infra/kafka/publisher.ts'
 import { dayClosed } from '#schemas/events/day-closed.ts'
@@ -13,11 +12,9 @@ import type { Stage } from './stage.ts'
 
 const DAY_MS = 86_400_000
 const PORTION = 5_000
-const REFRESH_EVERY_MS = 2_000
-const REFRESH_SHARE = 0.02
 
-/** Publishes bids of the providers that have some; returns their refreshes and how many there are. */
-export async function publishBids(stage: Stage, itemsEach: number): Promise<{ refreshes: string[]; count: number }> {
+/** Publishes bids of the providers that have some; returns their refreshes. */
+export async function publishBids(stage: Stage, itemsEach: number): Promise<string[]> {
   const ingest = await openTestIngest(stage.kafka)
   const refreshes: string[] = []
   let count = 0
@@ -36,18 +33,17 @@ export async function publishBids(stage: Stage, itemsEach: number): Promise<{ re
     count += entries.length
   }
   await ingest.close()
-  return { refreshes, count }
+  return refreshes
 }
 
-/** Publishes a close of every provider and day for some items; returns how many there are. */
-export async function publishYear(stage: Stage, itemIds: readonly number[], days: number): Promise<number> {
+/** Publishes a close of every provider and day for some items. */
+export async function publishYear(stage: Stage, itemIds: readonly number[], days: number): Promise<void> {
   const publisher = await openPublisher(stage.kafka, 'ingest')
   const { codec } = stage.kafka
   await codec.prepare([dayClosed])
   const names = stage.market.listings[0]?.names ?? []
   const today = Math.floor(Date.now() / DAY_MS) * DAY_MS
   let portion: Outgoing[] = []
-  let count = 0
   for (const itemId of itemIds) {
     const name = names[stage.market.itemIds.indexOf(itemId)] as string
     for (const [order, { provider }] of stage.market.listings.entries()) {
@@ -67,7 +63,6 @@ export async function publishYear(stage: Stage, itemIds: readonly number[], days
           is_last: false,
         }
         portion.push({ topic: 'dayCloses', key: name, value: codec.encode(dayClosed, close) })
-        count += 1
         if (portion.length < PORTION) continue
         await publisher.send(portion)
         portion = []
@@ -76,34 +71,4 @@ export async function publishYear(stage: Stage, itemIds: readonly number[], days
   }
   if (portion.length > 0) await publisher.send(portion)
   await publisher.close()
-  return count
-}
-
-/** Refreshes that went on beside something: what was published, and how many were due in that time. */
-export interface RefreshesBeside {
-  published: string[]
-  offered: number
-}
-
-/** Refreshes one provider after the other at a set pace until the signal. */
-export async function refreshOn(stage: Stage, signal: AbortSignal): Promise<RefreshesBeside> {
-  const { listings } = stage.market
-  const published: string[] = []
-  const startedAt = performance.now()
-  const elapsedMs = (): number => performance.now() - startedAt
-  let stoppedAtMs = 0
-  signal.addEventListener(
-    'abort',
-    () => {
-      stoppedAtMs = elapsedMs()
-    },
-    { once: true },
-  )
-  for (let count = 0; !signal.aborted; count++) {
-    const listing = listings[count % listings.length]
-    if (listing) published.push(...(await stage.market.publish([listing], REFRESH_SHARE)).refreshes)
-    const dueMs = (count + 1) * REFRESH_EVERY_MS
-    await pause(Math.max(0, dueMs - elapsedMs()), undefined, { signal }).catch(() => undefined)
-  }
-  return { published, offered: Math.floor(stoppedAtMs / REFRESH_EVERY_MS) }
 }

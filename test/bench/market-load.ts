@@ -31,7 +31,6 @@ export interface Listing {
 export interface PublishedRound {
   /** Records, the completing ones included. */
   records: number
-  observations: number
   moved: number
   /** `provider|refresh_id` of each refresh. */
   refreshes: string[]
@@ -96,14 +95,13 @@ export async function openMarketLoad(kafka: KafkaConnection, size: MarketSize): 
     itemIds: itemIdsOf(names),
     publishRates: () => ingest.publishRates(),
     async publish(chosen, share) {
-      const round: PublishedRound = { records: 0, observations: 0, moved: 0, refreshes: [] }
+      const round: PublishedRound = { records: 0, moved: 0, refreshes: [] }
       for (const listing of chosen) {
         round.moved += move(listing, share)
         listing.observedAt = Math.max(Date.now(), listing.observedAt + 1)
         const { provider, currency, observedAt } = listing
         const entries = entriesOf(listing.names, [...listing.prices])
-        const { key, observed } = await ingest.publish({ provider, side: 'ask', observedAt, currency, entries })
-        round.observations += observed
+        const { key } = await ingest.publish({ provider, side: 'ask', observedAt, currency, entries })
         round.records += listing.names.length + 1
         round.refreshes.push(key)
       }

@@ -1,15 +1,24 @@
 /**
- * Shows and keeps the results: a table on a terminal, JSON in a pipe, and always `bench.json` in the run directory.
+ * Shows and keeps the results with what they were measured on: a table on a terminal, JSON in a pipe, and always `bench.json` in the
+ * run directory.
  *
- * Values are rounded to four significant digits and turns to six: more would pretend to a precision that no measurement
- * here has. Invariant: the file is replaced in one step.
+ * Figures are rounded: more digits would pretend to a precision that no measurement here has. Invariant: the file is replaced in one
+ * step.
  */
+import { execFileSync } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
+import { availableParallelism, cpus, totalmem } from 'node:os'
 import { join } from 'node:path'
 import Table from 'cli-table3'
 import { replaceFile } from '#infra/stack/processes.ts'
-import type { Entry } from './bench.ts'
-import type { Provenance } from './provenance.ts'
+import type { Entry } from './entry.ts'
+
+/** Machine and commit, as every line of bench.json carries them. */
+export interface Provenance {
+  machine: { cores: number; cpu: string; memory_gib: number; node: string }
+  /** `is_dirty`: files of the checkout differ from the commit. Null without git. */
+  commit: { id: string; is_dirty: boolean } | null
+}
 
 /** Where results are shown. */
 export interface Output {
@@ -20,47 +29,51 @@ export interface Output {
 const READABLE_BY_ALL = 0o644
 const SHOWN_DIGITS = 4
 const KEPT_DIGITS = 6
+const GIB = 2 ** 30
 
-/** Writes `bench.json`: every line also says what it was measured on. */
-export function keepResults(directory: string, entries: readonly Entry[], measuredOn: Provenance): void {
-  mkdirSync(directory, { recursive: true })
-  replaceFile(join(directory, 'bench.json'), asJson(entries, measuredOn), READABLE_BY_ALL)
-}
-
-/** Shows the results. */
-export function showResults(output: Output, entries: readonly Entry[], measuredOn: Provenance): void {
-  output.write(output.isTTY ? `${asTable(entries)}\n` : asJson(entries, measuredOn))
-}
-
-const asJson = (entries: readonly Entry[], measuredOn: Provenance): string =>
-  `${JSON.stringify(
-    entries.map(entry => ({ ...shown(entry), ...measuredOn })),
-    null,
-    2,
-  )}\n`
-
-/** The entry with rounded figures. */
-function shown(entry: Entry): Entry {
-  const { value, against, ratio, turns, spread } = entry
-  return {
-    ...entry,
-    value: rounded(value, SHOWN_DIGITS),
-    against: against === null ? null : rounded(against, SHOWN_DIGITS),
-    ratio: ratio === null ? null : rounded(ratio, SHOWN_DIGITS),
-    turns: turns.map(turn => ({
-      value: rounded(turn.value, KEPT_DIGITS),
-      against: turn.against === null ? null : rounded(turn.against, KEPT_DIGITS),
-    })),
-    spread: spread && { min: rounded(spread.min, SHOWN_DIGITS), max: rounded(spread.max, SHOWN_DIGITS) },
+/** Describes this machine and this checkout. */
+export function provenance(): Provenance {
+  const git = (...args: string[]): string =>
+    execFileSync('git', ['-C', import.meta.dirname, ...args], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    }).trim()
+  const commitOf = (): Provenance['commit'] => {
+    try {
+      return { id: git('rev-parse', 'HEAD'), is_dirty: git('status', '--porcelain') !== '' }
+    } catch {
+      return null
+    }
   }
+  const cpu = cpus()[0]?.model.trim() ?? 'unknown'
+  const machine = { cores: availableParallelism(), cpu, memory_gib: totalmem() / GIB, node: process.version }
+  return { machine, commit: commitOf() }
 }
+
+/** Writes a file of the run directory. */
+export function keepResults(directory: string, file: string, results: unknown): void {
+  mkdirSync(directory, { recursive: true })
+  replaceFile(join(directory, file), asJson(results), READABLE_BY_ALL)
+}
+
+/** Shows the results; in JSON each line also says what it was measured on. */
+export function showResults(output: Output, entries: readonly Entry[], measuredOn: Provenance): void {
+  output.write(output.isTTY ? `${asTable(entries)}\n` : asJson(linesOf(entries, measuredOn)))
+}
+
+/** The lines of bench.json. */
+export const linesOf = (entries: readonly Entry[], measuredOn: Provenance): object[] =>
+  entries.map(entry => ({ ...entry, ...measuredOn }))
+
+const asJson = (results: unknown): string =>
+  `${JSON.stringify(results, (_, value) => (typeof value === 'number' ? Number(value.toPrecision(KEPT_DIGITS)) : value), 2)}\n`
 
 function asTable(entries: readonly Entry[]): string {
   const table = new Table({
     head: ['measured', 'value', 'unit', 'against', 'ratio', 'spread', 'bar', ''],
     colAligns: ['left', 'right', 'left', 'right', 'right', 'right', 'right', 'left'],
   })
-  for (const { name, value, unit, against, ratio, spread, bar, better, holds } of entries.map(shown)) {
+  for (const { name, value, unit, against, ratio, spread, bar, better, holds } of entries) {
     const range = spread === null ? '' : `${figure(spread.min)} to ${figure(spread.max)}`
     const limit = bar === null ? '' : `${better === 'higher' ? '>=' : '<='} ${figure(bar)}`
     const verdict = holds === null ? '' : holds ? 'holds' : 'MISSED'
@@ -70,6 +83,4 @@ function asTable(entries: readonly Entry[]): string {
 }
 
 const figure = (value: number | null): string =>
-  value === null ? '' : value.toLocaleString('en', { maximumFractionDigits: 6 })
-
-const rounded = (value: number, digits: number): number => Number(value.toPrecision(digits))
+  value === null ? '' : value.toLocaleString('en', { maximumSignificantDigits: SHOWN_DIGITS })

@@ -1,12 +1,19 @@
 /**
- * Runs benchmarks one after the other.
+ * Runs benchmarks one after the other, and hands one loaded market from one to the next as long as it is as it was loaded.
  *
- * One that fails is a line of the result that does not hold, and the others run all the same; only the signal
- * ends a run early, and what was measured by then is kept.
+ * A benchmark that fails is a line of the result that does not hold, and the others run all the same; only the signal ends a run
+ * early, and what was measured by then is kept. Invariant: a benchmark gets a market that was just loaded, or one that only
+ * benchmarks used that leave it as it was; either way at rest, so that its figures do not depend on what ran before.
  */
-import type { Bench, BenchContext, Entry } from './bench.ts'
-import { failureEntry } from './entry.ts'
-import { type Keepable, keepStage } from './stage-keeper.ts'
+import type { Bench, BenchContext } from './bench.ts'
+import { type Entry, failureEntry } from './entry.ts'
+
+/** A market: comes to rest between benchmarks, and is closed at the end. */
+export interface Keepable {
+  /** Ends what the last benchmark has left running. */
+  comeToRest(): Promise<void>
+  close(): Promise<void>
+}
 
 /** What the benchmarks of a run share. */
 export interface BenchRun<S extends Keepable> {
@@ -25,33 +32,39 @@ export async function runBenches<S extends Keepable>(
   { context, openStage, openBenchPlatform, step, note }: BenchRun<S>,
 ): Promise<Entry[]> {
   const entries: Entry[] = []
-  let say = step
-  const keeper = keepStage(() => openStage(text => say(text)))
-  for (const bench of benches) {
+  let kept: Promise<S> | undefined
+  const drop = async (): Promise<void> => {
+    // One that could not be opened has closed itself.
+    const stage = await kept?.catch(() => undefined)
+    kept = undefined
+    await stage?.close()
+  }
+  for (const { name, about, ownStage, run } of benches) {
     if (context.signal.aborted) break
-    say = text => step(`${bench.name}: ${text}`)
+    const say = (text: string): void => step(`${name}: ${text}`)
+    const stage = async (): Promise<S> => {
+      if (ownStage) await drop()
+      kept ??= openStage(say)
+      const opened = await kept
+      await opened.comeToRest()
+      return opened
+    }
     const startedAt = performance.now()
     const tookS = (): string => ((performance.now() - startedAt) / 1000).toFixed(0)
-    const leavesStage = bench.ownStage !== true
     try {
-      const work = bench.run({
-        ...context,
-        say: text => say(text),
-        platform: () => openBenchPlatform(bench.name),
-        stage: () => keeper.handOut(!leavesStage),
-      })
+      const work = run({ ...context, say, stage, platform: () => openBenchPlatform(name) })
       entries.push(...(await untilStopped(work, context.signal)))
-      note(`${bench.name}: ${bench.about} (${tookS()} s)`)
-      if (!leavesStage) await keeper.drop()
+      note(`${name}: ${about} (${tookS()} s)`)
+      if (ownStage) await drop()
     } catch (error) {
       if (context.signal.aborted) break
-      note(`${bench.name} FAILED after ${tookS()} s: ${error instanceof Error ? error.stack : String(error)}`)
-      entries.push(failureEntry(bench.name, error))
-      await keeper.drop()
+      note(`${name} FAILED after ${tookS()} s: ${error instanceof Error ? error.stack : String(error)}`)
+      entries.push(failureEntry(name, error))
+      await drop()
     }
   }
   step('stopping the roles')
-  await keeper.drop()
+  await drop()
   return entries
 }
 

@@ -1,26 +1,25 @@
 /**
- * Providers with few items, so that many refreshes a second change many prices: the registry that lists them, and changes
- * at a steady rate.
+ * Providers with few items, so that many refreshes a second change many prices: the registry that lists them, and refreshes at a
+ * steady pace.
  *
- * Writes market.quotes, and a providers file in the stage's state folder. Invariant: work beside changes counts only when at
- * least 98 % of the offered rate was acknowledged meanwhile, and the live view has kept up with it.
+ * Writes market.quotes, and a providers file in the stage's state folder.
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { loadProviders } from '#infra/config/providers.ts'
-import type { Listing } from './market-load.ts'
-import { requireOffered } from './requirements.ts'
+import type { Listing, PublishedRound } from './market-load.ts'
 import type { Stage } from './stage.ts'
 
-/** Changes a second, and how many of them are of one refresh. */
-export interface ChangeRate {
-  perSecond: number
+/** Refreshes of listings, one after the other and again from the first. */
+export interface RefreshPace {
   listings: readonly Listing[]
+  everyMs: number
+  /** Of the prices of a refresh those that move. */
+  share: number
+  /** Called when a refresh was sent, with its number. */
+  onRefresh?(listing: Listing, refresh: number): void
 }
-
-/** What the live view may be behind when the work has ended. */
-const KEEPS_UP_LIMIT_MS = 5_000
 
 /** Keys of so many small providers. */
 export const smallKeys = (count: number): string[] =>
@@ -36,48 +35,41 @@ export function writeProviders({ config }: Stage, keys: readonly string[]): stri
   return path
 }
 
-/** Does work while every price of the listings changes again and again; fails where the rate is not kept. */
-export async function whileChanging<T>(
-  stage: Stage,
-  { perSecond, listings }: ChangeRate,
+/** Does work while refreshes go on; counts those that were acknowledged when it ended, and those that were due by then. */
+export async function whileRefreshing<T>(
+  { market }: Stage,
+  { listings, everyMs, share, onRefresh }: RefreshPace,
   work: () => Promise<T>,
-): Promise<T> {
-  const sent: Promise<unknown>[] = []
-  const refreshes: string[] = []
+): Promise<{ result: T; published: number; offered: number; refreshes: string[] }> {
+  const sent: Promise<PublishedRound>[] = []
   let acknowledged = 0
-  let failure: unknown
   let isOver = false
   const startedAt = performance.now()
-  const changing = (async () => {
-    for (let dueMs = 0, refresh = 0; !isOver; refresh++) {
-      const early = startedAt + dueMs - performance.now()
+  const refreshing = (async () => {
+    while (!isOver) {
+      const early = startedAt + sent.length * everyMs - performance.now()
       if (early > 0) await pause(early)
-      const listing = listings[refresh % listings.length] as Listing
-      dueMs += (listing.names.length * 1_000) / perSecond
-      const sending = stage.market.publish([listing], 1).then(round => {
-        acknowledged += round.moved
-        refreshes.push(...round.refreshes)
-      })
-      const noteFailure = (error: unknown): void => {
-        failure ??= error
+      const listing = listings[sent.length % listings.length] as Listing
+      const sending = market.publish([listing], share)
+      const acknowledge = (): void => {
+        acknowledged += 1
       }
-      sent.push(sending.catch(noteFailure))
+      // What fails is thrown below.
+      sending.then(acknowledge, () => undefined)
+      onRefresh?.(listing, sent.length)
+      sent.push(sending)
     }
   })()
+  const end = async (): Promise<PublishedRound[]> => {
+    isOver = true
+    await refreshing
+    return Promise.all(sent)
+  }
   try {
-    const done = await work()
-    const seconds = (performance.now() - startedAt) / 1_000
-    requireOffered('changes a second', acknowledged / seconds, perSecond)
-    isOver = true
-    await changing
-    await Promise.all(sent)
-    if (failure !== undefined) throw failure
-    await stage.judged.applied(refreshes, KEEPS_UP_LIMIT_MS)
-    await stage.reached('live-view', 'bookChanges', await stage.ends('bookChanges'), KEEPS_UP_LIMIT_MS)
-    return done
+    const result = await work()
+    const [published, offered] = [acknowledged, (performance.now() - startedAt) / everyMs]
+    return { result, published, offered, refreshes: (await end()).flatMap(({ refreshes }) => refreshes) }
   } finally {
-    isOver = true
-    await changing
-    await Promise.all(sent)
+    await end()
   }
 }

@@ -9,7 +9,6 @@ import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { describeLag } from '#services/cli/group-lag.ts'
-import { readingGroups } from '#services/cli/reading-groups.ts'
 import { openLagReader } from '#services/cli/wait-for-views.ts'
 import { type BenchPlatform, type BenchPlatformOptions, openBenchPlatform } from './bench-platform.ts'
 import { type JudgedWatch, watchJudged } from './judged-watch.ts'
@@ -31,8 +30,6 @@ export interface Stage extends BenchPlatform {
   someListings(from: number, count: number): Listing[]
   /** End offset of each partition of a topic, open transactions included. */
   ends(topic: TopicKey): Promise<number[]>
-  /** How far every group is behind, in words. */
-  lags(): Promise<string>
   /** Resolves when a group has committed up to these ends. */
   reached(group: string, topic: TopicKey, ends: readonly number[], limitMs: number): Promise<void>
 }
@@ -106,7 +103,6 @@ export async function openStage(options: StageOptions): Promise<Stage> {
         Promise.all(
           Array.from({ length: topics[topic].partitions }, (_, each) => reader.end(kafka.topicName(topic), each)),
         ),
-      lags: async () => describeLag((await look.read(readingGroups())).filter(({ lag }) => lag > 0)),
       reached: async (group, topic, ends, limitMs) => {
         const target = new Map([[topic, [...ends]]])
         const limit = performance.now() + limitMs

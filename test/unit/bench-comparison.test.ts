@@ -5,17 +5,20 @@ import { expect } from 'chai'
 import { movements, PAIRS, type RunLine, type RunPair } from '#test/bench/comparison.ts'
 import { randomOf } from '#test/harness/seeded-random.ts'
 
-const cpu = (ratio: number): RunLine => ({ name: 'cpu', value: 10 * ratio, unit: 'us', ratio, better: 'lower' })
-const rate = (value: number): RunLine => ({ name: 'rate', value, unit: '1/s', ratio: null, better: 'higher' })
-const time = (value: number): RunLine => ({ name: 'time', value, unit: 'ms', ratio: null, better: 'lower' })
+const BARS = { cpu: { atMost: 1 }, rate: { atLeast: 1 }, time: { atMost: 1 } }
+const cpu = (ratio: number): RunLine => ({ name: 'cpu', value: 10 * ratio, unit: 'us', ratio })
+const rate = (value: number): RunLine => ({ name: 'rate', value, unit: '1/s', ratio: null })
+const time = (value: number): RunLine => ({ name: 'time', value, unit: 'ms', ratio: null })
 
 const pairsOf = (line: (figure: number) => RunLine, figures: [before: number, after: number][]): RunPair[] =>
   figures.map(([before, after]) => ({ before: [line(before)], after: [line(after)] }))
 const verdictOf = (line: (figure: number) => RunLine, figures: [before: number, after: number][]) =>
-  movements(pairsOf(line, figures))[0]?.verdict
+  movements(pairsOf(line, figures), BARS)[0]?.verdict
+/** Pairs in which the later side's figure is so many times the earlier one's. */
+const times = (...ratios: number[]) => ratios.map((ratio): [number, number] => [1, ratio])
 
 describe('bench comparison', () => {
-  it('finds what moved in every pair, in the direction that the line gives', () => {
+  it('finds what moved in every pair, in the direction that the bar gives', () => {
     const up: [number, number][] = [
       [1, 1.1],
       [1.02, 1.11],
@@ -29,37 +32,14 @@ describe('bench comparison', () => {
   })
 
   it('finds nothing when one pair disagrees, when the pairs spread wider, or when it is little', () => {
-    expect(
-      verdictOf(cpu, [
-        [1, 1.1],
-        [1, 1.1],
-        [1, 0.99],
-      ]),
-    ).to.equal('unmoved')
-    expect(
-      verdictOf(cpu, [
-        [1, 1.01],
-        [1, 1.08],
-        [1, 1.4],
-      ]),
-    ).to.equal('unmoved')
-    expect(
-      verdictOf(cpu, [
-        [1, 1.04],
-        [1, 1.04],
-        [1, 1.04],
-      ]),
-    ).to.equal('unmoved')
+    expect(verdictOf(cpu, times(1.1, 1.1, 0.99))).to.equal('unmoved')
+    expect(verdictOf(cpu, times(1.01, 1.08, 1.4))).to.equal('unmoved')
+    expect(verdictOf(cpu, times(1.04, 1.04, 1.04))).to.equal('unmoved')
   })
 
   it('asks more of a time of the clock than of what has a baseline in the same run', () => {
-    const figures: [number, number][] = [
-      [1, 1.08],
-      [1, 1.08],
-      [1, 1.08],
-    ]
-    expect(verdictOf(cpu, figures)).to.equal('worse')
-    expect(verdictOf(time, figures)).to.equal('unmoved')
+    expect(verdictOf(cpu, times(1.08, 1.08, 1.08))).to.equal('worse')
+    expect(verdictOf(time, times(1.08, 1.08, 1.08))).to.equal('unmoved')
   })
 
   it('pairs runs, so that a machine that slows down for both moves nothing', () => {
@@ -71,15 +51,10 @@ describe('bench comparison', () => {
     expect(verdictOf(rate, drifting)).to.equal('unmoved')
   })
 
-  it('names what only one side measures, and takes directions from the side that gives them', () => {
-    const { better: _, ...older } = cpu(1)
-    expect(movements([{ before: [older], after: [cpu(1.2)] }])[0]).to.deep.include({
-      better: 'lower',
-      verdict: 'worse',
-    })
-    expect(movements([{ before: [], after: [cpu(1)] }])[0]?.verdict).to.equal('not comparable')
-    expect(movements([{ before: [time(0)], after: [time(0)] }])[0]?.verdict).to.equal('unmoved')
-    expect(movements([{ before: [{ ...time(1), better: null }], after: [{ ...time(2), better: null }] }])).to.be.empty
+  it('names what only one side measures, and passes over lines without a bar', () => {
+    expect(movements([{ before: [], after: [cpu(1)] }], BARS)[0]?.verdict).to.equal('not comparable')
+    expect(movements([{ before: [time(0)], after: [time(0)] }], BARS)[0]?.verdict).to.equal('unmoved')
+    expect(movements(pairsOf(time, times(2, 2, 2)), {})).to.be.empty
   })
 
   /** Share of drawn lines that are found to have moved; the machine's drift is in both runs of a pair. */

@@ -4,95 +4,66 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { Bar } from '#test/bench/bars.ts'
-import type { Entry } from '#test/bench/bench.ts'
-import { figureEntry, ratioEntry } from '#test/bench/entry.ts'
-import { barsWithRoom, judged, problemsOf } from '#test/bench/judge.ts'
+import { type Entry, entryOf, failureEntry, judged, problemsOf } from '#test/bench/entry.ts'
 import { move } from '#test/bench/market-load.ts'
 import { showResults } from '#test/bench/report.ts'
 import { requireOffered, requireSome } from '#test/bench/requirements.ts'
 import { sumOf } from '#test/bench/role-process.ts'
 import { median, percentile, worst } from '#test/bench/statistics.ts'
 
-const FAST = { name: 'rate', unit: '1/s', better: 'higher' } as const
-const SLOW = { name: 'latency', unit: 'ms', better: 'lower' } as const
-const CONTRACT = ['name', 'value', 'unit', 'against', 'ratio', 'bar', 'holds']
 const turns = (...ratios: number[]) => ratios.map(ratio => ({ value: 100 * ratio, against: 100 }))
+const ratio = (...ratios: number[]) => entryOf('line', '1/s', turns(...ratios))
 const holds = (entry: Entry, bar: Bar) => judged([entry], { [entry.name]: bar })[0]?.holds
 
 describe('bench entries', () => {
-  it('takes the median of the ratios of the turns, not the ratio of the medians', () => {
+  it('take the median of the ratios of the turns, not the ratio of the medians', () => {
     const drifting = [
       { value: 10, against: 20 },
-      { value: 100, against: 200 },
-      { value: 1000, against: 1000 },
+      { value: 100, against: 50 },
+      { value: 1000, against: 4000 },
     ]
-    expect(ratioEntry(FAST, drifting)).to.deep.include({ value: 100, against: 200, ratio: 0.5 })
+    expect(entryOf('line', '1/s', drifting)).to.deep.include({ value: 100, against: 50, ratio: 0.5 })
   })
 
-  it('keeps every turn and their spread, of ratios where there are some', () => {
-    expect(ratioEntry(FAST, turns(2, 1, 4))).to.deep.include({ turns: turns(2, 1, 4), spread: { min: 1, max: 4 } })
-    expect(figureEntry(SLOW, [3, 9, 4])).to.deep.include({ value: 4, spread: { min: 3, max: 9 } })
-    expect(figureEntry(SLOW, [3, 9, 4]).turns.map(({ value }) => value)).to.deep.equal([3, 9, 4])
-    expect(figureEntry(SLOW, 3)).to.deep.include({ value: 3, turns: [{ value: 3, against: null }], spread: null })
-  })
-
-  it('takes the worst turn where a limit is one of every turn', () => {
-    expect(figureEntry(SLOW, [3, 9, 4], worst).value).to.equal(9)
-  })
-
-  it('has the members that other tools read', () => {
-    expect(figureEntry(SLOW, 1)).to.include.all.keys(CONTRACT)
-    expect(ratioEntry(FAST, turns(1))).to.include.all.keys(CONTRACT)
+  it('keep every turn and their spread, of ratios where there are some', () => {
+    expect(ratio(2, 1, 4)).to.deep.include({ turns: turns(2, 1, 4), spread: { min: 1, max: 4 } })
+    const figures = entryOf('line', 'ms', [3, 9, 4])
+    expect(figures).to.deep.include({ value: 4, ratio: null, spread: { min: 3, max: 9 } })
+    expect(figures.turns.map(({ value }) => value)).to.deep.equal([3, 9, 4])
+    expect(entryOf('line', 'ms', 3)).to.deep.include({ value: 3, spread: null })
+    expect(entryOf('line', 'ms', [3, 9, 4], worst).value).to.equal(9)
   })
 })
 
 describe('bench bars', () => {
-  it('hold a ratio that is higher or lower than they are, by what was not rounded', () => {
-    expect(holds(ratioEntry(FAST, turns(0.1, 0.6, 9)), { atLeast: 0.6 })).to.equal(true)
-    expect(holds(ratioEntry(FAST, turns(0.1, 0.5999999, 9)), { atLeast: 0.6 })).to.equal(false)
-    expect(holds(ratioEntry(SLOW, turns(0.1, 0.6, 9)), { atMost: 0.6 })).to.equal(true)
-    expect(holds(ratioEntry(SLOW, turns(0.1, 0.6000001, 9)), { atMost: 0.6 })).to.equal(false)
+  it('hold the ratio, or the value where there is none, in both directions and by what was not rounded', () => {
+    for (const [entry, figure] of [
+      [ratio(0.1, 0.6, 9), 0.6],
+      [entryOf('line', 'ms', 0.6), 0.6],
+    ] as const) {
+      expect(holds(entry, { atLeast: figure })).to.equal(true)
+      expect(holds(entry, { atLeast: figure + 1e-7 })).to.equal(false)
+      expect(holds(entry, { atMost: figure })).to.equal(true)
+      expect(holds(entry, { atMost: figure - 1e-7 })).to.equal(false)
+    }
   })
 
-  it('hold a figure that has no ratio by its value, in both directions', () => {
-    expect(holds(figureEntry(SLOW, 30), { atMost: 30 })).to.equal(true)
-    expect(holds(figureEntry(SLOW, 30.001), { atMost: 30 })).to.equal(false)
-    expect(holds(figureEntry(FAST, 30), { atLeast: 30 })).to.equal(true)
-    expect(holds(figureEntry(FAST, 29.999), { atLeast: 30 })).to.equal(false)
+  it('never hold without a measurement, nor does a line without a bar, nor a benchmark that failed', () => {
+    const endless = entryOf('line', '1/s', [{ value: 1, against: 0 }])
+    for (const entry of [entryOf('line', 'ms', []), ratio(Number.NaN), endless, entryOf('line', 'ms', Number.NaN)]) {
+      for (const bar of [{ atLeast: 0.6 }, { atMost: 0.6 }]) expect(holds(entry, bar)).to.equal(false)
+      expect(judged([entry], {})[0]?.holds).to.equal(false)
+    }
+    const failed = judged([failureEntry('line', new Error('no rows'))], { 'line: failed': { atMost: 9 } })
+    expect(failed[0]).to.deep.include({ name: 'line: failed', value: 1, bar: 0, holds: false, failure: 'no rows' })
+    expect(judged([entryOf('line', 'ms', 1e9)], {})[0]).to.deep.include({ bar: null, holds: null })
   })
 
-  it('leave a line without a bar unjudged', () => {
-    expect(judged([figureEntry(SLOW, 1e9)], {})[0]).to.deep.include({ bar: null, holds: null })
-  })
-
-  it('never hold without a measurement, nor does a line without a bar', () => {
-    expect(holds(ratioEntry(FAST, []), { atLeast: 0.6 })).to.equal(false)
-    expect(holds(ratioEntry(FAST, [{ value: 1, against: 0 }]), { atLeast: 0.6 })).to.equal(false)
-    expect(holds(figureEntry(SLOW, Number.NaN), { atMost: 1 })).to.equal(false)
-    expect(judged([figureEntry(SLOW, Number.NaN)], {})[0]?.holds).to.equal(false)
-  })
-
-  it('are an error when no benchmark of a whole run measures their line, when they point the other way, and when two lines share a name', () => {
-    const rate = figureEntry(FAST, 1)
-    expect(problemsOf([rate], { rate: { atLeast: 1 }, gone: { atMost: 1 } }, false)).to.deep.equal([])
-    expect(problemsOf([rate], { rate: { atLeast: 1 }, gone: { atMost: 1 } }, true)).to.have.length(1)
-    expect(problemsOf([rate], { rate: { atMost: 1 } }, true)).to.have.length(1)
-    expect(problemsOf([rate, rate], {}, true)).to.have.length(1)
-  })
-
-  it('are set from the worst of the runs with 15 % of room, without touching those that a specification names', () => {
-    const runs = [
-      [ratioEntry(FAST, turns(0.8)), figureEntry(SLOW, 10)],
-      [ratioEntry(FAST, turns(1)), figureEntry(SLOW, 20)],
-    ]
-    expect(barsWithRoom(runs, {})).to.deep.equal({ rate: { atLeast: 0.68 }, latency: { atMost: 23 } })
-    const fixed = { rate: { atLeast: 0.5, fixed: true }, gone: { atMost: 1 } } as const
-    expect(barsWithRoom(runs, fixed)).to.deep.equal({ ...fixed, latency: { atMost: 23 } })
-  })
-
-  it('are not set for a line without a direction, nor for a figure of zero or less', () => {
-    expect(barsWithRoom([[figureEntry({ ...SLOW, better: null }, 5)]], {})).to.deep.equal({})
-    expect(barsWithRoom([[figureEntry(SLOW, 0)]], {})).to.deep.equal({})
+  it('are an error when no benchmark of a whole run measures their line, and when two lines share a name', () => {
+    const bars = { line: { atLeast: 1 }, gone: { atMost: 1 } }
+    expect(problemsOf([ratio(1)], bars, false)).to.deep.equal([])
+    expect(problemsOf([ratio(1)], bars, true)).to.have.length(1)
+    expect(problemsOf([ratio(1), ratio(1)], {}, true)).to.have.length(1)
   })
 })
 
@@ -107,30 +78,28 @@ describe('bench report', () => {
     showResults({ isTTY, write }, entries, measuredOn)
     return text
   }
+  const bars = { line: { atLeast: 0.6 }, latency: { atMost: 5 } }
+  const entries = judged([ratio(0.5, 0.9), entryOf('latency', 'ms', [6, 7])], bars)
 
-  it('gives every line as JSON with the machine, the commit and all turns, rounded', () => {
-    const [line] = JSON.parse(shown([ratioEntry(FAST, turns(1 / 3, 2))], false))
-    expect(line).to.include.all.keys(CONTRACT)
-    expect(line).to.deep.include({ ratio: 1.167, spread: { min: 0.3333, max: 2 }, better: 'higher', ...measuredOn })
-    expect(line.turns[0]).to.deep.equal({ value: 33.3333, against: 100 })
+  it('gives every line as JSON with its bar, the machine, the commit and all turns', () => {
+    const [line] = JSON.parse(shown(entries, false))
+    const spread = { min: 0.5, max: 0.9 }
+    expect(line).to.deep.include({ ratio: 0.7, spread, bar: 0.6, better: 'higher', holds: true, ...measuredOn })
+    expect(line.turns[0]).to.deep.equal({ value: 50, against: 100 })
   })
 
   it('shows a bar with its direction, the spread, and whether it holds', () => {
-    const bars = { rate: { atLeast: 0.6 }, latency: { atMost: 5 } } as const
-    const table = shown(judged([ratioEntry(FAST, turns(0.5, 0.9)), figureEntry(SLOW, [6, 7])], bars), true)
-    expect(table).to.match(/rate.* 0\.5 to 0\.9 .*>= 0\.6 .*holds/)
+    const table = shown(entries, true)
+    expect(table).to.match(/line.* 0\.5 to 0\.9 .*>= 0\.6 .*holds/)
     expect(table).to.match(/latency.* 6 to 7 .*<= 5 .*MISSED/)
   })
 })
 
 describe('bench requirements', () => {
-  it('refuse a load of less than 98 % of what is claimed, and one that was not measured', () => {
+  it('refuse a load of less than 98 % of what is claimed, nothing at all, and what was not measured', () => {
     expect(() => requireOffered('changes', 4_900, 5_000)).to.not.throw()
     expect(() => requireOffered('changes', 4_899, 5_000)).to.throw('changes: 4899')
     expect(() => requireOffered('changes', Number.NaN, 5_000)).to.throw()
-  })
-
-  it('refuse a claim about no rows at all', () => {
     expect(() => requireSome('rows', 1)).to.not.throw()
     expect(() => requireSome('rows', 0)).to.throw('rows')
     expect(() => requireSome('rows', Number.NaN)).to.throw()
@@ -170,12 +139,9 @@ describe('bench metrics', () => {
     'process_cpu_seconds_total 1e-3',
   ].join('\n')
 
-  it('sums the series of a metric and of no other', () => {
+  it('are the sum of the series of a metric and of no other; one that is missing is not zero', () => {
     expect(sumOf(text, 'rows_total')).to.equal(7.5)
     expect(sumOf(text, 'process_cpu_seconds_total')).to.equal(0.001)
-  })
-
-  it('distinguishes a metric that is missing from one that is zero', () => {
     expect(sumOf(text, 'absent_total')).to.be.NaN
   })
 })

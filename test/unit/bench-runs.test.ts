@@ -5,10 +5,8 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { openLog } from '#infra/runtime/log.ts'
 import type { Bench } from '#test/bench/bench.ts'
-import { figureEntry } from '#test/bench/entry.ts'
-import { judged, problemsOf } from '#test/bench/judge.ts'
-import { runBenches } from '#test/bench/run-benches.ts'
-import type { Keepable } from '#test/bench/stage-keeper.ts'
+import { entryOf } from '#test/bench/entry.ts'
+import { type Keepable, runBenches } from '#test/bench/run-benches.ts'
 
 /** A market that remembers who used it since it was loaded, and who changed it. */
 interface Market extends Keepable {
@@ -16,8 +14,6 @@ interface Market extends Keepable {
   changedBy: string[]
   isAtRest: boolean
 }
-
-const line = (name: string) => figureEntry({ name, unit: 'ms', better: 'lower' }, 1)
 
 async function outcomeOf(benches: readonly Bench<Market>[], signal = new AbortController().signal) {
   const seen = { opened: 0, open: 0, notes: [] as string[] }
@@ -43,75 +39,45 @@ async function outcomeOf(benches: readonly Bench<Market>[], signal = new AbortCo
     step: () => {},
     note: text => seen.notes.push(text),
   })
-  return { ...seen, entries }
+  return { ...seen, lines: entries.map(({ name, failure = 'none' }) => [name, failure]) }
 }
 
-const reading = (name: string): Bench<Market> => ({
+/** One that reads the market, changes what it lists, or has half changed it when it fails. */
+const bench = (name: string, does: 'read' | 'change' | 'fail'): Bench<Market> => ({
   name,
   about: '',
+  ...(does === 'change' && { ownStage: true }),
   async run({ stage }) {
     const market = await stage()
     expect(market.changedBy, name).to.deep.equal([])
     expect(market.isAtRest, name).to.equal(true)
+    if (does === 'change') expect(market.usedBy, name).to.deep.equal([])
     market.usedBy.push(name)
     market.isAtRest = false
-    return [line(name)]
-  },
-})
-
-/** One that changes what the market lists. */
-const changing = (name: string): Bench<Market> => ({
-  name,
-  about: '',
-  ownStage: true,
-  async run(context) {
-    const market = await context.stage()
-    expect(market.usedBy, name).to.deep.equal([])
-    const lines = await reading(name).run({ ...context, stage: async () => market })
-    market.changedBy.push(name)
-    return lines
+    if (does !== 'read') market.changedBy.push(name)
+    if (does === 'fail') throw new Error('half way')
+    return [entryOf(name, 'ms', 1)]
   },
 })
 
 describe('bench runs', () => {
-  it('go on when a benchmark fails, and name it as a line that does not hold', async () => {
-    const failing: Bench<Market> = { name: 'broken', about: '', run: () => Promise.reject(new Error('no rows')) }
-    const { entries, notes } = await outcomeOf([reading('a'), failing, reading('b')])
-    expect(entries.map(({ name }) => name)).to.deep.equal(['a', 'broken: failed', 'b'])
-    expect(entries[1]).to.deep.include({ value: 1, bar: 0, holds: false, failure: 'no rows' })
-    expect(notes.join()).to.include('broken FAILED')
-    expect(judged(entries, {}).map(({ holds }) => holds)).to.deep.equal([null, false, null])
-    expect(problemsOf(entries, { a: { atMost: 1 } }, true)).to.deep.equal([])
-  })
-
-  it('load another market after a benchmark that failed', async () => {
-    const half: Bench<Market> = {
-      name: 'half',
-      about: '',
-      async run({ stage }) {
-        ;(await stage()).changedBy.push('half')
-        throw new Error('half way')
-      },
-    }
-    const { entries, opened, open } = await outcomeOf([reading('a'), half, reading('b')])
-    expect(entries.map(({ name }) => name)).to.deep.equal(['a', 'half: failed', 'b'])
-    expect({ opened, open }).to.deep.equal({ opened: 2, open: 0 })
-  })
-
   it('give every benchmark, in any order, a market at rest that none has changed or, where it changes it, that was just loaded', async () => {
-    const names = ['a', 'b', 'c', 'd', 'e', 'f']
-    const benches = names.map((name, at) => (at % 2 === 0 ? reading(name) : changing(name)))
+    const kinds = ['read', 'change', 'fail'] as const
+    const benches = Array.from({ length: 9 }, (_, at) => bench(String(at), kinds[at % 3] ?? 'read'))
     await fc.assert(
       fc.asyncProperty(fc.shuffledSubarray(benches), async order => {
-        const { entries, open } = await outcomeOf(order)
-        expect(entries.map(({ name }) => name)).to.deep.equal(order.map(({ name }) => name))
+        const { lines, open, notes } = await outcomeOf(order)
+        const fails = (name: string) => Number(name) % 3 === 2
+        const due = order.map(({ name }) => (fails(name) ? [`${name}: failed`, 'half way'] : [name, 'none']))
+        expect(lines).to.deep.equal(due)
         expect(open).to.equal(0)
+        for (const { name } of order) expect(notes.join()).to.include(fails(name) ? `${name} FAILED` : `${name}: `)
       }),
     )
   })
 
   it('load the market once for benchmarks that leave it as it was', async () => {
-    expect((await outcomeOf([reading('a'), reading('b'), reading('c')])).opened).to.equal(1)
+    expect((await outcomeOf([bench('a', 'read'), bench('b', 'read'), bench('c', 'read')])).opened).to.equal(1)
   })
 
   it('end at the signal, with what was measured by then', async () => {
@@ -124,8 +90,8 @@ describe('bench runs', () => {
         return new Promise(() => {})
       },
     }
-    const { entries, open } = await outcomeOf([reading('a'), last, reading('b')], stop.signal)
-    expect(entries.map(({ name }) => name)).to.deep.equal(['a'])
+    const { lines, open } = await outcomeOf([bench('a', 'read'), last, bench('b', 'read')], stop.signal)
+    expect(lines).to.deep.equal([['a', 'none']])
     expect(open).to.equal(0)
   })
 })

@@ -1,5 +1,6 @@
 /**
- * The limit of a read: an Express route without anything around it that sends the same bytes.
+ * The limit of a read: an Express route without anything around it that sends the same bytes; and of a bulk stream: Express' own file
+ * server with the same bytes in a file.
  *
  * Asks the platform once for every answer and keeps it as bytes; what is POSTed is parsed as JSON. Express' own ETag is off, which makes it faster
  * by a third and so the harder limit.
@@ -7,27 +8,14 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import express, { type RequestHandler } from 'express'
+import express, { type Express, type RequestHandler } from 'express'
 import { answerAsBaseline } from '../baseline.ts'
-import type { HttpQuestion } from '../http-load.ts'
-
-/** Which answers to serve: questions to one route, distinguished by the query parameter `asked`. */
-export interface ServeRequest {
-  baseUrl: string
-  headers: Record<string, string>
-  questions: readonly HttpQuestion[]
-}
-
-/** Where they are served. */
-export interface Serving {
-  baseUrl: string
-  /** Bytes of an answer's body, in the middle. */
-  bytes: number
-}
+import type { HttpTarget } from '../http-load.ts'
 
 const KEPT_AT_ONCE = 8
 
-async function serve({ baseUrl, headers, questions }: ServeRequest): Promise<Serving> {
+/** Serves the answers to questions to one route, distinguished by the query parameter `asked`; resolves with the base URL. */
+async function serve({ baseUrl, headers, questions }: HttpTarget): Promise<string> {
   const bodies = new Map<string, Buffer>()
   const waiting = questions.values()
   const keep = async (): Promise<void> => {
@@ -49,17 +37,14 @@ async function serve({ baseUrl, headers, questions }: ServeRequest): Promise<Ser
   }
   if (first?.body === undefined) app.get(route, send)
   else app.post(route, express.json(), send)
+  return listen(app)
+}
+
+/** Resolves with the base URL. */
+async function listen(app: Express): Promise<string> {
   const server = createServer(app).listen(0, '127.0.0.1')
   await once(server, 'listening')
-  const sizes = [...bodies.values()].map(body => body.length).sort((a, b) => a - b)
-  const bytes = sizes[Math.floor(sizes.length / 2)] ?? 0
-  return { baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, bytes }
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-/** CPU seconds of this process so far. */
-async function cpuSeconds(): Promise<number> {
-  const { user, system } = process.cpuUsage()
-  return (user + system) / 1e6
-}
-
-answerAsBaseline({ serve, cpuSeconds })
+answerAsBaseline({ serve, serveFolder: (folder: string) => listen(express().use(express.static(folder))) })

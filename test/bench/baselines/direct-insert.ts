@@ -15,18 +15,26 @@ import { openHistorySink } from '#streams/history/sink.ts'
 import { TABLES } from '#streams/views.ts'
 import { dropClickhouse } from '#test/harness/remove-namespace.ts'
 import { answerAsBaseline, type Measured, measured } from '../baseline.ts'
-import type { SinkRound } from '../sink-turns.ts'
-import { type StoredSink, storedRows } from '../stored-rows.ts'
-import { type ReadChange, readChanges, type WriteRequest } from './read-changes.ts'
+import { type ReadChange, readChanges, type SinkName, type SinkQuestion } from './read-changes.ts'
+
+type StoredSink = Exclude<SinkName, 'live-view'>
+type Question = SinkQuestion & { sink: StoredSink }
 
 const SINKS = { history: openHistorySink, candles: openCandleSink }
 const ROWS_IN_AN_INSERT = 100_000
 /** As many as a fetch brings. */
 const CHANGES_IN_A_FLUSH = 8_000
 
-/** What to write, and which sink's rows. */
-export interface InsertRequest extends WriteRequest, SinkRound {
-  sink: StoredSink
+/** What is counted as a row, where, and which rows are of the round: merging makes one row of those of a key at a time of its own. */
+const COUNTED: Record<StoredSink, readonly [key: string, table: string, condition: string][]> = {
+  history: [
+    ['partition, offset', 'changes', 'seen_at >= fromUnixTimestamp64Milli({since:Int64})'],
+    ['item_id, side, provider, day', 'provider_days', 'closing.version >= {first:Int64}'],
+  ],
+  candles: [
+    ['item_id, provider', 'candle_standing', 'at >= {since:Int64}'],
+    ['interval_s, item_id, bucket, provider', 'candle_parts', 'closing.at >= {since:Int64}'],
+  ],
 }
 
 interface TableRows {
@@ -34,22 +42,39 @@ interface TableRows {
   blocks: RowBlock[]
 }
 
-async function write(request: InsertRequest): Promise<Measured> {
-  const { sink } = request
-  const config = readConfig(request.environment)
-  const database = `${databaseName(config.namespace)}_direct`
+/** Uses the database of the namespace, or the baseline's own beside it. */
+async function withWriter<T>(
+  environment: Question['environment'],
+  suffix: '' | '_direct',
+  use: (writer: ClickhouseWriter) => Promise<T>,
+): Promise<T> {
+  const config = readConfig(environment)
+  const database = `${databaseName(config.namespace)}${suffix}`
   const writer = openWriter(config.servers.clickhouse, { database, name: 'baseline' })
-  try {
+  return use(writer).finally(() => writer.close())
+}
+
+const write = (question: Question): Promise<Measured> =>
+  withWriter(question.environment, '_direct', async writer => {
     await setUpClickhouse(writer, TABLES)
-    const tables = await rowsOf(sink, await readChanges(request))
+    const tables = await rowsOf(question.sink, await readChanges(question))
     const inserted = await measured(async () => {
       for (const [table, { columns, blocks }] of tables) await insert(writer, table, columns, blocks)
       return 0
     })
-    return { ...inserted, count: await storedRows(config.servers.clickhouse, database, sink, request) }
-  } finally {
-    await writer.close()
+    return { ...inserted, count: await storedRows(writer, question) }
+  })
+
+/** The sinks' metrics are not asked: a row that was confirmed and is not there does not count. */
+async function storedRows(writer: ClickhouseWriter, { sink, from, since, providers }: Question): Promise<number> {
+  let rows = 0
+  for (const [key, table, condition] of COUNTED[sink]) {
+    const query = `SELECT uniqExact(${key}) AS n FROM ${writer.database}.${table}
+      WHERE provider IN {providers:Array(String)} AND ${condition}`
+    const [row] = await writer.rows<{ n: number }>(query, { providers, since, first: Math.min(...from) })
+    rows += Number(row?.n)
   }
+  return rows
 }
 
 async function insert(
@@ -95,11 +120,8 @@ async function rowsOf(sink: StoredSink, changes: readonly ReadChange[]): Promise
   return tables
 }
 
-async function remove(environment: WriteRequest['environment']): Promise<void> {
-  const config = readConfig(environment)
-  const database = `${databaseName(config.namespace)}_direct`
-  const writer = openWriter(config.servers.clickhouse, { database, name: 'baseline' })
-  await dropClickhouse(writer).finally(() => writer.close())
-}
-
-answerAsBaseline({ write, remove })
+answerAsBaseline({
+  write,
+  present: (question: Question) => withWriter(question.environment, '', writer => storedRows(writer, question)),
+  remove: (environment: Question['environment']) => withWriter(environment, '_direct', dropClickhouse),
+})

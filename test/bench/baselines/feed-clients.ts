@@ -30,7 +30,6 @@ export interface FeedCrowd {
 /** What the clients saw since they were last asked. */
 export interface FeedSeen {
   deliveries: number
-  p50Ms: number
   p99Ms: number
   /** The same of each whole window of five seconds, from the first event on. */
   windowsP99Ms: number[]
@@ -150,16 +149,11 @@ answerAsBaseline({
     }
     // The last one is cut off by the end of the events.
     const windowsP99Ms = windows.slice(0, -1).map(some => percentile(some, 0.99))
-    const seen = { deliveries, p50Ms: percentile(ages, 0.5), p99Ms: percentile(ages, 0.99), windowsP99Ms, ended }
+    const seen = { deliveries, p99Ms: percentile(ages, 0.99), windowsP99Ms, ended }
     deliveries = 0
     ended = 0
     ages = []
     windows = []
     return seen
-  },
-  async disconnect() {
-    const all = [...sockets]
-    sockets.clear()
-    for (const socket of all) socket.destroy()
   },
 })

@@ -148,7 +148,6 @@ answerAsBaseline({
       }
       return events
     }),
-  residentMib: async () => process.memoryUsage.rss() / MIB,
   async memory(): Promise<FeedMemory> {
     const peakMib = peakBytes / MIB
     peakBytes = 0

@@ -27,20 +27,16 @@ export interface HostileCrowd {
   only: readonly string[] | null
 }
 
-/** What they met. */
+/** What they did, by kind, and by kind and status what they were answered. */
 export interface HostileSeen {
-  /** By kind. */
-  clients: Record<string, number>
   connections: Record<string, number>
   /** Requests that were sent, or begun. */
   requests: Record<string, number>
-  /** By kind and status. */
   answers: Record<string, number>
 }
 
 interface Client {
   kind: string
-  at: number
   apiPort: number
   feedPort: number
   address: string
@@ -49,7 +45,7 @@ interface Client {
   portfolio: string
 }
 
-const seen: HostileSeen = { clients: {}, connections: {}, requests: {}, answers: {} }
+const seen: HostileSeen = { connections: {}, requests: {}, answers: {} }
 function count(of: Record<string, number>, name: string, more = 1): void {
   of[name] = (of[name] ?? 0) + more
 }
@@ -230,9 +226,8 @@ answerAsBaseline({
     const acting = only ?? [...kinds, BAD_KEYS]
     const all = Array.from({ length: clients }, (_, at): Client => {
       const kind = kinds[at % kinds.length] as string
-      count(seen.clients, kind)
       const [key, portfolio] = [free[at] as string, portfolios[at] as string]
-      return { ...ports, kind, at, address: `127.0.1.${at + 1}`, free: key, quant: quant[at] as string, portfolio }
+      return { ...ports, kind, address: `127.0.1.${at + 1}`, free: key, quant: quant[at] as string, portfolio }
     })
     for (const client of all) if (acting.includes(client.kind)) void KINDS[client.kind]?.(client)
     if (acting.includes(BAD_KEYS)) void tryKeys(all, badKeysPerSecond)

@@ -25,14 +25,16 @@ export interface ReadQuestion {
   turn: string
 }
 
+/** Records, and how long that took. */
+export type ReadCount = Pick<Measured, 'count' | 'ms'>
+
 const log = openLog({ level: 'warn', name: 'log-readers' })
 
-async function count({ environment, ends, turn }: ReadQuestion): Promise<Measured> {
+async function count({ environment, ends, turn }: ReadQuestion): Promise<ReadCount> {
   const kafka = connectKafka({ config: readConfig(environment), role: 'counter', log })
   const positions = new Map<number, number>()
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   let assignedAt = 0
-  let cpu = process.cpuUsage()
   let found = 0
   const pass = (partition: number, next: number): void => {
     positions.set(partition, next)
@@ -44,7 +46,6 @@ async function count({ environment, ends, turn }: ReadQuestion): Promise<Measure
     {
       assigned() {
         assignedAt = performance.now()
-        cpu = process.cpuUsage()
       },
       async batch(batch) {
         found += batch.messages.length
@@ -56,12 +57,11 @@ async function count({ environment, ends, turn }: ReadQuestion): Promise<Measure
   )
   await promise
   const ms = performance.now() - assignedAt
-  const { user, system } = process.cpuUsage(cpu)
   await member.leave()
-  return { count: found, ms, cpuSeconds: (user + system) / 1e6 }
+  return { count: found, ms }
 }
 
-async function replay({ environment, isRaw }: ReadQuestion & { isRaw: boolean }): Promise<Measured> {
+async function replay({ environment, isRaw }: ReadQuestion & { isRaw: boolean }): Promise<ReadCount> {
   const access = await openLogAccess(readConfig(environment), log, ['bookChanges'])
   const stretch = await rangesOf(access, 'bookChanges', undefined)
   const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() })

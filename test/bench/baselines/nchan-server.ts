@@ -14,9 +14,14 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { eventually } from '#test/harness/eventually.ts'
 import { answerAsBaseline, type Measured } from '../baseline.ts'
-import type { NchanPrograms } from '../nchan.ts'
 import { cpuSecondsOf } from '../process-figures.ts'
 import type { FeedPace } from './feed-server.ts'
+
+/** Paths of the server and of its module. */
+export interface NchanPrograms {
+  program: string
+  module: string
+}
 
 const agent = new Agent({ keepAlive: true, maxSockets: 1 })
 

@@ -2,8 +2,8 @@
  * The limit of the live view: plain pipelined HSETs of the same rows into the same keys by the same client.
  *
  * The rows are there already with the same values, so writing them again changes nothing; what is left out is
- * the log, the folding, the listings, and the guarded transaction that keeps rows and position together. Also reports how
- * many of the rows are there, which is asked before it has written them.
+ * the log, the folding, the listings, and the guarded transaction that keeps rows and position together, for which the sink also folds
+ * several rows of an item into one command. Also counts the rows that are there, which is asked before it has written them.
  */
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { readConfig } from '#infra/runtime/config.ts'
@@ -11,7 +11,7 @@ import { openLog } from '#infra/runtime/log.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { encodeRow, headKey, itemKey, type LiveHead } from '#streams/live-view/table.ts'
 import { answerAsBaseline, type Measured, measured } from '../baseline.ts'
-import { readChanges, type WriteRequest } from './read-changes.ts'
+import { readChanges, type SinkQuestion } from './read-changes.ts'
 
 /** The fastest of 500, 2,000, 5,000 and 20,000. */
 const ROWS_IN_A_PIPELINE = 2_000
@@ -23,7 +23,7 @@ interface Field {
 }
 
 /** Runs with the fields of a stretch as the live view must hold them. */
-async function withFields<T>(request: WriteRequest, use: (redis: Redis, fields: Field[]) => Promise<T>): Promise<T> {
+async function withFields<T>(request: SinkQuestion, use: (redis: Redis, fields: Field[]) => Promise<T>): Promise<T> {
   const config = readConfig(request.environment)
   const prefix = config.namespace
   const redis = await openRedis(config, {
@@ -44,7 +44,7 @@ async function withFields<T>(request: WriteRequest, use: (redis: Redis, fields: 
   }
 }
 
-const write = (request: WriteRequest): Promise<Measured> =>
+const write = (request: SinkQuestion): Promise<Measured> =>
   withFields(request, async (redis, fields) => {
     const written = await measured(async () => {
       for (let from = 0; from < fields.length; from += ROWS_IN_A_PIPELINE) {
@@ -59,7 +59,7 @@ const write = (request: WriteRequest): Promise<Measured> =>
     return { ...written, count: await countPresent(redis, fields) }
   })
 
-const present = (request: WriteRequest): Promise<number> => withFields(request, countPresent)
+const present = (request: SinkQuestion): Promise<number> => withFields(request, countPresent)
 
 /** Fields that hold exactly the text of their change. */
 async function countPresent(redis: Redis, fields: readonly Field[]): Promise<number> {
@@ -85,4 +85,7 @@ function rowOf(change: BookChanged): string {
   })
 }
 
-answerAsBaseline({ write, present })
+/** It has made no store of its own. */
+const remove = async (): Promise<void> => undefined
+
+answerAsBaseline({ write, present, remove })

@@ -10,12 +10,26 @@ import { readConfig } from '#infra/runtime/config.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { BenchPlatform } from '../bench-platform.ts'
-import type { OffsetStretch } from '../read-stretch.ts'
 
-/** What a baseline of a sink is asked to write. */
-export interface WriteRequest extends OffsetStretch {
-  environment: BenchPlatform['environment']
+/** Changes that were made together, each of another item and provider. */
+export interface SinkRound {
+  /** By partition: the first offset, and the one after the last. */
+  from: number[]
+  to: number[]
+  changes: number
+  /** When they were observed, at the earliest; milliseconds since the epoch. */
+  since: number
+  providers: string[]
 }
+
+/** What a baseline is asked: to write the rows of a round, or how many of them the sink has written. */
+export interface SinkQuestion extends SinkRound {
+  environment: BenchPlatform['environment']
+  sink: SinkName
+}
+
+/** Sinks that are measured. */
+export type SinkName = 'live-view' | 'history' | 'candles'
 
 /** A change with its partition and offset. */
 export interface ReadChange {
@@ -25,7 +39,7 @@ export interface ReadChange {
 }
 
 /** Reads the changes of a stretch, partition by partition. */
-export async function readChanges({ environment, from, to }: WriteRequest): Promise<ReadChange[]> {
+export async function readChanges({ environment, from, to }: SinkQuestion): Promise<ReadChange[]> {
   const log = openLog({ level: 'warn', name: 'baseline' })
   const kafka = connectKafka({ config: readConfig(environment), role: 'baseline', log })
   const topic = kafka.topicName('bookChanges')

@@ -15,8 +15,8 @@ import { makeKeys, withoutLimits } from '../account-keys.ts'
 import { type Baseline, startBaseline } from '../baseline.ts'
 import type { GoodLoad, GoodSeen } from '../baselines/good-clients.ts'
 import type { HostileCrowd, HostileSeen } from '../baselines/hostile-clients.ts'
-import type { Bench, BenchContext, Better, Entry } from '../bench.ts'
-import { figureEntry } from '../entry.ts'
+import type { Bench, BenchContext } from '../bench.ts'
+import { type Entry, entryOf } from '../entry.ts'
 import { residentMibOf } from '../process-figures.ts'
 import type { RoleProcess } from '../role-process.ts'
 import { serveApi } from '../serve-api.ts'
@@ -50,7 +50,7 @@ export const abuse: Bench = {
   async run(context) {
     const stage = await context.stage()
     const env = withoutLimits(stage)
-    const api = await serveApi(stage, text => context.say(text), env)
+    const api = await serveApi(stage, context.say, env)
     const feed = await stage.role('feed', env)
     await feed.ready()
     const [good, hostile] = [startBaseline(GOOD), startBaseline(HOSTILE)]
@@ -90,19 +90,13 @@ async function measure(context: BenchContext, scene: Scene): Promise<Entry[]> {
   const idle = kinds.filter(kind => !(met.requests[kind] || met.connections[kind]))
   if (idle.length > 0) throw new Error(`abuse: nothing was sent by ${idle.join(', ')}`)
   const refused = [...before, ...beside].flatMap(one => one.refused)
-  const alone = before.map(({ p99Ms }) => p99Ms)
-  const within = beside.map(({ p99Ms }) => p99Ms)
-  const named = (name: string, unit: string, better: Better = 'lower') => ({ name: `abuse: ${name}`, unit, better })
+  const against = median(before.map(({ p99Ms }) => p99Ms))
+  const turns = beside.map(({ p99Ms }) => ({ value: p99Ms, against }))
   return [
-    figureEntry(named('p99 of good GET /prices alone', 'ms', null), alone),
-    figureEntry(named('p99 of good GET /prices', 'ms', null), within),
-    figureEntry(
-      named('p99 of good GET /prices, against alone', 'times'),
-      within.map(p99 => p99 / median(alone)),
-    ),
-    figureEntry(named('good requests refused', 'requests'), refused.length + refusedOthers.length),
-    figureEntry(named('most memory of api', 'MiB'), apiMib),
-    figureEntry(named('most memory of feed', 'MiB'), feedMib),
+    entryOf('abuse: p99 of good GET /prices, against alone', 'ms', turns),
+    entryOf('abuse: good requests refused', 'requests', refused.length + refusedOthers.length),
+    entryOf('abuse: most memory of api', 'MiB', apiMib),
+    entryOf('abuse: most memory of feed', 'MiB', feedMib),
   ]
 }
 

@@ -14,10 +14,10 @@ import type { Operation } from '#schemas/api/operation.ts'
 import { operationsDescribed } from '#test/fixtures/api-routes.ts'
 import { largeLedger } from '#test/fixtures/malformed-csv.ts'
 import { makeKeys, withoutLimits } from '../account-keys.ts'
-import type { Bench, BenchContext, Entry } from '../bench.ts'
+import type { Bench, BenchContext } from '../bench.ts'
 import { costlyBodies, costlyInputs, type ValuesByName } from '../costly-inputs.ts'
 import { fillPortfolio, manyPhases, storePast } from '../costly-stage.ts'
-import { figureEntry } from '../entry.ts'
+import { entryOf } from '../entry.ts'
 import { publishBids } from '../market-analytics-load.ts'
 import type { RoleProcess } from '../role-process.ts'
 import { serveApi } from '../serve-api.ts'
@@ -61,13 +61,11 @@ export const cost: Bench = {
     }
     found.sort((a, b) => b.ms - a.ms)
     return [
-      figureEntry(named('cost of a valid request: the longest stretch of the loop'), found[0]?.ms ?? Number.NaN),
-      ...found.map(({ name, ms }): Entry => figureEntry(named(`cost of ${name}`), ms)),
+      entryOf('cost of a valid request: the longest stretch of the loop', 'ms', found[0]?.ms ?? Number.NaN),
+      ...found.map(({ name, ms }) => entryOf(`cost of ${name}`, 'ms', ms)),
     ]
   },
 }
-
-const named = (name: string) => ({ name, unit: 'ms', better: 'lower' as const })
 
 interface Scene {
   stage: Stage
@@ -90,9 +88,9 @@ async function openScene(context: BenchContext, stage: Stage): Promise<Scene> {
     return { env, heldMs: async () => Number(await text(connect(path))) }
   }
   const [atApi, atFeed] = [probe('api'), probe('feed')]
-  const { refreshes } = await publishBids(stage, context.isQuick ? 1_000 : 25_000)
+  const refreshes = await publishBids(stage, context.isQuick ? 1_000 : 25_000)
   await stage.judged.applied(refreshes, LIMIT_MS)
-  const process = await serveApi(stage, say => context.say(say), atApi.env)
+  const process = await serveApi(stage, context.say, atApi.env)
   for (const role of ['provider-health', 'history', 'candles', 'sales', 'market-summary', 'movers'] as const) {
     await (await stage.role(role)).ready(LIMIT_MS)
   }

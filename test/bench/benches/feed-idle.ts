@@ -9,7 +9,7 @@ import { makeKeys } from '../account-keys.ts'
 import { startBaseline } from '../baseline.ts'
 import type { FeedCrowd } from '../baselines/feed-clients.ts'
 import type { Bench } from '../bench.ts'
-import { figureEntry } from '../entry.ts'
+import { entryOf } from '../entry.ts'
 
 const CLIENTS = new URL('../baselines/feed-clients.ts', import.meta.url)
 const CLIENTS_MAX = { full: 10_000, quick: 1_000 }
@@ -31,7 +31,6 @@ export const feedIdle: Bench = {
       await role.ready()
       context.say(`making ${count / PER_KEY} keys`)
       const keys = await makeKeys(platform, count / PER_KEY)
-      const before = await role.figures()
       context.say(`connecting ${count} clients`)
       await clients.ask('connect', { port: Number(new URL(role.baseUrl).port), count, keys } satisfies FeedCrowd)
       const connected = await role.figures()
@@ -47,13 +46,8 @@ export const feedIdle: Bench = {
       const cores = ((cpuSeconds - connected.cpuSeconds) * 1_000) / (performance.now() - startedAt)
       const open = await role.metric('feed_connections')
       if (open !== count) throw new Error(`${open} of ${count} streams are open`)
-      const named = (name: string, unit: string) =>
-        ({ name: `feed, ${count} idle clients: ${name}`, unit, better: 'lower' }) as const
-      return [
-        figureEntry(named('memory of the role', 'MiB'), peakMib),
-        figureEntry(named('memory before they came', 'MiB'), before.residentMib),
-        figureEntry(named('CPU', 'cores'), cores),
-      ]
+      const name = `feed, ${count} idle clients`
+      return [entryOf(`${name}: memory of the role`, 'MiB', peakMib), entryOf(`${name}: CPU`, 'cores', cores)]
     } finally {
       await clients.stop()
       await platform.close()

@@ -5,10 +5,9 @@
  * log. Memory is the most that was seen until the last was live.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
-import { openMovingMarket } from '#test/fixtures/moving-market.ts'
+import { firstItems, openMovingMarket } from '#test/fixtures/moving-market.ts'
 import { watchConnections } from '#test/harness/open-sockets.ts'
 import { randomOf } from '#test/harness/seeded-random.ts'
 import { makeKeys } from '../account-keys.ts'
@@ -16,7 +15,7 @@ import { startBaseline } from '../baseline.ts'
 import type { ResumingCrowd } from '../baselines/resuming-clients.ts'
 import type { Bench } from '../bench.ts'
 import type { BenchPlatform } from '../bench-platform.ts'
-import { figureEntry } from '../entry.ts'
+import { entryOf } from '../entry.ts'
 import type { RoleProcess } from '../role-process.ts'
 
 const CLIENTS = new URL('../baselines/resuming-clients.ts', import.meta.url)
@@ -59,12 +58,11 @@ export const feedResume: Bench = {
       const peakMib = await untilLive(next, resuming, count)
       const seconds = (performance.now() - startedAt) / 1_000
       context.log.warn({ cameBackAfter: await resuming }, 'feed-resume')
-      const named = (name: string, unit: string) =>
-        ({ name: `feed, ${count} clients that resume: ${name}`, unit, better: 'lower' }) as const
+      const name = `feed, ${count} clients that resume`
       return [
-        figureEntry(named('until all are live', 's'), seconds),
-        figureEntry(named('connections to Kafka that they cost', 'connections'), watch.seen() - ownConnections),
-        figureEntry(named('memory that they add', 'MiB'), peakMib - before.residentMib),
+        entryOf(`${name}: until all are live`, 's', seconds),
+        entryOf(`${name}: connections to Kafka that they cost`, 'connections', watch.seen() - ownConnections),
+        entryOf(`${name}: memory that they add`, 'MiB', peakMib - before.residentMib),
       ]
     } finally {
       for (const end of undo.reverse()) await end()
@@ -85,9 +83,7 @@ async function startGateway(platform: BenchPlatform, name: string): Promise<Role
 
 async function openMarket({ config, log }: BenchPlatform) {
   const kafka = connectKafka({ config, role: 'bench', log })
-  const catalog = await openCatalogReader(kafka)
-  const items = catalog.items().slice(0, ITEMS)
-  await catalog.close()
+  const items = await firstItems(kafka, ITEMS)
   const publisher = await openPublisher(kafka, 'book')
   const market = openMovingMarket({ publisher, codec: kafka.codec, random: randomOf(SEED), items })
   return { refreshes: market.refreshes, close: () => publisher.close() }

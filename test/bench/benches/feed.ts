@@ -5,18 +5,23 @@
  * each in its own process; what counts is deliveries per second of the server's CPU. An event that was not
  * delivered to every client fails the run. All turns together are compared, not turn by turn: a write to a client
  * that sleeps costs half as much again as one to a client that is reading, and a turn falls into one or the other by chance.
+ * nginx and nchan are installed where that is allowed (infra/stack/system-packages.ts); deliveries beside nothing are no comparison.
  */
+import { existsSync } from 'node:fs'
 import { cacheDirectory } from '#infra/stack/downloads.ts'
+import { installPackages } from '#infra/stack/system-packages.ts'
 import { type Measured, startBaseline } from '../baseline.ts'
 import type { FeedCrowd, FeedSeen } from '../baselines/feed-clients.ts'
 import type { FeedPace } from '../baselines/feed-server.ts'
-import type { Bench, BenchContext, Entry } from '../bench.ts'
-import { figureEntry, ratioEntry } from '../entry.ts'
-import { type NchanPrograms, provideNchan } from '../nchan.ts'
+import type { NchanPrograms } from '../baselines/nchan-server.ts'
+import type { Bench, BenchContext } from '../bench.ts'
+import { type Entry, entryOf } from '../entry.ts'
 
 const SERVER = new URL('../baselines/feed-server.ts', import.meta.url)
 const NCHAN = new URL('../baselines/nchan-server.ts', import.meta.url)
 const CLIENTS = new URL('../baselines/feed-clients.ts', import.meta.url)
+const NGINX = ['/usr/sbin/nginx', '/usr/local/sbin/nginx', '/usr/bin/nginx']
+const MODULES = ['/usr/lib/nginx/modules/ngx_nchan_module.so', '/usr/lib64/nginx/modules/ngx_nchan_module.so']
 const SUBSCRIBERS = 1_000
 const EVENTS_PER_SECOND = 100
 const TURNS = 6
@@ -36,51 +41,44 @@ export const feed: Bench = {
   name: 'feed',
   about: 'deliveries of the feed to 1,000 subscribers, against plain Node that writes one shared buffer, and nchan',
   async run(context) {
-    const { say, signal } = context
-    const programs = await provideNchan({
-      cacheDir: cacheDirectory(process.env),
-      environment: process.env,
-      say,
-      signal,
-    })
+    const programs = await provideNchan(context)
     const slices: Record<Kind, Slice[]> = { gateway: [], plain: [], nchan: [] }
     for (let turn = 0; turn < (context.isQuick ? 1 : TURNS); turn++) {
       context.say(`turn ${turn + 1}`)
       // Each comes first as often: a machine that warms up or tires does so for all.
       const first = turn % KINDS.length
       for (const kind of [...KINDS.slice(first), ...KINDS.slice(0, first)]) {
-        const found = await slice(kind, programs, context)
-        slices[kind].push(found)
-        context.log.info({ turn, kind, found }, 'feed')
+        slices[kind].push(await slice(kind, programs, context))
       }
     }
     return entriesOf(slices)
   },
 }
 
+/** Paths of nginx and of its module; throws a named error where they are not there and may not be installed. */
+async function provideNchan({ say, signal }: BenchContext): Promise<NchanPrograms> {
+  const find = (): NchanPrograms | undefined => {
+    const [program, module] = [NGINX.find(existsSync), MODULES.find(existsSync)]
+    return program && module ? { program, module } : undefined
+  }
+  const tools = { cacheDir: cacheDirectory(process.env), environment: process.env, say, signal }
+  const missing = 'feed: nchan is missing: nginx and its module are needed'
+  return find() ?? installPackages(tools, ['nginx', 'libnginx-mod-nchan'], missing, find)
+}
+
 function entriesOf({ gateway, plain, nchan }: Record<Kind, Slice[]>): Entry[] {
   const sum = (slices: readonly Slice[], of: 'deliveries' | 'cpuSeconds') =>
     slices.reduce((all, one) => all + one[of], 0)
   const rateOf = (slices: readonly Slice[]) => sum(slices, 'deliveries') / sum(slices, 'cpuSeconds')
-  const costs = (name: string, against: readonly Slice[]) =>
-    ratioEntry({ name: `feed, ${SUBSCRIBERS} subscribers: ${name}`, unit: 'deliveries/core-s', better: 'higher' }, [
-      { value: rateOf(gateway), against: rateOf(against) },
+  const costs = (name: string, others: readonly Slice[]) =>
+    entryOf(`feed, ${SUBSCRIBERS} subscribers: ${name}`, 'deliveries/core-s', [
+      { value: rateOf(gateway), against: rateOf(others) },
     ])
-  const p99 = `feed, ${EVENTS_PER_SECOND * SUBSCRIBERS} deliveries/s: p99`
-  const besides = (name: string, against: readonly Slice[]) =>
-    ratioEntry(
-      { name: `${p99}, beside ${name}`, unit: 'ms', better: 'lower' },
-      gateway.map(({ p99Ms }, turn) => ({ value: p99Ms, against: against[turn]?.p99Ms ?? Number.NaN })),
-    )
+  const latencies = gateway.map(({ p99Ms }) => p99Ms)
   return [
     costs('against one shared buffer', plain),
     costs('beside nchan', nchan),
-    figureEntry(
-      { name: p99, unit: 'ms', better: 'lower' },
-      gateway.map(({ p99Ms }) => p99Ms),
-    ),
-    besides('one shared buffer', plain),
-    besides('nchan', nchan),
+    entryOf(`feed, ${EVENTS_PER_SECOND * SUBSCRIBERS} deliveries/s: p99`, 'ms', latencies),
   ]
 }
 

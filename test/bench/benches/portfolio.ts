@@ -10,11 +10,11 @@ import { loadCatalog } from '#infra/config/catalog.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { largeLedger } from '#test/fixtures/malformed-csv.ts'
 import { newKey } from '../account-keys.ts'
-import type { Bench, BenchContext, Entry } from '../bench.ts'
+import type { Bench, BenchContext } from '../bench.ts'
 import type { BenchPlatform } from '../bench-platform.ts'
-import { figureEntry } from '../entry.ts'
+import { type Entry, entryOf } from '../entry.ts'
 import { requireSome } from '../requirements.ts'
-import { median, percentile } from '../statistics.ts'
+import { percentile } from '../statistics.ts'
 
 const ENTRIES = 10_000
 const ITEMS = 500
@@ -43,28 +43,19 @@ async function measure(context: BenchContext, platform: BenchPlatform): Promise<
   const items = loadCatalog()
     .filter(item => item.phase === null && !item.market_hash_name.includes(','))
     .slice(0, ITEMS)
+  const itemIds = items.map(item => item.item_id)
   context.say('writing five years of closes')
-  await writeCloses(
-    platform,
-    items.map(item => item.item_id),
-    today,
-  )
+  await writeCloses(platform, itemIds, today)
   const api = await platform.role('api')
   await api.ready()
   const client = clientOf(`${api.baseUrl}/v1/portfolio`, await newKey(platform))
 
   context.say('importing the ledger')
   const id = await client.create()
-  await client.upload(
-    id,
-    ledgerOf(
-      items.map(item => item.item_id),
-      today,
-    ),
-  )
+  await client.upload(id, ledgerOf(itemIds, today))
   const cold: number[] = []
   for (let turn = 0; turn < (context.isQuick ? 1 : 3); turn++) {
-    await client.touch(id, items[turn]?.item_id ?? 0)
+    await client.touch(id, itemIds[turn] ?? 0)
     cold.push(await client.timed(`/${id}/history?currency=EUR&limit=2000`))
   }
   const pages: number[] = []
@@ -83,13 +74,9 @@ async function measure(context: BenchContext, platform: BenchPlatform): Promise<
     imported.push(await client.upload(other, file))
   }
   return [
-    figureEntry(
-      { name: `daily values of ${ENTRIES} entries over ${DAYS} days, cold`, unit: 'ms', better: 'lower' },
-      cold,
-    ),
-    figureEntry({ name: 'a page of daily values, p50', unit: 'ms', better: 'lower' }, median(pages)),
-    figureEntry({ name: 'a page of daily values, p99', unit: 'ms', better: 'lower' }, percentile(pages, 0.99)),
-    figureEntry({ name: 'import of a file of 5 MB', unit: 'ms', better: 'lower' }, imported),
+    entryOf(`daily values of ${ENTRIES} entries over ${DAYS} days, cold`, 'ms', cold),
+    entryOf('a page of daily values, p99', 'ms', percentile(pages, 0.99)),
+    entryOf('import of a file of 5 MB', 'ms', imported),
   ]
 }
 
@@ -125,35 +112,34 @@ function ledgerOf(itemIds: readonly number[], today: number): Buffer {
 }
 
 function clientOf(base: string, key: string) {
-  const headers = { authorization: `Bearer ${key}` }
-  const ask = async (path: string, init: RequestInit = {}): Promise<string> => {
-    const answer = await fetch(base + path, { ...init, headers: { ...headers, ...(init.headers as object) } })
+  const ask = async (path: string, init: RequestInit = {}, type?: string): Promise<string> => {
+    const headers = { authorization: `Bearer ${key}`, ...(type && { 'content-type': type }) }
+    const answer = await fetch(base + path, { ...init, headers })
     const text = await answer.text()
     if (!answer.ok) throw new Error(`${path} answered ${answer.status}: ${text.slice(0, 200)}`)
     return text
   }
-  const timed = async (path: string, init?: RequestInit): Promise<number> => {
-    const startedAt = performance.now()
-    const text = await ask(path, init)
-    const ms = performance.now() - startedAt
-    if (!init) requireSome(`daily values of ${path}`, (JSON.parse(text) as { data: unknown[] }).data.length)
-    return ms
-  }
-  const post = (body: object) => ({
-    method: 'POST',
-    body: JSON.stringify(body),
-    headers: { 'content-type': 'application/json' },
-  })
+  const post = (path: string, body: object): Promise<string> =>
+    ask(path, { method: 'POST', body: JSON.stringify(body) }, 'application/json')
   return {
-    timed: (path: string) => timed(path),
-    create: async (): Promise<string> => JSON.parse(await ask('', post({ name: 'bench' }))).id,
+    /** Milliseconds of an answer that has values. */
+    async timed(path: string): Promise<number> {
+      const startedAt = performance.now()
+      const text = await ask(path)
+      const ms = performance.now() - startedAt
+      requireSome(`daily values of ${path}`, (JSON.parse(text) as { data: unknown[] }).data.length)
+      return ms
+    },
+    create: async (): Promise<string> => JSON.parse(await post('', { name: 'bench' })).id,
     /** Gives the ledger a new version. */
     touch: (id: string, itemId: number) =>
-      ask(`/${id}/transactions`, post({ item_id: itemId, type: 'buy', quantity: 1, price: 1, date: '2025-01-01' })),
-    upload(id: string, file: Buffer): Promise<number> {
+      post(`/${id}/transactions`, { item_id: itemId, type: 'buy', quantity: 1, price: 1, date: '2025-01-01' }),
+    async upload(id: string, file: Buffer): Promise<number> {
       const body = new FormData()
       body.set('file', new Blob([new Uint8Array(file)]), 'ledger.csv')
-      return timed(`/${id}/import/csv`, { method: 'POST', body })
+      const startedAt = performance.now()
+      await ask(`/${id}/import/csv`, { method: 'POST', body })
+      return performance.now() - startedAt
     },
   }
 }

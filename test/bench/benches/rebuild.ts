@@ -7,7 +7,7 @@ import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { Bench } from '../bench.ts'
-import { figureEntry } from '../entry.ts'
+import { entryOf } from '../entry.ts'
 import { worst } from '../statistics.ts'
 
 const TIMES = 2
@@ -32,6 +32,6 @@ export const rebuild: Bench = {
       await run(process.execPath, [MAIN, 'rebuild', 'live-view'], { env, timeout: LIMIT_MS })
       seconds.push((performance.now() - startedAt) / 1000)
     }
-    return [figureEntry({ name: 'rebuild live-view while it runs', unit: 's', better: 'lower' }, seconds, worst)]
+    return [entryOf('rebuild live-view while it runs', 's', seconds, worst)]
   },
 }

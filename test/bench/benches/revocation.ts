@@ -9,8 +9,8 @@ import { get, type IncomingMessage } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import { within } from '#test/harness/eventually.ts'
 import { newKey } from '../account-keys.ts'
-import type { Bench, Entry } from '../bench.ts'
-import { figureEntry } from '../entry.ts'
+import type { Bench } from '../bench.ts'
+import { entryOf } from '../entry.ts'
 import { worst } from '../statistics.ts'
 
 const ROUNDS = { full: 20, quick: 3 }
@@ -53,15 +53,15 @@ export const revocation: Bench = {
         refusals.push((refusedAt - revokedAt) / 1_000)
         ends.push((Math.max(...endedAt) - revokedAt) / 1_000)
       }
-      return [entry('refusal in another process', refusals), entry('the end of its streams', ends)]
+      return [
+        entryOf('revocation to refusal in another process', 's', refusals, worst),
+        entryOf('revocation to the end of its streams', 's', ends, worst),
+      ]
     } finally {
       await platform.close()
     }
   },
 }
-
-const entry = (until: string, seconds: readonly number[]): Entry =>
-  figureEntry({ name: `revocation to ${until}`, unit: 's', better: 'lower' }, seconds, worst)
 
 interface Issued {
   key: string

@@ -2,9 +2,11 @@
  * POST /prices, all asks as one stream: its first byte, its throughput against a file server with the same bytes, and
  * the memory that eight readers at once cost.
  *
- * Plain and gzip, in turns with the file server, one reader and the market at rest.
+ * Plain and gzip, in turns with the file server, one reader and the market at rest. An answer that is no 200, or that is cut, fails
+ * the benchmark.
  */
 import { createWriteStream, mkdtempSync, rmSync } from 'node:fs'
+import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { finished } from 'node:stream/promises'
@@ -12,14 +14,13 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { eventually } from '#test/harness/eventually.ts'
 import { newKey } from '../account-keys.ts'
 import { startBaseline } from '../baseline.ts'
-import type { Bench, BenchContext, Entry } from '../bench.ts'
-import { figureEntry, ratioEntry, type Turn } from '../entry.ts'
+import type { Bench, BenchContext } from '../bench.ts'
+import { type Entry, entryOf, type Turn } from '../entry.ts'
 import { requireSome } from '../requirements.ts'
 import type { RoleProcess } from '../role-process.ts'
 import { serveApi } from '../serve-api.ts'
 import type { Stage } from '../stage.ts'
 import { percentile } from '../statistics.ts'
-import { readStream, type StreamQuestion, type StreamRead, timeToFirstByte } from '../stream-read.ts'
 
 const TURNS = 5
 const STARTS = 200
@@ -27,8 +28,9 @@ const READERS = 8
 const ROUNDS = 2
 const SAMPLE_MS = 200
 const BUILD_LIMIT_MS = 120_000
+const READ_LIMIT_MS = 60_000
 const MEGABYTE = 1e6
-const FILES = new URL('../baselines/static-files.ts', import.meta.url)
+const FILES = new URL('../baselines/bare-express.ts', import.meta.url)
 const CODINGS = [
   { coding: 'identity', label: 'plain' },
   { coding: 'gzip', label: 'gzip' },
@@ -40,19 +42,54 @@ export const snapshots: Bench = {
   about: 'POST /prices, all asks: first byte, throughput against a file server, memory of eight readers',
   async run(context) {
     const stage = await context.stage()
-    const process = await serveApi(stage, text => context.say(text))
+    const process = await serveApi(stage, context.say)
     context.say('waiting for the first snapshot')
-    const ask = questionOf(process, await newKey(stage), 'gzip')
-    await eventually(async () => (await readStream(ask)).bytes > 0, 'a snapshot', BUILD_LIMIT_MS)
+    const question = questionOf(process, await newKey(stage), 'gzip')
+    await eventually(async () => (await read(question)).bytes > 0, 'a snapshot', BUILD_LIMIT_MS)
     const entries = await throughput(context, stage, process)
     entries.push(await firstByte(context, stage, process), await memory(context, stage, process))
     return entries
   },
 }
 
-function questionOf({ baseUrl }: RoleProcess, key: string, coding: string): StreamQuestion {
+interface Question {
+  url: string
+  method: 'GET' | 'POST'
+  headers: Record<string, string>
+}
+
+function questionOf({ baseUrl }: RoleProcess, key: string, coding: string): Question {
   const headers = { authorization: `Bearer ${key}`, 'accept-encoding': coding }
   return { url: `${baseUrl}/v1/prices`, method: 'POST', headers }
+}
+
+/** Reads an answer to its end as fast as it comes; `keep` is given its bytes. */
+async function read(question: Question, keep?: (bytes: Buffer) => void): Promise<{ bytes: number; perSecond: number }> {
+  const startedAt = performance.now()
+  let bytes = 0
+  for await (const chunk of await answerTo(question)) {
+    bytes += chunk.length
+    keep?.(chunk)
+  }
+  return { bytes, perSecond: (bytes / MEGABYTE / (performance.now() - startedAt)) * 1_000 }
+}
+
+/** Milliseconds until the first byte of the body; hangs up then. */
+async function timeToFirstByte(question: Question): Promise<number> {
+  const startedAt = performance.now()
+  for await (const _ of await answerTo(question)) return performance.now() - startedAt
+  throw new Error(`${question.url} sent nothing`)
+}
+
+async function answerTo({ url, method, headers }: Question): Promise<IncomingMessage> {
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+  const request = httpRequest(url, { method, headers, agent: false, timeout: READ_LIMIT_MS }, resolve)
+  request.on('timeout', () => request.destroy(new Error(`${url} sent nothing for ${READ_LIMIT_MS} ms`)))
+  request.on('error', reject).end()
+  const answer = await promise
+  if (answer.statusCode === 200) return answer
+  answer.destroy()
+  throw new Error(`${method} ${url} answered ${answer.statusCode}`)
 }
 
 async function throughput(context: BenchContext, stage: Stage, process: RoleProcess): Promise<Entry[]> {
@@ -60,24 +97,28 @@ async function throughput(context: BenchContext, stage: Stage, process: RoleProc
   const files = startBaseline(FILES)
   const entries: Entry[] = []
   try {
-    const baseUrl = await files.ask<string>('serve', folder)
+    const baseUrl = await files.ask<string>('serveFolder', folder)
     for (const { coding, label } of CODINGS) {
       const ours = questionOf(process, await newKey(stage), coding)
       const file = createWriteStream(join(folder, label))
-      await readStream(ours, bytes => void file.write(bytes))
+      await read(ours, bytes => void file.write(bytes))
       file.end()
       await finished(file)
       requireSome(`bytes of a ${label} snapshot`, file.bytesWritten)
-      const bare: StreamQuestion = { url: `${baseUrl}/${label}`, method: 'GET', headers: {} }
+      const bare: Question = { url: `${baseUrl}/${label}`, method: 'GET', headers: {} }
       const turns: Turn[] = []
       const count = context.isQuick ? 2 : TURNS
       for (let turn = 0; turn < count; turn++) {
         context.signal.throwIfAborted()
         context.say(`${label}: turn ${turn + 1} of ${count}`)
-        turns.push(await turnOf(ours, bare, turn % 2 === 0))
+        // Each comes first as often.
+        const early = turn % 2 === 0 ? undefined : await read(bare)
+        const value = await read(ours)
+        const against = early ?? (await read(bare))
+        if (value.bytes !== against.bytes) throw new Error(`${value.bytes} bytes, the file has ${against.bytes}`)
+        turns.push({ value: value.perSecond, against: against.perSecond })
       }
-      const name = `POST /prices, all asks, ${label}: throughput, against a file server`
-      entries.push(ratioEntry({ name, unit: 'MB/s', better: 'higher' }, turns))
+      entries.push(entryOf(`POST /prices, all asks, ${label}: throughput, against a file server`, 'MB/s', turns))
     }
     return entries
   } finally {
@@ -86,17 +127,6 @@ async function throughput(context: BenchContext, stage: Stage, process: RoleProc
   }
 }
 
-/** Megabytes a second of the platform and of the file server, which send the same bytes; who comes first differs. */
-async function turnOf(ours: StreamQuestion, bare: StreamQuestion, isOursFirst: boolean): Promise<Turn> {
-  const first = await readStream(isOursFirst ? ours : bare)
-  const second = await readStream(isOursFirst ? bare : ours)
-  if (first.bytes !== second.bytes) throw new Error(`one side sent ${first.bytes} bytes, the other ${second.bytes}`)
-  const [value, against] = isOursFirst ? [first, second] : [second, first]
-  return { value: rateOf(value), against: rateOf(against) }
-}
-
-const rateOf = ({ bytes, ms }: StreamRead): number => bytes / MEGABYTE / (ms / 1000)
-
 async function firstByte(context: BenchContext, stage: Stage, process: RoleProcess): Promise<Entry> {
   const times: number[] = []
   for (let start = 0; start < (context.isQuick ? STARTS / 10 : STARTS); start++) {
@@ -104,10 +134,7 @@ async function firstByte(context: BenchContext, stage: Stage, process: RoleProce
     // A key has one stream at a time, and the one before may still be ending.
     times.push(await timeToFirstByte(questionOf(process, await newKey(stage), 'gzip')))
   }
-  return figureEntry(
-    { name: 'POST /prices, all asks: first byte, p99', unit: 'ms', better: 'lower' },
-    percentile(times, 0.99),
-  )
+  return entryOf('POST /prices, all asks: first byte, p99', 'ms', percentile(times, 0.99))
 }
 
 async function memory(context: BenchContext, stage: Stage, process: RoleProcess): Promise<Entry> {
@@ -124,11 +151,10 @@ async function memory(context: BenchContext, stage: Stage, process: RoleProcess)
   for (const { coding, label } of CODINGS) {
     for (let round = 1; round <= ROUNDS; round++) {
       context.say(`${READERS} readers, ${label}: round ${round} of ${ROUNDS}`)
-      await Promise.all(keys.map(key => readStream(questionOf(process, key, coding))))
+      await Promise.all(keys.map(key => read(questionOf(process, key, coding))))
     }
   }
   isReading = false
   await watch
-  const name = `POST /prices, all asks: growth of memory by ${READERS} readers at once`
-  return figureEntry({ name, unit: 'MiB', better: 'lower' }, peak - before)
+  return entryOf(`POST /prices, all asks: growth of memory by ${READERS} readers at once`, 'MiB', peak - before)
 }

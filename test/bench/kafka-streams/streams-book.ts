@@ -18,7 +18,7 @@ import { type TopicKey, topics } from '#schemas/topics.ts'
 import { within } from '#test/harness/eventually.ts'
 import { javaSettings } from '#test/harness/java-reader.ts'
 import { type JudgedWatch, watchJudged } from '../judged-watch.ts'
-import { cpuSecondsOf, residentMibOf } from '../process-figures.ts'
+import { residentMibOf } from '../process-figures.ts'
 import type { Stage } from '../stage.ts'
 import type { BuiltProgram } from './build.ts'
 
@@ -27,7 +27,6 @@ export interface StreamsBook {
   /** Where its outputs are: the same topics under a prefix of their own. */
   readonly kafka: KafkaConnection
   readonly judged: JudgedWatch
-  cpuSeconds(): number
   residentMib(): number
   pause(): Promise<void>
   resume(): Promise<void>
@@ -99,7 +98,6 @@ export async function startStreamsBook({ launcher, classPath }: BuiltProgram, st
   return {
     kafka,
     judged: { ...watch, applied: (...asked) => Promise.race([watch.applied(...asked), ended.promise]) },
-    cpuSeconds: () => cpuSecondsOf(pid),
     residentMib: () => residentMibOf(pid),
     pause: () => command('pause'),
     resume: () => command('resume'),

@@ -1,0 +1,118 @@
+/**
+ * Sinks of market.book-changes that work off a backlog, in turns with plain writes of the same rows, both by the rows that are in the
+ * store afterwards.
+ *
+ * The gate holds changes back while the book makes a backlog of them. Of two rounds, the sink works the first one off
+ * when the gate opens, the baseline writes the same rows while the gate holds the second back, the sink works the second
+ * one off, and the baseline follows: each comes first after a backlog was made as often as it follows. A round begins only
+ * when the sink has nothing left of the one before. A round with rows missing in the store fails the benchmark.
+ */
+import { type Baseline, type Measured, startBaseline } from '../baseline.ts'
+import type { SinkName, SinkQuestion, SinkRound } from '../baselines/read-changes.ts'
+import type { Bench, BenchContext } from '../bench.ts'
+import { entryOf, type Turn } from '../entry.ts'
+import { type Gate, openGate } from '../gate.ts'
+import type { Stage } from '../stage.ts'
+
+/** Rows that a change makes: one; one in `changes` and one in `provider_days`; three parts and a current ask. */
+const ROWS_OF_A_CHANGE: Record<SinkName, number> = { 'live-view': 1, history: 2, candles: 4 }
+const HSET = new URL('../baselines/pipelined-hset.ts', import.meta.url)
+const INSERT = new URL('../baselines/direct-insert.ts', import.meta.url)
+const PAIRS = 3
+const PROVIDERS_IN_A_ROUND = 6
+const JUDGE_LIMIT_MS = 120_000
+const CATCH_UP_LIMIT_MS = 240_000
+
+const sinkBench = (sink: SinkName, unit: string, baseline: URL, what: string): Bench => ({
+  name: sink,
+  about: `the sink ${sink}: ${what}`,
+  async run(context) {
+    const stage = await context.stage()
+    const plain = startBaseline(baseline)
+    try {
+      return [entryOf(`${sink}: ${what}`, unit, await measureSink(context, { stage, sink, plain }))]
+    } finally {
+      await plain.ask('remove', stage.environment)
+      await plain.stop()
+    }
+  },
+})
+
+/** The table is at full size: 41 rows an item. A change counts when its field holds it afterwards. */
+export const liveView = sinkBench('live-view', 'changes/s', HSET, 'changes written, against plain pipelined HSETs')
+
+export const history = sinkBench('history', 'rows/s', INSERT, 'rows inserted, against direct inserts of them')
+
+export const candles = sinkBench('candles', 'rows/s', INSERT, 'rows inserted, against direct inserts of them')
+
+interface Setup {
+  stage: Stage
+  sink: SinkName
+  plain: Baseline
+}
+
+/** Starts the sink, lets it catch up, and measures rows a second. */
+async function measureSink(context: BenchContext, setup: Setup): Promise<Turn[]> {
+  const { stage, sink } = setup
+  context.say(`${sink} is catching up with the whole market`)
+  await stage.role(sink)
+  await stage.reached(sink, 'bookChanges', await stage.ends('bookChanges'), CATCH_UP_LIMIT_MS)
+  const gate = await openGate(stage.kafka, 'bookChanges')
+  const pairs = context.isQuick ? 1 : PAIRS
+  const turns: Turn[] = []
+  try {
+    for (let pair = 0; pair < pairs; pair++) {
+      context.signal.throwIfAborted()
+      context.say(`pair ${pair + 1} of ${pairs}`)
+      const first = await makeBacklog(stage, gate, 2 * pair)
+      const ourFirst = await workOff(setup, gate, first)
+      const second = await makeBacklog(stage, gate, 2 * pair + 1)
+      const theirFirst = await writePlainly(setup, first)
+      const ourSecond = await workOff(setup, gate, second)
+      const theirSecond = await writePlainly(setup, second)
+      turns.push({ value: ourFirst, against: theirFirst }, { value: ourSecond, against: theirSecond })
+    }
+  } finally {
+    await gate.close()
+  }
+  return turns
+}
+
+/** Has the book make changes of every item of some providers behind the closed gate. */
+async function makeBacklog(stage: Stage, gate: Gate, round: number): Promise<SinkRound> {
+  const from = await stage.ends('bookChanges')
+  await gate.hold()
+  const since = Date.now()
+  const chosen = stage.someListings(round * PROVIDERS_IN_A_ROUND, PROVIDERS_IN_A_ROUND)
+  const { moved, refreshes } = await stage.market.publish(chosen, 1)
+  await stage.judged.applied(refreshes, JUDGE_LIMIT_MS)
+  const providers = chosen.map(({ provider }) => provider)
+  return { from, to: await stage.ends('bookChanges'), changes: moved, since, providers }
+}
+
+async function workOff({ stage, sink, plain }: Setup, gate: Gate, round: SinkRound): Promise<number> {
+  const startedAt = performance.now()
+  await gate.release()
+  await stage.reached(sink, 'bookChanges', round.to, CATCH_UP_LIMIT_MS)
+  const ms = performance.now() - startedAt
+  const { environment } = stage
+  const count = await plain.ask<number>('present', { ...round, environment, sink } satisfies SinkQuestion)
+  return rateOf(sink, round, { count, ms }, `the ${sink} sink`)
+}
+
+async function writePlainly({ stage: { environment }, sink, plain }: Setup, round: SinkRound): Promise<number> {
+  const written = await plain.ask<Measured>('write', { ...round, environment, sink } satisfies SinkQuestion)
+  return rateOf(sink, round, written, 'what it is measured against')
+}
+
+/** Rows a second; throws unless the store holds every row that a round makes. */
+function rateOf(
+  sink: SinkName,
+  { changes }: SinkRound,
+  { count, ms }: Pick<Measured, 'count' | 'ms'>,
+  writer: string,
+): number {
+  const due = changes * ROWS_OF_A_CHANGE[sink]
+  if (due === 0 || count < due) throw new Error(`${sink}: the store holds ${count} of ${due} rows of ${writer}`)
+  return (count * 1_000) / ms
+}
