@@ -10,7 +10,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Counter, Gauge } from 'prom-client'
 import type { Metrics } from './metrics.ts'
-import { networkOf } from './trusted-proxies.ts'
+import { isLoopback, networkOf } from './trusted-proxies.ts'
 
 /** What clients may hold. */
 export interface ConnectionLimits {
@@ -18,6 +18,8 @@ export interface ConnectionLimits {
   connections: number
   /** Connections of one address, or of one IPv6 network. */
   perAddress: number
+  /** Addresses whose number of connections is not limited. */
+  isExempt(address: string): boolean
   stallMs: number
   leastBytes: number
   unsentBytes: number
@@ -29,6 +31,7 @@ export interface ConnectionLimits {
 export const CONNECTION_LIMITS: ConnectionLimits = {
   connections: 20_000,
   perAddress: 256,
+  isExempt: isLoopback,
   stallMs: 30_000,
   leastBytes: 32 * 1024,
   unsentBytes: 256 * 2 ** 20,
@@ -59,12 +62,11 @@ export const noteShared = (response: ServerResponse): void => void SHARED.add(re
 export function limitConnections(
   server: Server,
   serve: Serve,
-  options: { limits: ConnectionLimits; isExempt: (address: string) => boolean; metrics: Metrics; now: () => number },
+  { limits, metrics, now }: { limits: ConnectionLimits; metrics: Metrics; now: () => number },
 ): Serve {
-  const { limits, metrics, now } = options
   const cut = metrics.counter('http_connections_cut_total', 'Connections that were ended or refused.', ['reason'])
   const unsent = metrics.gauge('http_unsent_bytes', 'Bytes of answers that clients have not taken yet.')
-  limitNumber(server, options, cut)
+  limitNumber(server, limits, cut)
   const answering = new Map<Socket, Answering>()
 
   function begin(
@@ -100,18 +102,14 @@ export function limitConnections(
 
 const isOver = (socket: Socket): boolean => socket.destroyed || socket.writableEnded
 
-function limitNumber(
-  server: Server,
-  { limits, isExempt }: { limits: ConnectionLimits; isExempt: (address: string) => boolean },
-  cut: Counter,
-): void {
+function limitNumber(server: Server, limits: ConnectionLimits, cut: Counter): void {
   const open = new Map<string, number>()
   server.maxConnections = limits.connections
   server.on('drop', () => cut.inc({ reason: 'process' }))
   // Before the server's own: a connection that is refused is not read.
   server.prependListener('connection', (socket: Socket) => {
     const { remoteAddress: address } = socket
-    if (address === undefined || isExempt(address)) return
+    if (address === undefined || limits.isExempt(address)) return
     const network = networkOf(address)
     const count = (open.get(network) ?? 0) + 1
     if (count > limits.perAddress) {

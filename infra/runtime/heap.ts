@@ -1,7 +1,7 @@
 /**
- * When the heap of a process is collected: two choices for two kinds of roles, each for the process as a whole.
+ * When the heap of a process is collected: choices for kinds of roles and of work, each for the process as a whole.
  *
- * Neither limits the heap: a role that needs more memory gets it.
+ * None limits the heap: a role that needs more memory gets it.
  */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'

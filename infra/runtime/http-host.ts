@@ -54,16 +54,8 @@ const LIMITS: HttpLimits = { idleMs: 65_000, headersMs: 10_000, requestMs: 30_00
 const CLOSE_LIMIT_MS = 10_000
 const SWEEP_EVERY_MS = 20
 
-/** What the clients of a host may hold. */
-export interface HttpClients extends ConnectionLimits {
-  /** Addresses whose number of connections is not limited. */
-  isExempt(address: string): boolean
-}
-
-const DEFAULT_CLIENTS: HttpClients = { ...CONNECTION_LIMITS, isExempt: isLoopback }
-
-/** The clients of a host, by the settings of its process. */
-export function clientsOf({ clients }: Pick<PlatformConfig, 'clients'>): HttpClients {
+/** What the clients of a host may hold, by the settings of its process. */
+export function clientsOf({ clients }: Pick<PlatformConfig, 'clients'>): ConnectionLimits {
   const isTrusted = openTrustedProxies(clients.trustedProxies)
   return {
     ...CONNECTION_LIMITS,
@@ -79,7 +71,7 @@ export interface HttpHostOptions {
   port: number
   metrics: Metrics
   limits?: HttpLimits | undefined
-  clients?: HttpClients
+  clients?: ConnectionLimits
   /** The clock of stalled answers, in milliseconds. */
   now?: () => number
   /** Where the operator's server listens; on loopback, at any free port, unless given. */
@@ -92,7 +84,7 @@ const OPERATOR_CONNECTIONS_MAX = 256
 
 /** Opens a host for an address; `listen` starts it. */
 export function openHttpHost(options: HttpHostOptions): HttpHost {
-  const { limits = LIMITS, clients = DEFAULT_CLIENTS, operator = OPERATOR, metrics } = options
+  const { limits = LIMITS, clients = CONNECTION_LIMITS, operator = OPERATOR, metrics } = options
   const { now = () => performance.now() } = options
   const mounted: { prefix: string; handler: Handler }[] = []
   const roles = new Map<string, () => Promise<string | undefined>>()
@@ -102,7 +94,7 @@ export function openHttpHost(options: HttpHostOptions): HttpHost {
     if (found) found.handler(request, response)
     else answerError(response, 'NOT_FOUND', 'No role of this process serves this path.')
   })
-  const take = limitConnections(server, serve, { limits: clients, isExempt: clients.isExempt, metrics, now })
+  const take = limitConnections(server, serve, { limits: clients, metrics, now })
   server.on('request', take).on('checkExpectation', take)
   const operatorServer = openOperatorServer(roles, metrics, limits)
   const servers = [server, operatorServer]

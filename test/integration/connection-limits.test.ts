@@ -6,8 +6,8 @@ import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { expect } from 'chai'
-import { CONNECTION_LIMITS } from '#infra/runtime/connection-limits.ts'
-import { type HttpClients, type HttpHost, type HttpLimits, openHttpHost } from '#infra/runtime/http-host.ts'
+import { CONNECTION_LIMITS, type ConnectionLimits } from '#infra/runtime/connection-limits.ts'
+import { type HttpHost, type HttpLimits, openHttpHost } from '#infra/runtime/http-host.ts'
 import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
 
@@ -24,7 +24,7 @@ describe('the connections of a process', () => {
   let begun: string[] = []
 
   async function open(
-    clients: Partial<HttpClients>,
+    clients: Partial<ConnectionLimits>,
     handle: (request: IncomingMessage, response: ServerResponse) => void,
     now = () => performance.now(),
   ): Promise<void> {
