@@ -260,6 +260,14 @@ describe('sessions', () => {
       )
       expect(other.id).not.to.equal(key.id)
     })
+
+    it('are known to the process that drew them at once; within a second of a look-up it used to refuse its own tokens', async () => {
+      const keys = openSigningKeys(scenario.database, openSealedBox(newSecretKey()))
+      const now = start + 80 * 24 * HOUR_MS
+      expect(await keys.publicKeyOf('of nobody', now)).to.equal(undefined)
+      const { id, publicKey } = await keys.current(now)
+      expect(await keys.publicKeyOf(id, now)).to.deep.equal(publicKey)
+    })
   })
 
   describe('platform links', () => {

@@ -96,6 +96,8 @@ export function openSigningKeys(database: Database, box: SealedBox): SigningKeys
       return signing.key
     },
     async publicKeyOf(id, now) {
+      // It may be younger than the loaded set, which is not loaded again yet.
+      if (signing?.key.id === id) return signing.key.publicKey
       if (!known.has(id) && Math.abs(now - loadedAt) >= RELOAD_MS) {
         loading ??= published(now).finally(() => {
           loading = undefined
