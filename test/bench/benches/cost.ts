@@ -94,6 +94,10 @@ async function openScene(context: BenchContext, stage: Stage): Promise<Scene> {
   for (const role of ['provider-health', 'history', 'candles', 'sales', 'market-summary', 'movers'] as const) {
     await (await stage.role(role)).ready(LIMIT_MS)
   }
+  for (const view of ['candles', 'history']) {
+    context.say(`${view}: catching up`)
+    await stage.reached(view, 'bookChanges', await stage.ends('bookChanges'), LIMIT_MS)
+  }
   const feed = await stage.role('feed', atFeed.env)
   await feed.ready(LIMIT_MS)
   const finish = manyPhases()[0] ?? []
