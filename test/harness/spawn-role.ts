@@ -54,7 +54,8 @@ process.once('exit', () => {
 export async function spawnRole(role: string, environment: Record<string, string>): Promise<SpawnedRole> {
   const child = spawn(process.execPath, [MAIN, 'run', ...role.split(' '), '--set-up-done'], {
     env: { PATH: process.env.PATH ?? '', ...environment },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    // The channel is its life line: a run that is killed leaves no role behind.
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   })
   const lines = collectLines(child)
   const ended = once(child, 'exit').then(([code, signal]) => ({ code, signal }) as Ending)
