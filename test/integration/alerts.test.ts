@@ -283,20 +283,6 @@ describe('alerts', () => {
       expect(ids(await one.call('GET', '?search=%25'))).to.deep.equal([])
     })
 
-    it('another account neither reads, changes nor deletes an alert', async () => {
-      const [one, other] = [await owner(), await owner('quant')]
-      const { body: alert } = await one.create(below(newItem(), '1'))
-      for (const [method, body] of [
-        ['PATCH', { is_enabled: false }],
-        ['DELETE', undefined],
-      ] as const) {
-        const refused = await other.call(method, `/${alert.id}`, body)
-        expect([refused.status, refused.body.code]).to.deep.equal([404, 'ALERT_NOT_FOUND'])
-      }
-      expect((await other.call('GET', '')).body.alerts).to.deep.equal([])
-      expect((await one.alert(alert.id)).is_enabled).to.equal(true)
-    })
-
     const wrong: { name: string; body: unknown; type: string; loc: unknown[] }[] = [
       { name: 'no kind', body: { item_id: 1, threshold_value: '1' }, type: 'missing', loc: ['kind'] },
       { name: 'another kind', body: { ...below(1, '1'), kind: 'x' }, type: 'enum', loc: ['kind'] },

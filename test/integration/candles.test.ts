@@ -76,36 +76,14 @@ describe('candles in ClickHouse', () => {
     )
     const found = await allCandles(base)
     expect(found).to.deep.equal(modelled(asks(log), base))
+    await clickhouse.writer.command(`OPTIMIZE TABLE ${clickhouse.database}.candle_parts FINAL`)
+    expect(await allCandles(base), 'once parts are merged').to.deep.equal(found)
     return [...found.values()].flat().length
   }
 
   it('equal a fold moment by moment, in each interval, and leave bids out', async () => {
     expect(await compared(randomOf(1), 100)).to.be.greaterThan(500)
     await compared(seededRandom('log'), 400)
-  })
-
-  it('are the same after replays from anywhere, of batches in any order, and by two writers at once', async () => {
-    const random = seededRandom('replays')
-    const log = logOf(random, 200)
-    const records = log.map((change, offset) => changeRecord(change, offset))
-    const batches: (typeof records)[] = []
-    for (let at = 0; at < records.length; ) {
-      const size = random.integer(1, 300)
-      batches.push(records.slice(at, at + size))
-      at += size
-    }
-    // Nothing is merged before it is read, and all of it afterwards: both must read the same.
-    await clickhouse.writer.command(`SYSTEM STOP MERGES ${clickhouse.database}.candle_parts`)
-    const suffixes = [0, 1, 2].map(() => records.slice(random.integer(0, records.length - 1)))
-    const [one, other] = [openCandleSink(clickhouse.batcher), openCandleSink(clickhouse.batcher)]
-    for (const batch of random.shuffle([...batches, ...suffixes])) {
-      await Promise.all([write(one, batch), random.chance(0.3) ? write(other, batch) : undefined])
-    }
-    const expected = modelled(asks(log), 200)
-    expect(await allCandles(200)).to.deep.equal(expected)
-    await clickhouse.writer.command(`SYSTEM START MERGES ${clickhouse.database}.candle_parts`)
-    await clickhouse.writer.command(`OPTIMIZE TABLE ${clickhouse.database}.candle_parts FINAL`)
-    expect(await allCandles(200)).to.deep.equal(expected)
   })
 
   it('of any window equal those of the whole, whatever is left unread around it', async () => {

@@ -75,24 +75,6 @@ describe('live view sink', () => {
     expect(await readTables(redis, slot('cuts.').prefix)).to.deep.equal(expectedTables(log, [0]))
   })
 
-  it('is left as it is by writing any suffix of the log again', async () => {
-    const random = seededRandom('suffix')
-    const log = ownLog(random, 1_500)
-    const records = log.map((record, offset) => changeRecord(record, offset))
-    const first = await open('again.')
-    await write(first, records)
-    await first.close()
-    for (let round = 0; round < 10; round++) {
-      const from = random.integer(0, log.length - 1)
-      const { head, text } = (await readHead(redis, slot('again.'))) ?? expect.fail('no head')
-      await writeHead(redis, slot('again.'), text, { ...head, next: from })
-      const sink = await open('again.')
-      await write(sink, records.slice(from))
-      await sink.close()
-      expect(await readTables(redis, slot('again.').prefix)).to.deep.equal(expectedTables(log, [0]))
-    }
-  })
-
   it('takes more rows of one provider at once than one call of the script may hold', async () => {
     const log = Array.from({ length: 9_000 }, (_, itemId) =>
       changeOf({ provider: 'a', itemId, after: { micro: 10_000, quantity: 1 }, seenAt: 1 }),

@@ -250,6 +250,8 @@ describe('portfolios', () => {
 
   it('report what the ledger has earned: first in, first out, fees in the basis, the rest at the best ask', async () => {
     const portfolio = await newPortfolio()
+    const empty = await scenario.ask(`/v1/portfolio/${portfolio}/performance`)
+    expect(empty.body.data.items).to.deep.equal([])
     await trade({ quantity: 3, price: 1000, fee_amount: 30, date: '2026-01-01' }, portfolio)
     await trade({ quantity: 2, price: 2000, fee_percentage: 10, date: '2026-01-02' }, portfolio)
     await trade({ type: 'sell', quantity: 4, price: 1500, fee_amount: 100, date: '2026-01-03' }, portfolio)

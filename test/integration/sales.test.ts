@@ -5,18 +5,14 @@ import { expect } from 'chai'
 import { type ClickhouseWriter, openReader, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { setUpClickhouse } from '#infra/clickhouse/set-up-tables.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { decodeLearning } from '#infra/kafka/learning.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import type { NameUnresolved } from '#schemas/events/dead-lettered.ts'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { countRecentSales, type SaleRow } from '#streams/sales/reader.ts'
 import { view as salesView } from '#streams/sales/view.ts'
 import { TABLES } from '#streams/views.ts'
 import { openTestIngest } from '#test/fixtures/test-ingest.ts'
-import { eventually } from '#test/harness/eventually.ts'
 import { saleRecord } from '#test/harness/published-records.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import { smallCatalog } from '#test/harness/small-catalog.ts'
@@ -105,30 +101,6 @@ describe('sales', () => {
     wanted.sort((a, b) => b.sold_at - a.sold_at)
     expect(await rowsIn('sales')).to.deep.equal(wanted)
     expect(await rowsIn('sales_by_time')).to.deep.equal(wanted)
-  })
-
-  it('of names that the catalog lacks are published whole as unresolved', async () => {
-    const unknown = saleOf({ market_hash_name: 'No Such Thing | Void', phase: null }, 5_000)
-    await publish([unknown])
-    const roles = await platform.startRoles([salesView.start])
-    const topic = kafka.topicName('unresolved')
-    const reader = await openRangeReader(kafka, [topic])
-    await eventually(async () => (await reader.stableEnd(topic, 0)) > 0, 'the unresolved name')
-    await roles.stop()
-    const found: NameUnresolved[] = []
-    const values: Buffer[] = []
-    await reader.read({ topic, partition: 0, from: 0, to: await reader.end(topic, 0) }, ({ value }) => {
-      if (value) values.push(value)
-    })
-    await reader.close()
-    for (const value of values) found.push((await decodeLearning(kafka.codec, value)).value)
-    expect(found).to.have.length(1)
-    expect(found[0]).to.include({
-      group: 'sales',
-      market_hash_name: 'No Such Thing | Void',
-      provider: unknown.provider,
-    })
-    expect(kafka.codec.decode(found[0]?.value ?? Buffer.alloc(0)).value).to.deep.include({ sale_id: 's5000' })
   })
 
   it('without ids used to be one where several are the same to the moment: each counts, however often lists show it', async () => {

@@ -296,6 +296,8 @@ describe('webhooks by state', () => {
       expect(body.secret).to.match(/^whsec_[A-Za-z0-9_-]{43}$/)
       expect(body.secret).not.to.equal(webhook.secret)
       expect(body.webhook.secret_last4).to.equal(body.secret.slice(-4))
+      const shown = await scenario.ask(account, 'GET', '/v1/account/webhooks')
+      for (const { secret } of [webhook, body]) expect(JSON.stringify(shown.body)).not.to.include(secret)
       await scenario.hurry(webhook.id)
       await until(account, one => one.status === 'succeeded')
       const signers = receiver.received.map(({ headers, body: sent }) => {
