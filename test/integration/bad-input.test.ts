@@ -233,16 +233,6 @@ describe('bad input', () => {
     await expectVerdict(provider, 'quarantined', 'collapsed')
   })
 
-  it('an unknown currency fails its refresh; the next one is applied', async () => {
-    const provider = nextProvider()
-    const files = [fileText(0, prices(3)), fileText(1, prices(3), 'ZZZ'), fileText(2, prices(2))]
-    const { totals, lines } = await ingest(provider, files)
-    expect(totals).to.include({ refreshes: 2, failed: 1 })
-    expect(lines.filter(line => line.includes('unknown_currency'))).to.have.length(1)
-    expect((await verdicts(provider, 3)).map(textOf)).to.deep.equal(['applied', 'failed unknown_currency', 'applied'])
-    await expectVerdict(provider, 'failed', 'unknown_currency')
-  })
-
   it('NaN, negative and other prices that are none become dead letters; the rest of their refresh is applied', async () => {
     const provider = nextProvider()
     const bad = ['NaN', '-5', '0', '12.5', 'null', 'Infinity', '"12"', '1e300', '{"price": 1000, "quantity": -1}']

@@ -372,12 +372,4 @@ describe('feed streams', () => {
     await eventually(isCurrent, 'the latest of every row')
     expect(slow.events.length).to.be.below(rounds)
   })
-
-  it('announces to all clients that it stops', async () => {
-    const client = await open('/feed/prices')
-    await gateway.stop()
-    await eventually(() => client.hasEnded(), 'the end of the stream')
-    expect(client.comments.at(-1)).to.equal('closed: the server is stopping')
-    expect(client.retryMs()).to.be.within(500, 5_000)
-  })
 })

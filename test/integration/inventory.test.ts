@@ -137,14 +137,6 @@ describe('kept inventories', () => {
     await inventories.of(account(1))
     expect(asked).to.have.length(2)
   })
-  it('are bounded by their items, the oldest going first', async () => {
-    const { inventories, asked } = openCounted(() => ({ kind: 'found', assets: assets(50_000) }))
-    for (let i = 0; i < 5; i++) await inventories.of(account(i))
-    await inventories.of(account(4))
-    expect(asked).to.have.length(5)
-    await inventories.of(account(0))
-    expect(asked).to.have.length(6)
-  })
   it('are read a few at a time, and a request that comes when too many wait is refused', async () => {
     const { inventories, most } = openCounted(() => ({ kind: 'found', assets: [] }))
     const answers = await Promise.all(Array.from({ length: 150 }, (_, i) => inventories.of(account(i))))

@@ -274,18 +274,6 @@ describe('live view on a log', () => {
     await reader.close()
   })
 
-  it('is built once when two openers of one process build it together', async () => {
-    const slot = { partition: 3, prefix: platform.namespace }
-    await redis.del(headKey(slot.partition, slot.prefix))
-    const reader = await openRangeReader(kafka, [kafka.topicName('bookChanges'), kafka.topicName('book')])
-    const sources = { redis, faultOf: async () => undefined }
-    const rebuilder = openRebuilder({ kafka, reader, ids, redis, prefix: slot.prefix })
-    const opened = await Promise.allSettled([1, 2].map(() => openTable({ ...sources, rebuilder }, slot)))
-    expect(opened.map(({ status }) => status)).to.have.members(['fulfilled', 'rejected'])
-    expect(await readTables(redis, slot.prefix)).to.deep.equal(expectedTables(published))
-    await reader.close()
-  })
-
   it('is verified while another URL is in the log and not yet in the table', async () => {
     const row = changeOf({ provider: 'a', itemId: 7, after: { micro: 10_000, quantity: 1 }, seenAt: 1 })
     await publish([row])

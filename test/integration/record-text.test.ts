@@ -81,15 +81,6 @@ describe('lines of records', () => {
     }
   })
 
-  it('are written without decoding for every event but those with a map', () => {
-    const events = topics.flatMap(topic => topic.events)
-    const decoded = events.filter(event => {
-      const [value] = fc.sample(eventValues(event), 1)
-      return writer.plain(writer.encode(event, value ?? {})) === undefined
-    })
-    expect(new Set(decoded.map(({ name }) => name))).to.deep.equal(new Set(['FxRatesPublished']))
-  })
-
   for (const { event, field } of [
     { event: catalogItemPublished, field: 'crates' },
     { event: fxRatesPublished, field: 'rates' },

@@ -6,7 +6,6 @@ import fc from 'fast-check'
 import type { Bar } from '#test/bench/bars.ts'
 import { type Entry, entryOf, failureEntry, judged, problemsOf } from '#test/bench/entry.ts'
 import { move } from '#test/bench/market-load.ts'
-import { showResults } from '#test/bench/report.ts'
 import { requireOffered, requireSome } from '#test/bench/requirements.ts'
 import { sumOf } from '#test/bench/role-process.ts'
 import { median, percentile, worst } from '#test/bench/statistics.ts'
@@ -64,34 +63,6 @@ describe('bench bars', () => {
     expect(problemsOf([ratio(1)], bars, false)).to.deep.equal([])
     expect(problemsOf([ratio(1)], bars, true)).to.have.length(1)
     expect(problemsOf([ratio(1), ratio(1)], {}, true)).to.have.length(1)
-  })
-})
-
-describe('bench report', () => {
-  const machine = { cores: 2, cpu: 'some', memory_gib: 24, node: 'v24' }
-  const measuredOn = { machine, commit: { id: 'abc', is_dirty: true } }
-  const shown = (entries: readonly Entry[], isTTY: boolean): string => {
-    let text = ''
-    const write = (part: string) => {
-      text += part
-    }
-    showResults({ isTTY, write }, entries, measuredOn)
-    return text
-  }
-  const bars = { line: { atLeast: 0.6 }, latency: { atMost: 5 } }
-  const entries = judged([ratio(0.5, 0.9), entryOf('latency', 'ms', [6, 7])], bars)
-
-  it('gives every line as JSON with its bar, the machine, the commit and all turns', () => {
-    const [line] = JSON.parse(shown(entries, false))
-    const spread = { min: 0.5, max: 0.9 }
-    expect(line).to.deep.include({ ratio: 0.7, spread, bar: 0.6, better: 'higher', holds: true, ...measuredOn })
-    expect(line.turns[0]).to.deep.equal({ value: 50, against: 100 })
-  })
-
-  it('shows a bar with its direction, the spread, and whether it holds', () => {
-    const table = shown(entries, true)
-    expect(table).to.match(/line.* 0\.5 to 0\.9 .*>= 0\.6 .*holds/)
-    expect(table).to.match(/latency.* 6 to 7 .*<= 5 .*MISSED/)
   })
 })
 

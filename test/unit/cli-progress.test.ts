@@ -24,24 +24,6 @@ describe('progress', () => {
     expect(stream.written).to.deep.equal(['a note\n'])
   })
 
-  it('redraws one line on a terminal and clears it at the end', () => {
-    const stream = streamOf(true, 80)
-    const progress = openProgress(stream)
-    progress.step('one')
-    progress.step('two')
-    progress.stop()
-    expect(stream.written.join('')).to.match(/^<clear>\S one<clear>\S two<clear>$/)
-  })
-
-  it('prints a note above the line and draws the line again', () => {
-    const stream = streamOf(true, 80)
-    const progress = openProgress(stream)
-    progress.step('busy')
-    progress.note('a note')
-    progress.stop()
-    expect(stream.written.join('')).to.match(/busy<clear>a note\n<clear>\S busy<clear>$/)
-  })
-
   for (const [columns, longest] of [
     [20, 19],
     [0, 79],

@@ -30,62 +30,53 @@ const newText = '3|30000|1|10|USD'
 describe('live view step', () => {
   const key = itemKey(2, 4, 'ask', 7, 't.')
   const list = listingKey(2, 4, 'ask', 'a', 't.')
-  const cases: { name: string; given: (BookChanged | OfferUrlChanged)[]; writes: object[] }[] = [
-    {
-      name: 'an added row is set and listed',
-      given: [added(7)],
-      writes: [
+  function writes(given: readonly (BookChanged | OfferUrlChanged)[], expected: readonly object[]): void {
+    const batch = emptyBatch()
+    for (const change of given) foldChange(batch, change)
+    expect(writesOf(PLACE, batch)).to.deep.equal(expected)
+  }
+
+  it('an added row is set and listed', () =>
+    writes(
+      [added(7)],
+      [
         { command: 'HSET', key, args: ['a', text] },
         { command: 'ZADD', key: list, args: ['7', '7'] },
       ],
-    },
-    {
-      name: 'an updated row is set and its listing left alone',
-      given: [updated(7)],
-      writes: [{ command: 'HSET', key, args: ['a', newText] }],
-    },
-    {
-      name: 'another URL alone sets the whole row and leaves its listing alone',
-      given: [urlChangeOf(added(7), 'https://m.example/c')],
-      writes: [{ command: 'HSET', key, args: ['a', `${text}|https://m.example/c`] }],
-    },
-    {
-      name: 'a removed row goes from the item and from the listing',
-      given: [removed(7)],
-      writes: [
+    ))
+  it('an updated row is set and its listing left alone', () =>
+    writes([updated(7)], [{ command: 'HSET', key, args: ['a', newText] }]))
+  it('another URL alone sets the whole row and leaves its listing alone', () =>
+    writes(
+      [urlChangeOf(added(7), 'https://m.example/c')],
+      [{ command: 'HSET', key, args: ['a', `${text}|https://m.example/c`] }],
+    ))
+  it('a removed row goes from the item and from the listing', () =>
+    writes(
+      [removed(7)],
+      [
         { command: 'HDEL', key, args: ['a'] },
         { command: 'ZREM', key: list, args: ['7'] },
       ],
-    },
-    {
-      name: 'several changes of a row come down to the last',
-      given: [updated(7), removed(7), added(7), updated(7)],
-      writes: [
+    ))
+  it('several changes of a row come down to the last', () =>
+    writes(
+      [updated(7), removed(7), added(7), updated(7)],
+      [
         { command: 'HSET', key, args: ['a', newText] },
         { command: 'ZADD', key: list, args: ['7', '7'] },
       ],
-    },
-    {
-      name: 'rows of one item are one write',
-      given: [updated(7), updated(7, 'b')],
-      writes: [{ command: 'HSET', key, args: ['a', newText, 'b', newText] }],
-    },
-    {
-      name: 'asks and bids are kept apart',
-      given: [added(7, 'a', 'bid')],
-      writes: [
+    ))
+  it('rows of one item are one write', () =>
+    writes([updated(7), updated(7, 'b')], [{ command: 'HSET', key, args: ['a', newText, 'b', newText] }]))
+  it('asks and bids are kept apart', () =>
+    writes(
+      [added(7, 'a', 'bid')],
+      [
         { command: 'HSET', key: itemKey(2, 4, 'bid', 7, 't.'), args: ['a', text] },
         { command: 'ZADD', key: listingKey(2, 4, 'bid', 'a', 't.'), args: ['7', '7'] },
       ],
-    },
-  ]
-  for (const { name, given, writes } of cases) {
-    it(name, () => {
-      const batch = emptyBatch()
-      for (const change of given) foldChange(batch, change)
-      expect(writesOf(PLACE, batch)).to.deep.equal(writes)
-    })
-  }
+    ))
 
   it('a row of the changelog is listed or gone like a change', () => {
     const batch = emptyBatch()

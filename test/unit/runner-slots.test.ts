@@ -69,15 +69,6 @@ describe('runner slots', () => {
     expect(closed).to.deep.equal(['quotes/0#1', 'quotes/0#0'])
   })
 
-  it('are reopened after a drop, and closed before that', async () => {
-    const { slots, closed } = watchedSlots()
-    slots.replace([{ topic: 'quotes', partition: 0 }], standNowhere)
-    await slots.get('quotes', 0, noTick)
-    await slots.drop('quotes', 0)
-    expect(closed).to.deep.equal(['quotes/0#0'])
-    expect((await slots.get('quotes', 0, noTick)).name).to.equal('quotes/0#1')
-  })
-
   it('are reopened at once on request, unless another one is current by now', async () => {
     const { slots, opened } = watchedSlots()
     slots.replace([{ topic: 'quotes', partition: 0 }], standNowhere)
