@@ -1,6 +1,4 @@
-/**
- * Keys over HTTP: every row of their state table, child keys and their limits, and what a revocation ends.
- */
+/** Keys over HTTP: every row of their state table, child keys and their limits, and what a revocation ends. */
 import { expect } from 'chai'
 import { loadTiers, type Tier } from '#infra/config/tiers.ts'
 import type { Database } from '#infra/postgres/pool.ts'

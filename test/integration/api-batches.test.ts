@@ -1,6 +1,4 @@
-/**
- * POST /prices/batch and /bids/batch: against the listings of the same items, and what their bodies may hold.
- */
+/** POST /prices/batch and /bids/batch: against the listings of the same items, and what their bodies may hold. */
 import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
 import { bidsBatchReply, pricesBatchReply } from '#schemas/api/batch.ts'

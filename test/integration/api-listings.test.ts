@@ -1,6 +1,4 @@
-/**
- * GET /prices and /bids against a plain model of the market: filters, phases, paging, currencies, moments.
- */
+/** GET /prices and /bids against a plain model of the market: filters, phases, paging, currencies, moments. */
 import { expect } from 'chai'
 import type { Provider } from '#infra/config/providers.ts'
 import { bidsReply, pricesReply } from '#schemas/api/listing.ts'

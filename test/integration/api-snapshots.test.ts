@@ -1,6 +1,4 @@
-/**
- * POST /prices and POST /bids: what a stream holds, who may start one, and how it ends.
- */
+/** POST /prices and POST /bids: what a stream holds, who may start one, and how it ends. */
 import { expect } from 'chai'
 import { bidEntry, priceEntry } from '#schemas/api/listing.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'

@@ -1,6 +1,4 @@
-/**
- * The catalog that a process holds is the one that was published.
- */
+/** The catalog that a process holds is the one that was published. */
 import { isDeepStrictEqual } from 'node:util'
 import { expect } from 'chai'
 import { catalogRevision, catalogVersion, loadCatalog } from '#infra/config/catalog.ts'

@@ -1,6 +1,4 @@
-/**
- * Roles that end in a test: unannounced they fail it, announced they must have ended for the reason given.
- */
+/** Roles that end in a test: unannounced they fail it, announced they must have ended for the reason given. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'

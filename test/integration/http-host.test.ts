@@ -1,6 +1,4 @@
-/**
- * What arrives at a socket and is no proper request: a clean refusal, an ended connection, and nothing smuggled.
- */
+/** What arrives at a socket and is no proper request: a clean refusal, an ended connection, and nothing smuggled. */
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'

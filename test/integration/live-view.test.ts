@@ -1,6 +1,4 @@
-/**
- * The live view in a real Redis, from a real log: always equal to a plain fold of what was published.
- */
+/** The live view in a real Redis, from a real log: always equal to a plain fold of what was published. */
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'

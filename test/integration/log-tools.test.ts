@@ -1,6 +1,4 @@
-/**
- * The tools that read the log, dead letters and unresolved names: on a real log, with the real `sales`.
- */
+/** The tools that read the log, dead letters and unresolved names: on a real log, with the real `sales`. */
 import { existsSync, readFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'

@@ -1,6 +1,4 @@
-/**
- * Portfolios through the API: entries, transactions, limits, values, and creates that are sent again.
- */
+/** Portfolios through the API: entries, transactions, limits, values, and creates that are sent again. */
 import { expect } from 'chai'
 import { performanceReply } from '#schemas/api/portfolio-values.ts'
 import { entriesReply, portfoliosReply } from '#schemas/api/portfolios.ts'

@@ -1,6 +1,4 @@
-/**
- * The schema registry is asked again when a connection to it breaks; a role that started used to end.
- */
+/** The schema registry is asked again when a connection to it breaks; a role that started used to end. */
 import { expect } from 'chai'
 import { openCodec, registerSchemas } from '#infra/kafka/codec.ts'
 import { refreshMarked } from '#schemas/events/book-changed.ts'

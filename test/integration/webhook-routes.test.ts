@@ -1,6 +1,4 @@
-/**
- * The routes of webhooks: what they refuse, whom they serve, and where secrets may not be.
- */
+/** The routes of webhooks: what they refuse, whom they serve, and where secrets may not be. */
 import { expect } from 'chai'
 import { openWebhookScenario, type TestAccount, type WebhookScenario } from '#test/fixtures/webhook-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'

@@ -249,17 +249,6 @@ describe('webhooks by state', () => {
       expect(receiver.received).to.have.length(1)
     })
 
-    it('pending -> succeeded: the redirect of a script of google_sheets, which is not followed', async () => {
-      const { account, receiver } = await fresh()
-      receiver.answerWith(
-        status(302, { location: 'https://script.googleusercontent.com/macros/echo?user_content_key=a' }),
-      )
-      await scenario.webhook(account, receiver, { platform: 'google_sheets' })
-      await scenario.event(account)
-      const delivery = await until(account, one => one.status === 'succeeded')
-      expect(delivery).to.include({ attempt_count: 1, last_http_status: 302, error: null })
-    })
-
     it('pending -> failed: the seventh failure, after waits as long as the destination asked for, and six hours with at most a fifth of jitter', async () => {
       const { account, receiver } = await fresh()
       receiver.answerWith(status(500, LATER))

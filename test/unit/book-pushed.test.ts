@@ -1,6 +1,4 @@
-/**
- * Providers that push single observations: applied at once, judged one by one.
- */
+/** Providers that push single observations: applied at once, judged one by one. */
 import { expect } from 'chai'
 import { at, changeTexts, type InputRecord, play, pushed, refresh } from '#test/fixtures/book-inputs.ts'
 

@@ -1,6 +1,4 @@
-/**
- * When the book holds a refresh back, and when it believes it.
- */
+/** When the book holds a refresh back, and when it believes it. */
 import { expect } from 'chai'
 import {
   at,

@@ -1,6 +1,4 @@
-/**
- * The book's step, claim by claim: what a refresh may change and what it must leave.
- */
+/** The book's step, claim by claim: what a refresh may change and what it must leave. */
 import { expect } from 'chai'
 import { formatInstant } from '#schemas/values/instant.ts'
 import {

@@ -1,6 +1,4 @@
-/**
- * What a command's progress writes to a pipe and to a terminal. The steps end at once, so no time passes.
- */
+/** What a command's progress writes to a pipe and to a terminal. The steps end at once, so no time passes. */
 import { expect } from 'chai'
 import { openProgress } from '#services/cli/progress.ts'
 

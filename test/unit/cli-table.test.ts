@@ -1,6 +1,4 @@
-/**
- * What a table of the command line looks like on terminals of several widths.
- */
+/** What a table of the command line looks like on terminals of several widths. */
 import { expect } from 'chai'
 import { tableText, wantsTable } from '#services/cli/table.ts'
 

@@ -1,6 +1,4 @@
-/**
- * The hub: who gets which items in which frames, what a frame holds, and what is shared.
- */
+/** The hub: who gets which items in which frames, what a frame holds, and what is shared. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
@@ -67,14 +65,6 @@ describe('the hub of a feed', () => {
   it('sends nothing for unknown ids and names', () => sends([], { itemIds: new Set([7]), names: new Set(['?']) }))
   it('sends nothing of a filter under another provider', () =>
     sends([], { itemIds: new Set([2]), providers: new Set(['q']) }))
-
-  it('makes one frame for all unfiltered subscribers', () => {
-    const hub = openHub<Named>(itemOf)
-    for (const id of ['a', 'b', 'c']) hub.add(wanting(id))
-    const [delivery, ...more] = [...hub.deliver({ side: 'ask', provider: 'p', changes })]
-    expect(delivery?.to.map(({ id }) => id)).to.deep.equal(['a', 'b', 'c'])
-    expect(more).to.deep.equal([])
-  })
 
   it('delivers what the specification names and nothing else', () => {
     const hub = openHub<Named>(itemOf)

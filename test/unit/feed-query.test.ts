@@ -1,6 +1,4 @@
-/**
- * What a feed's URL may say, and the error for one that says something else.
- */
+/** What a feed's URL may say, and the error for one that says something else. */
 import type { IncomingMessage } from 'node:http'
 import { expect } from 'chai'
 import { HttpError } from '#infra/http/http-error.ts'

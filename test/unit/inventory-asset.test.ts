@@ -1,6 +1,4 @@
-/**
- * What a page of the platform's inventory means, member by member, and which catalog item an asset is.
- */
+/** What a page of the platform's inventory means, member by member, and which catalog item an asset is. */
 import { expect } from 'chai'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { openItemNames } from '#schemas/values/item-name.ts'

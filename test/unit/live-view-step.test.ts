@@ -1,9 +1,8 @@
 /**
- * What a partition of the live view must write follows from its changes, the last of a row deciding.
+ * The live view's step and keys; what changes come to in the table is claimed of the sink (integration/live-view.test.ts).
  */
 import { expect } from 'chai'
-import type { BookChanged, OfferUrlChanged } from '#schemas/events/book-changed.ts'
-import { emptyBatch, foldChange, foldMarker, foldRow, headAfter } from '#streams/live-view/step.ts'
+import { emptyBatch, foldMarker, foldRow, headAfter } from '#streams/live-view/step.ts'
 import {
   decodeRow,
   encodeRow,
@@ -15,69 +14,13 @@ import {
 } from '#streams/live-view/table.ts'
 import { writesOf } from '#streams/live-view/writes.ts'
 import type { ViewPosition } from '#streams/runner/positions.ts'
-import { changeOf, urlChangeOf } from '#test/fixtures/book-change-sequences.ts'
 
 const PLACE = { partition: 2, generation: 4, prefix: 't.' }
-const row = { micro: 20_000, quantity: 3 }
-const added = (itemId: number, provider = 'a', side: 'ask' | 'bid' = 'ask') =>
-  changeOf({ provider, itemId, after: row, seenAt: 9, side })
-const removed = (itemId: number, provider = 'a') => changeOf({ provider, itemId, before: row, seenAt: 9 })
-const updated = (itemId: number, provider = 'a') =>
-  changeOf({ provider, itemId, before: row, after: { micro: 30_000, quantity: 1 }, seenAt: 10 })
 const text = '2|20000|3|9|USD'
-const newText = '3|30000|1|10|USD'
 
 describe('live view step', () => {
   const key = itemKey(2, 4, 'ask', 7, 't.')
   const list = listingKey(2, 4, 'ask', 'a', 't.')
-  function writes(given: readonly (BookChanged | OfferUrlChanged)[], expected: readonly object[]): void {
-    const batch = emptyBatch()
-    for (const change of given) foldChange(batch, change)
-    expect(writesOf(PLACE, batch)).to.deep.equal(expected)
-  }
-
-  it('an added row is set and listed', () =>
-    writes(
-      [added(7)],
-      [
-        { command: 'HSET', key, args: ['a', text] },
-        { command: 'ZADD', key: list, args: ['7', '7'] },
-      ],
-    ))
-  it('an updated row is set and its listing left alone', () =>
-    writes([updated(7)], [{ command: 'HSET', key, args: ['a', newText] }]))
-  it('another URL alone sets the whole row and leaves its listing alone', () =>
-    writes(
-      [urlChangeOf(added(7), 'https://m.example/c')],
-      [{ command: 'HSET', key, args: ['a', `${text}|https://m.example/c`] }],
-    ))
-  it('a removed row goes from the item and from the listing', () =>
-    writes(
-      [removed(7)],
-      [
-        { command: 'HDEL', key, args: ['a'] },
-        { command: 'ZREM', key: list, args: ['7'] },
-      ],
-    ))
-  it('several changes of a row come down to the last', () =>
-    writes(
-      [updated(7), removed(7), added(7), updated(7)],
-      [
-        { command: 'HSET', key, args: ['a', newText] },
-        { command: 'ZADD', key: list, args: ['7', '7'] },
-      ],
-    ))
-  it('rows of one item are one write', () =>
-    writes([updated(7), updated(7, 'b')], [{ command: 'HSET', key, args: ['a', newText, 'b', newText] }]))
-  it('asks and bids are kept apart', () =>
-    writes(
-      [added(7, 'a', 'bid')],
-      [
-        { command: 'HSET', key: itemKey(2, 4, 'bid', 7, 't.'), args: ['a', text] },
-        { command: 'ZADD', key: listingKey(2, 4, 'bid', 'a', 't.'), args: ['7', '7'] },
-      ],
-    ))
-
   it('a row of the changelog is listed or gone like a change', () => {
     const batch = emptyBatch()
     const stored = { price: 2, currency: 'USD', price_micro_usd: 20_000, quantity: 3, seen_at: 9, url: null }

@@ -1,6 +1,4 @@
-/**
- * The parts of the liquidity score: fixed points of their formulas, their bounds, and what is missing.
- */
+/** The parts of the liquidity score: fixed points of their formulas, their bounds, and what is missing. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { type LiquidityFacts, scoreLiquidity } from '#streams/market-summary/liquidity.ts'

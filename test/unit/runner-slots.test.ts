@@ -1,6 +1,4 @@
-/**
- * The open partitions of a group member: one current slot each, and backoff with bounds.
- */
+/** The open partitions of a group member: one current slot each, and backoff with bounds. */
 import { expect } from 'chai'
 import { openLog } from '#infra/runtime/log.ts'
 import { openBackoff, openSlots, whileTicking } from '#streams/runner/slots.ts'
