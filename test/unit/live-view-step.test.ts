@@ -14,6 +14,7 @@ import {
 } from '#streams/live-view/table.ts'
 import { writesOf } from '#streams/live-view/writes.ts'
 import type { ViewPosition } from '#streams/runner/positions.ts'
+import { marked } from '#test/harness/published-records.ts'
 
 const PLACE = { partition: 2, generation: 4, prefix: 't.' }
 const text = '2|20000|3|9|USD'
@@ -36,16 +37,9 @@ describe('live view step', () => {
 
   it('refresh times only rise, and stay where nothing is said', () => {
     const batch = emptyBatch()
-    const marker = {
-      side: 'ask' as const,
-      refresh_id: 'r',
-      source_partition: 0,
-      source_offset: 0,
-      catalog_version: null,
-    }
-    foldMarker(batch, { ...marker, provider: 'a', last_updated: 50 })
-    foldMarker(batch, { ...marker, provider: 'a', last_updated: 40 })
-    foldMarker(batch, { ...marker, provider: 'b', last_updated: 10 })
+    foldMarker(batch, marked({ provider: 'a', last_updated: 50 }))
+    foldMarker(batch, marked({ provider: 'a', last_updated: 40 }))
+    foldMarker(batch, marked({ provider: 'b', last_updated: 10 }))
     const head = { format: 1, generation: 3, topicId: 't', next: 5, ask: { b: 20, c: 1 }, bid: { a: 2 } }
     const after = { ask: { b: 20, c: 1, a: 50 }, bid: { a: 2 } }
     const textAt = (position: ViewPosition): string => JSON.stringify(headAfter(head, batch, position))

@@ -2,25 +2,9 @@
 import { expect } from 'chai'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import { rowOfSale } from '#streams/sales/step.ts'
+import { sold } from '#test/harness/published-records.ts'
 
-const sale: SaleObserved = {
-  provider: 'provider_02',
-  sale_id: 's1',
-  market_hash_name: 'AK-47 | Redline (Field-Tested)',
-  phase: null,
-  price: 725,
-  currency: 'CNY',
-  usd_rate: '7.25',
-  sold_at: 1_772_582_400_000,
-  float: null,
-  paint_seed: null,
-  stickers: null,
-  charms: [],
-  inspect_in_game: null,
-  screenshot_front: null,
-  screenshot_back: null,
-  observed_at: 1_772_582_500_000,
-}
+const sale = sold({ currency: 'CNY', usd_rate: '7.25', charms: [] })
 
 describe('a sale', () => {
   it('becomes a row of its item, in micro-dollars at its own rate', () => {
