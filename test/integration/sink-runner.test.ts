@@ -129,6 +129,7 @@ describe('sink runner', () => {
 
   it('used to make an event of a version to come a dead letter for good: now it holds its partition, while broken records are passed', async () => {
     const kafka = platform.connect()
+    const publisher = await platform.openPublisher(kafka, 'ingest')
     const later = await laterEvent(platform, 'RatesSplit')
     const foreign = await laterEvent(platform, 'RatesSplit', 'elsewhere')
     const values = [
@@ -138,7 +139,6 @@ describe('sink runner', () => {
       later,
       ratesRecord(kafka.codec, 2).value,
     ]
-    const publisher = await platform.openPublisher(kafka, 'ingest')
     await publisher.send(values.map(value => ({ topic: 'fx', key: 'USD', value })))
     const [seen, flushed]: [number[], number[]] = [[], []]
     const roles = await platform.startRoles([noting(RECORDS, seen, flushed)])
