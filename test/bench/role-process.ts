@@ -117,7 +117,7 @@ function figuresOf(name: string, operatorUrl: string): Pick<RoleProcess, 'figure
 }
 
 /** Sums the series of a metric in Prometheus' text form; NaN when there is none. */
-export function sumOf(text: string, name: string): number {
+function sumOf(text: string, name: string): number {
   const values = text
     .split('\n')
     .map(line => /^([A-Za-z_:]+)(?:\{.*\})? (\S+)$/.exec(line))

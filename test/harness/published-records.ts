@@ -125,6 +125,15 @@ export function givenOf(refresh: PublishedRefresh): GivenRefresh {
   }
 }
 
+/** A sale; by default an item without details, sold in dollars. */
+export const sold = (members: Partial<SaleObserved> = {}): SaleObserved => ({
+  ...{ provider: 'provider_02', sale_id: 's1', market_hash_name: 'AK-47 | Redline (Field-Tested)', phase: null },
+  ...{ price: 725, currency: 'USD', usd_rate: '1', sold_at: 1_772_582_400_000, observed_at: 1_772_582_500_000 },
+  ...{ float: null, paint_seed: null, stickers: null, charms: null },
+  ...{ inspect_in_game: null, screenshot_front: null, screenshot_back: null },
+  ...members,
+})
+
 /** A sale as ingest publishes it. */
 export const saleRecord = (codec: Codec, sale: SaleObserved): Outgoing => ({
   ...{ topic: 'sales', key: sale.provider, value: codec.encode(saleObserved, sale) },

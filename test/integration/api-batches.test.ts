@@ -1,6 +1,4 @@
-/**
- * POST /prices/batch and /bids/batch: against the listings of the same items, and what their bodies may hold.
- */
+/** POST /prices/batch and /bids/batch: against the listings of the same items, and what their bodies may hold. */
 import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
 import { bidsBatchReply, pricesBatchReply } from '#schemas/api/batch.ts'
@@ -216,20 +214,5 @@ describe('batch lookups', () => {
     expectError(await send(json, body.padEnd(300_000)), [413, 'PAYLOAD_TOO_LARGE'])
     const bomb = new Uint8Array(gzipSync(body.padEnd(30_000_000)))
     expectError(await send({ ...json, 'content-encoding': 'gzip' }, bomb), [413, 'PAYLOAD_TOO_LARGE'])
-  })
-
-  it('checks are made in order: key, tier, then the body', async () => {
-    const ask = (key: string | undefined) =>
-      post('/prices/batch', '{', {
-        headers: { 'content-type': 'text/plain', ...(key && { authorization: `Bearer ${key}` }) },
-      })
-    expectError(await ask(undefined), [401, 'AUTH_INVALID_API_KEY'])
-    expectError(await ask(scenario.keys.free), [403, 'FORBIDDEN_TIER'])
-    expectError(await ask(scenario.keys.starter), [415, 'UNSUPPORTED_MEDIA_TYPE'])
-  })
-
-  it('other methods are refused with what would do', async () => {
-    const answer = await scenario.ask('/v1/prices/batch')
-    expect([answer.status, answer.headers.get('allow')]).to.deep.equal([405, 'POST, OPTIONS'])
   })
 })

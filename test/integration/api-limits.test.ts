@@ -37,9 +37,12 @@ describe('rate limits and quotas', () => {
   let scenario: ApiScenario
   let roots: string[]
 
-  before('two API processes on one market', async () => {
+  before('two API processes on one market, of which the first trusts a proxy on loopback', async () => {
     scenario = await openApiScenario(platform, 5)
-    const processes = await Promise.all([platform.spawnRole('api'), platform.spawnRole('api')])
+    const processes = [
+      await platform.spawnRole('api', { TRUSTED_PROXIES: '127.0.0.0/8' }),
+      await platform.spawnRole('api'),
+    ]
     roots = await Promise.all(processes.map(one => one.baseUrl()))
   })
   after('end of the market', () => scenario.close())
@@ -245,6 +248,19 @@ describe('rate limits and quotas', () => {
       }
     }
     expect((await ask(await rootKey('free'))).status, 'a valid key does not count on its address').to.equal(200)
+  })
+
+  it('visitors behind a trusted proxy, who used to share one budget, have one each, from the right; others are not believed', async () => {
+    const statusFor = async (root: number, from: string) =>
+      (await ask(null, '/fx', root, { 'x-forwarded-for': from })).status
+    for (const root of [0, 1]) {
+      const visits: number[] = []
+      for (let n = 0; n <= 60; n++) visits.push(await statusFor(root, '198.51.100.1'))
+      expect(visits).to.include(429)
+      expect(await statusFor(root, '198.51.100.2')).to.equal(root === 0 ? 401 : 429)
+      // What a client writes itself is left of what the proxy adds, and gives it no other budget.
+      expect(await statusFor(root, '203.0.113.9, 198.51.100.1')).to.equal(429)
+    }
   })
 })
 

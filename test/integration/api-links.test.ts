@@ -1,6 +1,4 @@
-/**
- * Where price entries lead: `link` by way of GET /r/{provider}/{item_id}, and `url` at once.
- */
+/** Where price entries lead: `link` by way of GET /r/{provider}/{item_id}, and `url` at once. */
 import { expect } from 'chai'
 import { type ApiScenario, ELSEWHERE, type ModelRow, openApiScenario, uriOf } from '#test/fixtures/api-scenario.ts'
 import { useServers } from '#test/harness/use-servers.ts'

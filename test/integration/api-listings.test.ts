@@ -1,6 +1,4 @@
-/**
- * GET /prices and /bids against a plain model of the market: filters, phases, paging, currencies, moments.
- */
+/** GET /prices and /bids against a plain model of the market: filters, phases, paging, currencies, moments. */
 import { expect } from 'chai'
 import type { Provider } from '#infra/config/providers.ts'
 import { bidsReply, pricesReply } from '#schemas/api/listing.ts'
@@ -249,6 +247,18 @@ describe('GET /prices and /bids', () => {
     const itemRows = () => rowsOf('ask', row => row.itemId === scenario.items.full.item_id)
     const path = () => `/prices?item_id=${scenario.items.full.item_id}`
 
+    /** Reads again and again, `readers` at once, for as long as something is written. */
+    async function readWhile(write: () => Promise<void>, readers: number, read: () => Promise<void>): Promise<void> {
+      let isWriting = true
+      const writing = write().finally(() => {
+        isWriting = false
+      })
+      const reading = async () => {
+        while (isWriting) await read()
+      }
+      await Promise.all([writing, ...Array.from({ length: readers }, reading)])
+    }
+
     it('shows a change, a withdrawal and a new refresh time with the next answer', async () => {
       const [first, second, third] = itemRows() as [ModelRow, ModelRow, ModelRow]
       const changed = { ...first, price: first.price + 1, priceMicroUsd: first.priceMicroUsd + 10_000 }
@@ -278,27 +288,21 @@ describe('GET /prices and /bids', () => {
       })
       await scenario.write(state(0))
       const seen = new Set<number>()
-      let isWriting = true
-      const writes = (async () => {
+      const write = async () => {
         for (let n = 1; n <= 100; n++) {
           await scenario.write(state(n))
           if (n % 50 === 0) await eventually(() => seen.has(n + 1), `state ${n} to be seen`)
         }
-        isWriting = false
-      })()
-      const read = async () => {
-        while (isWriting) {
-          const { body } = await scenario.ask(path())
-          const quantities = new Set<number>(body.items.map((entry: { quantity: number }) => entry.quantity))
-          const refreshes = new Set<string>(body.items.map((entry: { last_updated: string }) => entry.last_updated))
-          expect(quantities.size).to.equal(1)
-          expect(refreshes.size).to.equal(1)
-          const [quantity] = quantities as unknown as [number]
-          expect([...refreshes]).to.deep.equal([iso(base + (quantity - 1) * 1000)])
-          seen.add(quantity)
-        }
       }
-      await Promise.all([writes, read(), read(), read()])
+      await readWhile(write, 3, async () => {
+        const { body } = await scenario.ask(path())
+        const quantities = new Set<number>(body.items.map((entry: { quantity: number }) => entry.quantity))
+        const refreshes = new Set<string>(body.items.map((entry: { last_updated: string }) => entry.last_updated))
+        expect(quantities.size).to.equal(1)
+        const [quantity] = quantities as unknown as [number]
+        expect([...refreshes]).to.deep.equal([iso(base + (quantity - 1) * 1000)])
+        seen.add(quantity)
+      })
       await scenario.write({ rows })
     })
 
@@ -312,26 +316,21 @@ describe('GET /prices and /bids', () => {
       const idsOf = (rows: ModelRow[]) => rows.map(row => row.itemId).join()
       const states = [idsOf(all), idsOf(staying)]
       const seen = new Set<string>()
-      let isWriting = true
-      const writing = (async () => {
+      const write = async () => {
         for (let n = 0; n < 30; n++) {
           await scenario.write(n % 2 === 0 ? { removed: moving } : { rows: moving })
           // A market that never rests would force pages to be taken as they are.
           for (let reads = 0; reads < 4; reads++) await scenario.ask('/prices?limit=1')
           await eventually(() => seen.has(states[(n + 1) % 2] as string), 'both states to be seen')
         }
-        isWriting = false
-      })()
-      const read = async () => {
-        while (isWriting) {
-          const { body } = await scenario.ask(`/prices?providers=${provider.key}&limit=1000`)
-          const ids = body.items.map((entry: { item_id: number }) => entry.item_id)
-          expect(states).to.include(ids.join())
-          expect(body.pagination.total).to.equal(ids.length)
-          seen.add(ids.join())
-        }
       }
-      await Promise.all([writing, read(), read()])
+      await readWhile(write, 2, async () => {
+        const { body } = await scenario.ask(`/prices?providers=${provider.key}&limit=1000`)
+        const ids = body.items.map((entry: { item_id: number }) => entry.item_id)
+        expect(states).to.include(ids.join())
+        expect(body.pagination.total).to.equal(ids.length)
+        seen.add(ids.join())
+      })
       await scenario.write({ rows: moving })
     })
 
@@ -350,23 +349,18 @@ describe('GET /prices and /bids', () => {
       await scenario.write({ rows: scenario.rows, generation: 9 })
       await unlink(3)
       expect(JSON.stringify((await scenario.ask(path())).body.items)).to.equal(expected)
-      let isSwitching = true
-      const read = async () => {
-        while (isSwitching) {
-          const { status, body } = await scenario.ask(path())
-          expect(status).to.equal(200)
-          expect(JSON.stringify(body.items)).to.equal(expected)
-        }
-      }
-      const switching = (async () => {
+      const rebuild = async () => {
         for (let generation = 10; generation < 20; generation++) {
           await scenario.write({ rows: scenario.rows, generation })
           await unlink(generation - 1)
           await scenario.ask('/prices?limit=5')
         }
-        isSwitching = false
-      })()
-      await Promise.all([switching, read(), read()])
+      }
+      await readWhile(rebuild, 2, async () => {
+        const { status, body } = await scenario.ask(path())
+        expect(status).to.equal(200)
+        expect(JSON.stringify(body.items)).to.equal(expected)
+      })
       const { body } = await scenario.ask('/prices?limit=1000')
       expect(body.items).to.deep.equal(
         rowsOf('ask')

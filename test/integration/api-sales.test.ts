@@ -1,6 +1,4 @@
-/**
- * GET /sales against the plain records that were stored.
- */
+/** GET /sales against the plain records that were stored. */
 import { expect } from 'chai'
 import { salesReply } from '#schemas/api/sales.ts'
 import {

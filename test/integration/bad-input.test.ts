@@ -233,51 +233,6 @@ describe('bad input', () => {
     await expectVerdict(provider, 'quarantined', 'collapsed')
   })
 
-  it('a 100x glitch over more than half of a provider is quarantined; the last good book stays', async () => {
-    const provider = nextProvider()
-    const glitch = prices(100, index => (index < 60 ? 100_000 : 1_000))
-    await ingest(provider, [fileText(0, prices(100)), fileText(1, glitch)])
-    expect((await verdicts(provider, 2)).map(textOf)).to.deep.equal(['applied', 'quarantined glitch'])
-    const [held] = await of('quarantine', provider)
-    expect(held?.value).to.include({ reason: 'glitch', moved: 60, compared: 100 })
-    expect(await changes(provider)).to.have.length(100)
-    await expectVerdict(provider, 'quarantined', 'glitch')
-  })
-
-  it('an unknown currency fails its refresh; the next one is applied', async () => {
-    const provider = nextProvider()
-    const files = [fileText(0, prices(3)), fileText(1, prices(3), 'ZZZ'), fileText(2, prices(2))]
-    const { totals, lines } = await ingest(provider, files)
-    expect(totals).to.include({ refreshes: 2, failed: 1 })
-    expect(lines.filter(line => line.includes('unknown_currency'))).to.have.length(1)
-    expect((await verdicts(provider, 3)).map(textOf)).to.deep.equal(['applied', 'failed unknown_currency', 'applied'])
-    await expectVerdict(provider, 'failed', 'unknown_currency')
-  })
-
-  it('a switch of the currency at the same worth updates every row', async () => {
-    const provider = nextProvider()
-    await ingest(provider, [
-      fileText(0, prices(10)),
-      fileText(
-        1,
-        prices(10, () => 500),
-        'EUR',
-      ),
-    ])
-    const [, second] = await verdicts(provider, 2)
-    expect(second).to.include({ verdict: 'applied', updated: 10, currency: 'EUR' })
-    const updated = (await changes(provider)).filter(({ change }) => change === 'updated')
-    for (const change of updated)
-      expect(change).to.include({ currency: 'EUR', price: 500, price_micro_usd: 10_000_000 })
-  })
-
-  it('the same numbers in a currency of another worth are quarantined as a glitch', async () => {
-    const provider = nextProvider()
-    await ingest(provider, [fileText(0, prices(10)), fileText(1, prices(10), 'JPY')])
-    expect((await verdicts(provider, 2)).map(textOf)).to.deep.equal(['applied', 'quarantined glitch'])
-    await expectVerdict(provider, 'quarantined', 'glitch')
-  })
-
   it('NaN, negative and other prices that are none become dead letters; the rest of their refresh is applied', async () => {
     const provider = nextProvider()
     const bad = ['NaN', '-5', '0', '12.5', 'null', 'Infinity', '"12"', '1e300', '{"price": 1000, "quantity": -1}']

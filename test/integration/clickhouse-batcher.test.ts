@@ -1,6 +1,4 @@
-/**
- * The batcher against a real ClickHouse: few large inserts, nothing confirmed that is not there.
- */
+/** The batcher against a real ClickHouse: few large inserts, nothing confirmed that is not there. */
 import { expect } from 'chai'
 import { type Batcher, openBatcher } from '#infra/clickhouse/batcher.ts'
 import type { BinaryInsert, ClickhouseWriter } from '#infra/clickhouse/clickhouse.ts'

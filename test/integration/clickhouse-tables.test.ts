@@ -68,32 +68,21 @@ describe('tables of an earlier version', () => {
     expect(await stored()).to.have.length(3)
   })
 
-  for (const { name, table, text } of [
-    {
-      name: 'another type',
-      table: { ...older, columns: { ...older.columns, rate: 'Float64' } },
-      text: 'later_days: column rate is String on the server and Float64 in this version',
-    },
-    {
-      name: 'another order',
-      table: { ...older, orderBy: '(day, currency)' },
-      text: 'ORDER BY is currency, day on the server',
-    },
-    {
-      name: 'another engine',
-      table: { ...older, engine: 'ReplacingMergeTree' },
-      text: 'ReplacingMergeTree(as_of) on the server',
-    },
-    {
-      name: 'other partitions',
-      table: { ...older, partitionBy: 'toYYYYMM(day)' },
-      text: 'PARTITION BY is toYear(day)',
-    },
-    { name: 'other granules', table: { ...older, granularity: 16 }, text: 'index_granularity is 8192 on the server' },
-  ])
-    it(`are refused by name with ${name}, and nothing is changed`, async () => {
+  const unfit: [what: string, changes: Partial<Table>, text: string][] = [
+    [
+      'another type',
+      { columns: { ...older.columns, rate: 'Float64' } },
+      'later_days: column rate is String on the server and Float64 in this version',
+    ],
+    ['another order', { orderBy: '(day, currency)' }, 'ORDER BY is currency, day on the server'],
+    ['another engine', { engine: 'ReplacingMergeTree' }, 'ReplacingMergeTree(as_of) on the server'],
+    ['other partitions', { partitionBy: 'toYYYYMM(day)' }, 'PARTITION BY is toYear(day)'],
+    ['other granules', { granularity: 16 }, 'index_granularity is 8192 on the server'],
+  ]
+  for (const [what, changes, text] of unfit)
+    it(`are refused by name with ${what}, and nothing is changed`, async () => {
       const missing: Table = { ...older, name: 'never_made' }
-      const refused = await setUpClickhouse(writer, [missing, table]).catch(error => error)
+      const refused = await setUpClickhouse(writer, [missing, { ...older, ...changes }]).catch(error => error)
       expect(refused).to.be.instanceOf(UnfitTable).with.property('message').that.includes(text)
       expect(await planTables(writer, [missing])).to.have.length(1)
     })

@@ -290,20 +290,6 @@ describe('feed streams', () => {
     expect((await open('/feed/prices')).status).to.equal(200)
   })
 
-  it('caps the connections of a key over both feeds, and frees a lease when one closes', async () => {
-    const first = await open('/feed/prices')
-    await open('/feed/bids')
-    const third = await open('/feed/prices')
-    expect(third.status).to.equal(429)
-    expect(Number(third.headers['retry-after'])).to.be.at.least(1)
-    expect(third.headers.ratelimit).to.equal(`"feed-connections";r=0;t=${third.headers['retry-after']}`)
-    expect(await third.body()).to.have.property('code', 'RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED')
-    admit('other')
-    expect((await open('/feed/prices', 'other')).status).to.equal(200)
-    first.close()
-    await eventually(async () => (await open('/feed/prices')).status === 200, 'a free lease')
-  })
-
   it('gives the lease of a request with wrong parameters back', async () => {
     for (let count = 0; count < 3; count++) expect((await open('/feed/prices?item_ids=x')).status).to.equal(422)
     expect((await open('/feed/prices')).status).to.equal(200)
@@ -385,13 +371,5 @@ describe('feed streams', () => {
     }
     await eventually(isCurrent, 'the latest of every row')
     expect(slow.events.length).to.be.below(rounds)
-  })
-
-  it('announces to all clients that it stops', async () => {
-    const client = await open('/feed/prices')
-    await gateway.stop()
-    await eventually(() => client.hasEnded(), 'the end of the stream')
-    expect(client.comments.at(-1)).to.equal('closed: the server is stopping')
-    expect(client.retryMs()).to.be.within(500, 5_000)
   })
 })

@@ -7,11 +7,8 @@ import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import type { connectKafka } from '#infra/kafka/connection.ts'
 import { type Outgoing, openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
-import { eventually } from '#test/harness/eventually.ts'
 import { bookChangeRecord, changed, marked, markerRecords } from '#test/harness/published-records.ts'
-import { type ExpectedChange, foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
-import { type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
+import type { ExpectedChange } from '#test/harness/reference-fold.ts'
 import { openSse, type SseClient } from '#test/harness/sse-client.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -144,61 +141,4 @@ describe('feed', () => {
     expect(await roles.metrics.registry.getSingleMetricAsString('feed_undecodable_total')).to.match(/_total 1$/m)
     expect(roles.failures).to.deep.equal([])
   })
-
-  it('ends the stream of a key that is revoked in the database, and opens none for it again', async () => {
-    const { key, key_id } = await createAccountWithKey(platform.database, { tier: 'quant' })
-    const client = await listen('/feed/prices', key)
-    await platform.database.rows('UPDATE api_keys SET revoked_at = now() WHERE id = $1', [key_id])
-    await eventually(() => client.hasEnded(), 'the end of the stream')
-    const again = await openSse(`${roles.baseUrl}/feed/prices`, { key })
-    expect([again.status, await again.body()]).to.deep.include(401)
-  })
-
-  it('brings a listener who applies every event to the book that the refreshes lead to', async () => {
-    const random = seededRandom('random refreshes')
-    const client = await listen('/feed/prices?providers=provider_07&providers=provider_08')
-    const ids = random.shuffle(items.slice(0, 3_000).map(({ item_id }) => item_id))
-    const refreshes = randomRefreshes(random, ids)
-    const expected = foldRefreshes(refreshes)
-    for (const refresh of refreshes) {
-      const changes = expected.changes.filter(({ refresh_id }) => refresh_id === refresh.refreshId)
-      const about = { provider: refresh.provider, refresh_id: refresh.refreshId, last_updated: refresh.observedAt }
-      await publisher.send(refreshOf(changes, about))
-    }
-    const total = expected.changes.length
-    await eventually(() => dataOf(client).reduce((sum, data) => sum + data.items.length, 0) >= total, 'all changes')
-
-    const seen = new Map<string, { price: number | null; qty: number }>()
-    const moments = new Map<string, number>()
-    for (const { provider, seen_at, items: changes } of dataOf(client)) {
-      expect(changes.length).to.be.at.most(1_000)
-      for (const { item_id, price, qty, change } of changes) {
-        const key = `${provider} ${item_id}`
-        expect(Date.parse(seen_at)).to.be.above(moments.get(key) ?? 0)
-        expect(seen.has(key)).to.equal(change !== 'added')
-        moments.set(key, Date.parse(seen_at))
-        if (change === 'removed') seen.delete(key)
-        else seen.set(key, { price, qty })
-      }
-    }
-    const rows = [...expected.books].flatMap(([book, held]) =>
-      [...held].map(
-        ([itemId, row]) => [`${book.split('|')[1]} ${itemId}`, { price: row.price, qty: row.quantity }] as const,
-      ),
-    )
-    expect(seen).to.deep.equal(new Map(rows))
-  })
 })
-
-/** Refreshes of two providers in dollars whose items come, go and move a little. */
-function randomRefreshes(random: SeededRandom, ids: readonly number[]): GivenRefresh[] {
-  return Array.from({ length: 24 }, (_, at) => {
-    const provider = at % 2 === 0 ? 'provider_07' : 'provider_08'
-    const entries = ids
-      .filter(() => random.chance(0.8))
-      .map(itemId => ({ itemId, price: 1_000 + random.integer(0, 300), quantity: random.integer(1, 3) }))
-    const observedAt = 1_772_573_670_000 + at * 60_000
-    const about = { side: 'ask' as const, provider, refreshId: `random-${at}`, observedAt, completed: true }
-    return { ...about, currency: 'USD', usdRate: '1', entries }
-  })
-}

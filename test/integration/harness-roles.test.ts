@@ -1,6 +1,4 @@
-/**
- * Roles that end in a test: unannounced they fail it, announced they must have ended for the reason given.
- */
+/** Roles that end in a test: unannounced they fail it, announced they must have ended for the reason given. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
@@ -8,7 +6,6 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { failingRole } from '#test/fixtures/planted-faults/failing-role.ts'
-import { spawnRole } from '#test/harness/spawn-role.ts'
 import { startRoles } from '#test/harness/start-roles.ts'
 import { testServers } from '#test/harness/test-servers.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -35,44 +32,6 @@ describe('a role that ends in a test', () => {
     const announced = await start('no broker')
     announced.expectFailure(/broker/)
     expect(await problemOf(announced.stop())).to.equal('none')
-  })
-
-  it('fails the stop when it was announced and runs on', async () => {
-    const roles = await start()
-    roles.expectFailure(/broker/)
-    expect(await problemOf(roles.stop())).to.equal('no role failed for /broker/, which was announced')
-  })
-
-  it('fails the stop of its process unless that was announced', async () => {
-    const environment = { ...platform.environment, KAFKA_BROKERS: '' }
-    const unannounced = await spawnRole('feed', environment)
-    await unannounced.ended
-    expect(await problemOf(unannounced.stop())).to.match(
-      /^feed ended by itself unannounced \(code [1-9].*KAFKA_BROKERS/s,
-    )
-    const announced = await spawnRole('feed', environment)
-    announced.expectEnd(/KAFKA_BROKERS/)
-    await announced.ended
-    expect(await problemOf(announced.stop())).to.equal('none')
-    const otherwise = await spawnRole('feed', environment)
-    otherwise.allowEnd(/the partition was lost/)
-    await otherwise.ended
-    expect(await problemOf(otherwise.stop())).to.include('unannounced')
-  })
-
-  it('counts as announced when the test has killed its process, and not as ended by itself', async () => {
-    const killed = await spawnRole('feed', platform.environment)
-    killed.kill('SIGKILL')
-    await killed.ended
-    expect(await problemOf(killed.stop())).to.equal('none')
-    const expected = await spawnRole('feed', platform.environment)
-    expected.expectEnd(/./)
-    expected.kill('SIGKILL')
-    expect(await problemOf(expected.stop())).to.include('did not end by itself for /./')
-    const byOthers = await spawnRole('feed', platform.environment)
-    process.kill(byOthers.pid, 'SIGKILL')
-    await byOthers.ended
-    expect(await problemOf(byOthers.stop())).to.include('unannounced (SIGKILL)')
   })
 
   it('fails its file when no test looks at it', async () => {

@@ -1,6 +1,4 @@
-/**
- * What arrives at a socket and is no proper request: a clean refusal, an ended connection, and nothing smuggled.
- */
+/** What arrives at a socket and is no proper request: a clean refusal, an ended connection, and nothing smuggled. */
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
@@ -73,51 +71,36 @@ describe('the HTTP host', () => {
 
   const HOST = 'Host: a\r\n'
   const SMUGGLED = 'GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n'
+  const get = (headers: string): string => `GET / HTTP/1.1\r\n${HOST}${headers}\r\n\r\n`
+  /** Another request lies behind what may be taken for the body. */
+  const post = (headers: string, body = ''): string => `POST / HTTP/1.1\r\n${HOST}${headers}\r\n\r\n${body}${SMUGGLED}`
   const malformed: [name: string, bytes: string][] = [
-    [
-      'both lengths',
-      `POST / HTTP/1.1\r\n${HOST}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n${SMUGGLED}`,
-    ],
-    [
-      'both lengths, the other way',
-      `POST / HTTP/1.1\r\n${HOST}Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n${SMUGGLED}`,
-    ],
-    [
-      'two lengths that differ',
-      `POST / HTTP/1.1\r\n${HOST}Content-Length: 4\r\nContent-Length: 5\r\n\r\nabcd${SMUGGLED}`,
-    ],
-    [
-      'two lengths that agree',
-      `POST / HTTP/1.1\r\n${HOST}Content-Length: 4\r\nContent-Length: 4\r\n\r\nabcd${SMUGGLED}`,
-    ],
-    ['a list of lengths', `POST / HTTP/1.1\r\n${HOST}Content-Length: 4, 4\r\n\r\nabcd${SMUGGLED}`],
-    ['a negative length', `POST / HTTP/1.1\r\n${HOST}Content-Length: -1\r\n\r\n${SMUGGLED}`],
-    ['a signed length', `POST / HTTP/1.1\r\n${HOST}Content-Length: +4\r\n\r\nabcd${SMUGGLED}`],
-    ['a hexadecimal length', `POST / HTTP/1.1\r\n${HOST}Content-Length: 0x4\r\n\r\nabcd${SMUGGLED}`],
-    ['an unknown coding', `POST / HTTP/1.1\r\n${HOST}Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n${SMUGGLED}`],
-    [
-      'a coding after chunked',
-      `POST / HTTP/1.1\r\n${HOST}Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n${SMUGGLED}`,
-    ],
-    [
-      'a coding before chunked',
-      `POST / HTTP/1.1\r\n${HOST}Transfer-Encoding: identity, chunked\r\n\r\n0\r\n\r\n${SMUGGLED}`,
-    ],
-    ['a blank before the colon', `POST / HTTP/1.1\r\n${HOST}Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n${SMUGGLED}`],
-    ['a folded header', `GET / HTTP/1.1\r\n${HOST}X-A: b\r\n c\r\n\r\n`],
+    ['both lengths', post('Content-Length: 4\r\nTransfer-Encoding: chunked', '0\r\n\r\n')],
+    ['both lengths, the other way', post('Transfer-Encoding: chunked\r\nContent-Length: 4', '0\r\n\r\n')],
+    ['two lengths that differ', post('Content-Length: 4\r\nContent-Length: 5', 'abcd')],
+    ['two lengths that agree', post('Content-Length: 4\r\nContent-Length: 4', 'abcd')],
+    ['a list of lengths', post('Content-Length: 4, 4', 'abcd')],
+    ['a negative length', post('Content-Length: -1')],
+    ['a signed length', post('Content-Length: +4', 'abcd')],
+    ['a hexadecimal length', post('Content-Length: 0x4', 'abcd')],
+    ['an unknown coding', post('Transfer-Encoding: xchunked', '0\r\n\r\n')],
+    ['a coding after chunked', post('Transfer-Encoding: chunked, identity', '0\r\n\r\n')],
+    ['a coding before chunked', post('Transfer-Encoding: identity, chunked', '0\r\n\r\n')],
+    ['a blank before the colon', post('Transfer-Encoding : chunked', '0\r\n\r\n')],
+    ['a folded header', get('X-A: b\r\n c')],
     ['a folded first header', `GET / HTTP/1.1\r\n ${HOST}\r\n`],
-    ['a bare line feed in a header', `GET / HTTP/1.1\r\n${HOST}X-A: b\nX-B: c\r\n\r\n`],
-    ['a bare carriage return in a header', `GET / HTTP/1.1\r\n${HOST}X-A: b\rX-B: c\r\n\r\n`],
-    ['a NUL in a header', `GET / HTTP/1.1\r\n${HOST}X-A: b\0c\r\n\r\n`],
-    ['a bad size of a chunk', `POST / HTTP/1.1\r\n${HOST}Transfer-Encoding: chunked\r\n\r\nzz\r\n\r\n${SMUGGLED}`],
-    ['a header without a name', `GET / HTTP/1.1\r\n${HOST}: b\r\n\r\n`],
+    ['a bare line feed in a header', get('X-A: b\nX-B: c')],
+    ['a bare carriage return in a header', get('X-A: b\rX-B: c')],
+    ['a NUL in a header', get('X-A: b\0c')],
+    ['a bad size of a chunk', post('Transfer-Encoding: chunked', 'zz\r\n\r\n')],
+    ['a header without a name', get(': b')],
     ['no version that is known', `GET / HTTP/9.9\r\n${HOST}\r\n`],
     ['no HTTP', 'hello\r\n\r\n'],
     ['a method that is none', `G(T / HTTP/1.1\r\n${HOST}\r\n`],
     ['TLS', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'],
     ['no host', 'GET / HTTP/1.1\r\n\r\n'],
-    ['two hosts', `GET / HTTP/1.1\r\n${HOST}Host: b\r\n\r\n`],
-    ['two credentials', `GET / HTTP/1.1\r\n${HOST}Authorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n`],
+    ['two hosts', get('Host: b')],
+    ['two credentials', get('Authorization: Bearer a\r\nAuthorization: Bearer b')],
     ['two types', `POST / HTTP/1.1\r\n${HOST}Content-Type: a/b\r\nContent-Type: c/d\r\nContent-Length: 0\r\n\r\n`],
     ['a proxied host', `CONNECT a:443 HTTP/1.1\r\n${HOST}\r\n`],
     ['a host as target', `GET a:80 HTTP/1.1\r\n${HOST}\r\n`],

@@ -36,25 +36,6 @@ describe('the platform over HTTP', () => {
     expect(pages[1]).to.include(`start_assetid=${answer.assets[24]?.assetid}`)
   })
 
-  it('reads float, seed, finish, stickers, charm, name tag and link of an asset', async () => {
-    const answer = await source().read(STAND_IN.full)
-    if (answer.kind !== 'found') throw new Error(answer.kind)
-    const [first] = answer.assets as [PlatformAsset]
-    expect(first.details.stickers).to.deep.equal([
-      { name: 'Crown (Foil)', slot: 0, wear: null },
-      { name: 'Natus Vincere | Cologne 2014', slot: 1, wear: null },
-    ])
-    expect(first.details.charms).to.deep.equal([{ name: "Lil' Ava", pattern_id: 1000 }])
-    expect(first.details).to.include({ paint_seed: 0, float_value: 0.01, name_tag: 'Bought on a rainy day' })
-    expect(first.isTradable).to.equal(false)
-    expect(first.details.inspect_link).to.equal(
-      `game://run/+csgo_econ_action_preview%20S${STAND_IN.full}A${first.assetid}D8421`,
-    )
-    expect(first.name).not.to.match(/\(/)
-    const plain = answer.assets.find(asset => asset.paintIndex === null)
-    expect(plain?.details).to.include({ float_value: null, paint_seed: null, inspect_link: null })
-  })
-
   it('is empty, private or unknown, each by its own answer', async () => {
     expect(await source().read(STAND_IN.empty)).to.deep.equal({ kind: 'found', assets: [] })
     expect(await source().read(STAND_IN.private)).to.deep.equal({ kind: 'private' })
@@ -136,14 +117,6 @@ describe('kept inventories', () => {
     await inventories.of(account(1))
     await inventories.of(account(1))
     expect(asked).to.have.length(2)
-  })
-  it('are bounded by their items, the oldest going first', async () => {
-    const { inventories, asked } = openCounted(() => ({ kind: 'found', assets: assets(50_000) }))
-    for (let i = 0; i < 5; i++) await inventories.of(account(i))
-    await inventories.of(account(4))
-    expect(asked).to.have.length(5)
-    await inventories.of(account(0))
-    expect(asked).to.have.length(6)
   })
   it('are read a few at a time, and a request that comes when too many wait is refused', async () => {
     const { inventories, most } = openCounted(() => ({ kind: 'found', assets: [] }))

@@ -2,7 +2,7 @@
  * Names as marketplaces, files and clients write them find the catalog's items wherever names come in.
  *
  * Everything here writes two names otherwise than the catalog: one of the game's own with two blanks in a row, and one with an
- * accent. The real roles on a real log, from observations to every route that takes a name.
+ * accent; and one that is nearly an item's, which the refusal names. The real roles on a real log, from observations to every route that takes a name.
  */
 import { expect } from 'chai'
 import { loadCatalog } from '#infra/config/catalog.ts'
@@ -15,11 +15,13 @@ import { type LoopbackPlatform, openLoopbackPlatform } from '#test/fixtures/plat
 import { openTestIngest, type TestIngest } from '#test/fixtures/test-ingest.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
-import { type Ask, openScenario, type Scenario } from '#test/harness/scenario.ts'
+import { type Answer, type Ask, openScenario, type Scenario } from '#test/harness/scenario.ts'
 import { openSse } from '#test/harness/sse-client.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const NAMES = ['Sticker | Ninjas in Pyjamas  | Katowice 2015', 'Nova | Wurst H\u00f6lle (Field-Tested)']
+/** Nearly one of them, which no item has. */
+const MISS = 'Nova | Wurst Hlle (Field-Tested)'
 /** The same two as they come in. */
 const WRITTEN = ['Sticker |\u00a0Ninjas in Pyjamas | Katowice 2015 ', '\ufeffNova | Wurst Ho\u0308lle  (Field-Tested)']
 const PROVIDERS = ['provider_02', 'provider_05']
@@ -116,6 +118,39 @@ describe('names of items, written otherwise', () => {
       }
     })
   }
+
+  const named = [404, 'ITEM_NOT_FOUND', `No catalog item has this name; the nearest is "${NAMES[1]}".`]
+  const refusalOf = ({ status, body }: Answer) => [status, body.code, body.detail]
+
+  for (const path of [
+    '/prices',
+    '/bids',
+    '/prices/candles',
+    '/prices/history',
+    '/sales',
+    '/market/indicators',
+    '/market/history/chart',
+  ])
+    it(`on GET ${path} are a 404 that names the nearest where they are nearly one's, and without where they are not`, async () => {
+      const by = (name: string) => ask(`${path}?market_hash_name=${encodeURIComponent(name)}`)
+      expect(refusalOf(await by(MISS))).to.deep.equal(named)
+      const far = await by('no such thing')
+      expect([far.status, far.body.code]).to.deep.equal([404, 'ITEM_NOT_FOUND'])
+      expect(far.body.detail).not.to.include('nearest')
+    })
+
+  it('that are nearly one’s find nothing on creates, GET /items and with a phase that is not the item’s', async () => {
+    const id = await newPortfolio()
+    const entry = { market_hash_name: MISS, quantity: 1 }
+    const transaction = { ...entry, type: 'buy', price: 100, date: '2026-01-02' }
+    expect(refusalOf(await post(`/portfolio/${id}/items`, entry))).to.deep.equal(named)
+    expect(refusalOf(await post(`/portfolio/${id}/transactions`, transaction))).to.deep.equal(named)
+    const listed = await ask(`/items?market_hash_name=${encodeURIComponent(MISS)}`)
+    expect([listed.status, listed.body.items]).to.deep.equal([200, []])
+    const phased = await ask(`/prices?${query(1)}&phase=Ruby`)
+    expect([phased.status, phased.body.code]).to.deep.equal([404, 'ITEM_NOT_FOUND'])
+    expect(phased.body.detail).not.to.include('nearest')
+  })
 
   it('are one item each in a batch, however often and in whichever spellings', async () => {
     const market_hash_names = [...WRITTEN, ...NAMES, 'No\u00a0such ', 'No such']

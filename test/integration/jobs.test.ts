@@ -1,6 +1,4 @@
-/**
- * Jobs in Postgres: they belong to the transaction that adds them, and outlive the process that has taken them.
- */
+/** Jobs in Postgres: they belong to the transaction that adds them, and outlive the process that has taken them. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'

@@ -1,6 +1,4 @@
-/**
- * Snapshot manifests in a real Redis: always the live table at one moment, whatever interrupts their builder.
- */
+/** Snapshot manifests in a real Redis: always the live table at one moment, whatever interrupts their builder. */
 import { inflateRawSync } from 'node:zlib'
 import { expect } from 'chai'
 import { loadProviders } from '#infra/config/providers.ts'
@@ -107,25 +105,6 @@ describe('snapshots of the live view', () => {
     }
   })
 
-  it('show some moment of each partition at any time, never an earlier one than before', async () => {
-    const { market, prefix } = await open()
-    await market.built()
-    const seen = market.partitions.map(() => 0)
-    const moments = market.partitions.map(() => new Set<number>())
-    const seenInAll = (): number => moments.reduce((sum, each) => sum + each.size, 0)
-    // Until many different moments were shown: the builder is at work all the while.
-    while (seenInAll() < 40) {
-      await Promise.all(market.partitions.map(each => market.flush(each, market.randomRecords(each, 5))))
-      const partition = market.random.pick(market.partitions)
-      const manifest = (await market.manifest(partition)) ?? expect.fail('no manifest')
-      const shown = JSON.stringify(sorted(await momentOf(manifest, partition, prefix)))
-      const at = market.moments[partition]?.findLastIndex(moment => JSON.stringify(sorted(moment)) === shown) ?? -1
-      expect(at, `partition ${partition} at ${manifest.next}`).to.be.at.least(seen[partition] ?? 0)
-      seen[partition] = at
-      moments[partition]?.add(at)
-    }
-  })
-
   it('build what was touched and nothing else, over a restart too', async () => {
     const { market } = await open()
     const versions = async (): Promise<Record<string, number>> => {
@@ -147,21 +126,6 @@ describe('snapshots of the live view', () => {
       field => before[field] !== after[field],
     )
     expect(changed).to.deep.equal(touched)
-  })
-
-  it('are left as they are by a restart without a change', async () => {
-    const { market, prefix } = await open()
-    await market.flush(0, market.randomRecords(0, 50))
-    await market.built()
-    const before = await redis.mget(...market.partitions.map(partition => manifestKey(partition, prefix)))
-    await market.reopen()
-    // One that has something to build has built when the next change is in a manifest.
-    await market.flush(1, market.randomRecords(1, 1))
-    await market.built()
-    const after = await redis.mget(...market.partitions.map(partition => manifestKey(partition, prefix)))
-    expect(
-      [...after.entries()].filter(([partition, text]) => text !== before[partition]).map(([at]) => at),
-    ).to.deep.equal([1])
   })
 
   it('are rebuilt when the root of the links is another', async () => {

@@ -1,6 +1,4 @@
-/**
- * The live view in a real Redis, from a real log: always equal to a plain fold of what was published.
- */
+/** The live view in a real Redis, from a real log: always equal to a plain fold of what was published. */
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
@@ -73,24 +71,6 @@ describe('live view sink', () => {
     }
     await sink.close()
     expect(await readTables(redis, slot('cuts.').prefix)).to.deep.equal(expectedTables(log, [0]))
-  })
-
-  it('is left as it is by writing any suffix of the log again', async () => {
-    const random = seededRandom('suffix')
-    const log = ownLog(random, 1_500)
-    const records = log.map((record, offset) => changeRecord(record, offset))
-    const first = await open('again.')
-    await write(first, records)
-    await first.close()
-    for (let round = 0; round < 10; round++) {
-      const from = random.integer(0, log.length - 1)
-      const { head, text } = (await readHead(redis, slot('again.'))) ?? expect.fail('no head')
-      await writeHead(redis, slot('again.'), text, { ...head, next: from })
-      const sink = await open('again.')
-      await write(sink, records.slice(from))
-      await sink.close()
-      expect(await readTables(redis, slot('again.').prefix)).to.deep.equal(expectedTables(log, [0]))
-    }
   })
 
   it('takes more rows of one provider at once than one call of the script may hold', async () => {
@@ -289,18 +269,6 @@ describe('live view on a log', () => {
     expect(await readTables(redis, slot.prefix)).to.deep.equal(expectedTables(published))
     const opened = await openTable({ ...sources, rebuilder: { rebuild } }, slot)
     expect(opened).to.include({ rebuiltFor: undefined, deleted: 0 })
-    await reader.close()
-  })
-
-  it('is built once when two openers of one process build it together', async () => {
-    const slot = { partition: 3, prefix: platform.namespace }
-    await redis.del(headKey(slot.partition, slot.prefix))
-    const reader = await openRangeReader(kafka, [kafka.topicName('bookChanges'), kafka.topicName('book')])
-    const sources = { redis, faultOf: async () => undefined }
-    const rebuilder = openRebuilder({ kafka, reader, ids, redis, prefix: slot.prefix })
-    const opened = await Promise.allSettled([1, 2].map(() => openTable({ ...sources, rebuilder }, slot)))
-    expect(opened.map(({ status }) => status)).to.have.members(['fulfilled', 'rejected'])
-    expect(await readTables(redis, slot.prefix)).to.deep.equal(expectedTables(published))
     await reader.close()
   })
 

@@ -1,6 +1,4 @@
-/**
- * Replay and export of a real topic: what arrives elsewhere is what the log holds.
- */
+/** Replay and export of a real topic: what arrives elsewhere is what the log holds. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,6 +1,4 @@
-/**
- * The tools that read the log, dead letters and unresolved names: on a real log, with the real `sales`.
- */
+/** The tools that read the log, dead letters and unresolved names: on a real log, with the real `sales`. */
 import { existsSync, readFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
@@ -17,7 +15,7 @@ import { tail } from '#services/cli/log-tools/tail.ts'
 import { showTopics } from '#services/cli/log-tools/topics.ts'
 import { type CollectedOutput, collectOutput } from '#test/harness/collected-output.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { saleRecord } from '#test/harness/published-records.ts'
+import { saleRecord, sold } from '#test/harness/published-records.ts'
 import { runCommand, runOnTerminal } from '#test/harness/run-command.ts'
 import { smallCatalog } from '#test/harness/small-catalog.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -238,10 +236,6 @@ describe('log tools', () => {
 
 function saleOf(market_hash_name: string, phase: SaleObserved['phase'], index: number): SaleObserved {
   const at = Date.now() - 86_400_000
-  return {
-    ...{ provider: `provider_0${1 + (index % 3)}`, sale_id: `s${index}`, market_hash_name, phase },
-    ...{ price: 1_000 + index, currency: 'USD', usd_rate: '1', sold_at: at + index, float: null, paint_seed: null },
-    ...{ stickers: null, charms: null, inspect_in_game: null, screenshot_front: null, screenshot_back: null },
-    observed_at: at + 60_000,
-  }
+  const about = { provider: `provider_0${1 + (index % 3)}`, sale_id: `s${index}`, market_hash_name, phase }
+  return sold({ ...about, price: 1_000 + index, sold_at: at + index, observed_at: at + 60_000 })
 }

@@ -8,32 +8,24 @@ import { loadAnalytics } from '#infra/config/analytics.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import { loadSupply } from '#infra/config/supply.ts'
+import type { StartRole } from '#infra/runtime/role.ts'
 import { arbitrageReply } from '#schemas/api/arbitrage.ts'
 import { indexesReply, marketItemReply, marketItemsReply } from '#schemas/api/market.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { start as startApi } from '#services/api/main.ts'
 import { type StoredSale, storeSales } from '#test/fixtures/api-records.ts'
-import { PROVIDERS, publishRealMarket, writeProviders } from '#test/fixtures/real-market.ts'
+import { PROVIDERS, publishMarket, startBelowMarket } from '#test/fixtures/real-market.ts'
 import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { markWhole } from '#test/fixtures/whole-views.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { readTopic } from '#test/harness/read-topic.ts'
-import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
+import { keysOfTiers, openScenario, type Scenario } from '#test/harness/scenario.ts'
 import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
-import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
-import { bruteForcePairs, MarketModel, type ModelQuote, modelScores } from '#test/oracles/market-model.ts'
+import { dollars, percentOf } from '#test/oracles/exact-amounts.ts'
+import { bruteForcePairs, type MarketModel, type ModelQuote, modelScores } from '#test/oracles/market-model.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
-const EVERY_NAME = 12
-
-/** A part in percent of a whole, to two decimals, halves up; by whole numbers. */
-function percent(part: number, whole: number): number {
-  const [twice, divisor] = [2n * BigInt(part) * 10_000n + BigInt(whole), 2n * BigInt(whole)]
-  const quotient = twice / divisor
-  return Number(twice < 0n && quotient * divisor !== twice ? quotient - 1n : quotient) / 100
-}
 
 type ItemRow = z.infer<typeof marketItemsReply>['data']['items'][number]
 
@@ -43,9 +35,8 @@ describe('market analytics on real refreshes', () => {
   const random = seededRandom('market analytics')
   const supply = loadSupply()
   const reference = loadAnalytics().liquidity
-  let roles: StartedRoles
+  let scenario: Scenario
   let model: MarketModel
-  let key: string
   /** By the API's clock, which stands before any snapshot until a test says otherwise. */
   let now: number
   let sales: StoredSale[]
@@ -53,22 +44,23 @@ describe('market analytics on real refreshes', () => {
 
   before('the market behind the service', async () => {
     now = Date.now()
-    const { stateDir } = platform.config
-    const kafka = platform.connect()
-    const set = { providersFile: writeProviders(stateDir), tiersFile: writeRoomyTiers(stateDir) }
-    const below = await platform.startRoles(['fx', 'provider-health', 'history', 'candles', 'live-view', 'book'], set)
-    await publishRealMarket(kafka, now, EVERY_NAME)
-    await platform.drained(['sales', 'alert-triggers'])
-    expect(below.failures).to.deep.equal([])
-    model = new MarketModel((await readTopic(kafka, 'bookChanges')).map(({ value }) => value))
+    const providersFile = await startBelowMarket(platform)
+    model = await publishMarket(platform, now)
     sales = salesOf(model.itemIds.slice(0, 40))
     await storeSales(clickhouse, sales)
-    key = await platform.newKey()
     await markWhole(platform)
-    roles = await platform.startRoles(['market-summary', context => startApi(context, () => now)], set)
+    const api: StartRole = context => startApi(context, () => now)
+    const config = { providersFile }
+    scenario = await openScenario(platform, {
+      roles: ['market-summary', api],
+      config,
+      keys: await keysOfTiers(platform),
+    })
     await eventually(async () => (await get('/v1/market/items')).status === 200, 'a summary')
     await eventually(async () => (await get('/v1/market/arbitrage')).status === 200, 'a snapshot')
   })
+
+  after(() => scenario?.close())
 
   /** Of a seed: a summary must hold some of each score. */
   function salesOf(itemIds: readonly number[], fixed = randomOf(1)): StoredSale[] {
@@ -89,13 +81,10 @@ describe('market analytics on real refreshes', () => {
     }))
   }
 
-  async function get(path: string): Promise<{ status: number; body: unknown }> {
-    const answer = await fetch(roles.baseUrl + path, { headers: { authorization: `Bearer ${key}` } })
-    return { status: answer.status, body: await answer.json() }
-  }
+  const get = (path: string) => scenario.ask(path)
   async function read<T>(path: string, schema: z.ZodType<T>): Promise<T> {
-    const { status, body } = await get(path)
-    expect(status, JSON.stringify(body).slice(0, 300)).to.equal(200)
+    const { status, body, text } = await get(path)
+    expect(status, text.slice(0, 300)).to.equal(200)
     return schema.parse(body)
   }
 
@@ -121,8 +110,6 @@ describe('market analytics on real refreshes', () => {
         }
       }
     }
-    const cents = (micro: number): string => (Math.floor(micro / 10_000 + 0.5) / 100).toFixed(2)
-
     for (const [name, filters, isWanted] of [
       ['all pairs with a spread of one percent', '', () => true],
       ['all profitable pairs', '&min_spread_pct=-5', () => true],
@@ -152,10 +139,10 @@ describe('market analytics on real refreshes', () => {
           item_id: itemId,
           buy_provider: buy.provider,
           sell_provider: sell.provider,
-          buy_price_usd: cents(buy.micro),
-          sell_price_usd: cents(sell.micro),
-          estimated_fees_usd: cents(cost),
-          net_profit_usd: cents(net),
+          buy_price_usd: dollars(buy.micro),
+          sell_price_usd: dollars(sell.micro),
+          estimated_fees_usd: dollars(cost),
+          net_profit_usd: dollars(net),
           gross_spread_pct: Math.round(((sell.micro - buy.micro) / buy.micro) * 1e6) / 1e4,
           quantity: Math.min(buy.quantity, sell.quantity),
           last_updated: new Date(Math.max(buy.updatedAt, sell.updatedAt)).toISOString(),
@@ -180,18 +167,11 @@ describe('market analytics on real refreshes', () => {
       expect(Math.min(...Object.values(meta.excluded))).to.be.above(50)
     })
 
-    it('pages by offset in one order, and refuses a cursor', async () => {
-      const { whole, pages } = await eventually(async () => {
-        const whole = await everyPair('')
-        const pages = await Promise.all(
-          [0, 37, 74].map(offset => read(`/v1/market/arbitrage?limit=37&offset=${offset}`, arbitrageReply)),
-        )
-        return pages.every(page => page.meta.generated_at === whole.meta.generated_at) && { whole, pages }
-      }, 'pages of one snapshot')
-      expect(pages.flatMap(page => page.data.items)).to.deep.equal(whole.items.slice(0, 111))
-      expect(pages[0]?.pagination).to.deep.equal({ limit: 37, offset: 0, total: -1, has_next: true, has_prev: false })
+    it('pages by offset, and refuses a cursor', async () => {
+      const { pagination } = await read('/v1/market/arbitrage?limit=37', arbitrageReply)
+      expect(pagination).to.deep.equal({ limit: 37, offset: 0, total: -1, has_next: true, has_prev: false })
       const refused = await get('/v1/market/arbitrage?cursor=abc')
-      expect([refused.status, (refused.body as { code: string }).code]).to.deep.equal([400, 'CURSOR_NOT_SUPPORTED'])
+      expect([refused.status, refused.body.code]).to.deep.equal([400, 'CURSOR_NOT_SUPPORTED'])
       expect((await get('/v1/market/arbitrage?limit=1001')).status).to.equal(422)
       expect((await get(`/v1/market/arbitrage?providers_sell=${PROVIDERS.seller}`)).status).to.equal(422)
     })
@@ -206,14 +186,9 @@ describe('market analytics on real refreshes', () => {
       asOf = Date.parse(reply.meta.generated_at)
     })
 
-    const usd = (micro: number | null): string | null => {
-      if (micro === null) return null
-      const cents = Math.floor(Math.abs(micro) / 10_000 + 0.5)
-      const text = `${Math.floor(cents / 100)}.${String(cents % 100).padStart(2, '0')}`
-      return micro < 0 && cents > 0 ? `-${text}` : text
-    }
+    const usd = (micro: number | null): string | null => (micro === null ? null : dollars(micro))
     const rate = (now: number | null, then: number | null): number | null =>
-      now === null || then === null ? null : percent(now - then, then)
+      now === null || then === null ? null : percentOf(now - then, then)
 
     function expected(itemId: number) {
       const asks = model.quotesOf('ask', itemId).filter(countsInSummary(asOf))
@@ -368,7 +343,7 @@ describe('market analytics on real refreshes', () => {
             bid_usd: bid ? usd(bid.micro) : null,
             ask_depth: ask.quantity,
             spread_usd: bid ? usd(ask.micro - bid.micro) : null,
-            spread_pct: bid ? percent(ask.micro - bid.micro, ask.micro) : null,
+            spread_pct: bid ? percentOf(ask.micro - bid.micro, ask.micro) : null,
             bid_depth: bid?.quantity ?? null,
             bid_anomaly: bid !== undefined && bid.micro > ask.micro,
             volume_24h: model.units(itemId, now - DAY, now, row.provider),

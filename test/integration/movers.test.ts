@@ -22,18 +22,17 @@ import {
   moversLeaseKey,
   moversRowsKey,
 } from '#streams/movers/table.ts'
-import { PROVIDERS, publishRealMarket, writeProviders } from '#test/fixtures/real-market.ts'
+import { PROVIDERS, publishMarket, startBelowMarket } from '#test/fixtures/real-market.ts'
 import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { collectOutput } from '#test/harness/collected-output.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { readTopic } from '#test/harness/read-topic.ts'
 import { keysOfTiers, openScenario, type Scenario } from '#test/harness/scenario.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
 import { useServers } from '#test/harness/use-servers.ts'
-import { MarketModel } from '#test/oracles/market-model.ts'
+import { dollars, percentOf } from '#test/oracles/exact-amounts.ts'
+import type { MarketModel } from '#test/oracles/market-model.ts'
 
 const [MINUTE, HOUR, DAY] = [60_000, 3_600_000, 86_400_000]
-const EVERY_NAME = 12
 
 type Row = z.infer<typeof moversReply>['data'][number]
 type Reply = z.infer<typeof moversReply>
@@ -64,12 +63,9 @@ describe('movers on real refreshes', () => {
   let environment: Record<string, string>
 
   before('the market behind the service', async () => {
-    const { config } = platform
-    const kafka = platform.connect()
-    const providersFile = writeProviders(config.stateDir)
+    const providersFile = await startBelowMarket(platform)
     environment = { MARKETLOG_PROVIDERS: providersFile }
     redis = await platform.openRedis()
-    await platform.startRoles(['fx', 'provider-health', 'history', 'candles', 'live-view', 'book'], { providersFile })
     role = await platform.spawnRole('movers', environment)
     await role.baseUrl()
     const keys = await keysOfTiers(platform)
@@ -80,9 +76,7 @@ describe('movers on real refreshes', () => {
     // A past that was read half way through the publication would stay until its window moves on: these refreshes are days late.
     await role.stop()
     publishedAt = Date.now()
-    await publishRealMarket(kafka, publishedAt, EVERY_NAME)
-    await platform.drained(['sales', 'alert-triggers'])
-    model = new MarketModel((await readTopic(kafka, 'bookChanges')).map(({ value }) => value))
+    model = await publishMarket(platform, publishedAt)
     role = await platform.spawnRole('movers', environment)
     await eventually(async () => (await asOf()) > publishedAt, 'movers of the whole market')
   })
@@ -96,17 +90,6 @@ describe('movers on real refreshes', () => {
     const { status, body, text } = await scenario.ask(`/v1/market/movers?${query}`)
     expect(status, text.slice(0, 300)).to.equal(200)
     return moversReply.parse(body)
-  }
-
-  const usd = (micro: number): string => {
-    const cents = Math.floor(Math.abs(micro) / 10_000 + 0.5)
-    return `${micro < 0 && cents > 0 ? '-' : ''}${Math.floor(cents / 100)}.${String(cents % 100).padStart(2, '0')}`
-  }
-  /** A part in percent of a whole, to two decimals, halves up; by whole numbers. */
-  const percent = (part: number, whole: number): number => {
-    const [twice, divisor] = [2n * BigInt(part) * 10_000n + BigInt(whole), 2n * BigInt(whole)]
-    const quotient = twice / divisor
-    return Number(twice < 0n && quotient * divisor !== twice ? quotient - 1n : quotient) / 100
   }
 
   interface Expected {
@@ -150,10 +133,10 @@ describe('movers on real refreshes', () => {
         market_hash_name: item.market_hash_name,
         phase: item.phase,
         item_type: item.item_type,
-        best_ask_usd: usd(ask),
-        previous_best_ask_usd: usd(before),
-        change_usd: usd(ask - before),
-        change_pct: percent(ask - before, before),
+        best_ask_usd: dollars(ask),
+        previous_best_ask_usd: dollars(before),
+        change_usd: dollars(ask - before),
+        change_pct: percentOf(ask - before, before),
         provider_count: providers,
         volume: units,
         since: new Date(since).toISOString(),
@@ -198,7 +181,7 @@ describe('movers on real refreshes', () => {
     const lost = reply.data.filter(({ item_id, previous_best_ask_usd }) =>
       model
         .quotesOf('ask', item_id, moment - DAY)
-        .some(({ provider, micro }) => provider === PROVIDERS.lost && usd(micro) === previous_best_ask_usd),
+        .some(({ provider, micro }) => provider === PROVIDERS.lost && dollars(micro) === previous_best_ask_usd),
     )
     expect(lost.length).to.be.above(50)
     expect((await head()).down)
@@ -213,17 +196,7 @@ describe('movers on real refreshes', () => {
     }
   })
 
-  it('are refused to lower tiers, and beyond the limits of parameters', async () => {
-    for (const [tier, status, code] of [
-      ['free', 403, 'FORBIDDEN_TIER'],
-      ['starter', 403, 'FORBIDDEN_TIER'],
-      ['pro', 200, undefined],
-      ['quant', 200, undefined],
-    ] as const) {
-      const answer = await scenario.ask('/market/movers', { as: tier })
-      expect([answer.status, answer.body.code], tier).to.deep.equal([status, code])
-    }
-    expect((await scenario.ask('/v1/market/movers', { as: null })).status).to.equal(401)
+  it('are refused beyond the limits of parameters', async () => {
     for (const [query, type] of [
       ['window=2h', 'enum'],
       ['direction=sideways', 'enum'],

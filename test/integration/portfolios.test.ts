@@ -1,7 +1,6 @@
-/**
- * Portfolios through the API: entries, transactions, limits, values, and creates that are sent again.
- */
+/** Portfolios through the API: entries, transactions, limits, values, and creates that are sent again. */
 import { expect } from 'chai'
+import { performanceReply } from '#schemas/api/portfolio-values.ts'
 import { entriesReply, portfoliosReply } from '#schemas/api/portfolios.ts'
 import { transactionReply } from '#schemas/api/transactions.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
@@ -12,6 +11,8 @@ import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { hundredths, majorUnits } from '#test/oracles/exact-amounts.ts'
 
+/** As many as a ledger may hold. */
+const TRADES = 250_000
 const MISSING = '00000000-0000-4000-8000-000000000000'
 
 describe('portfolios', () => {
@@ -91,48 +92,27 @@ describe('portfolios', () => {
     ])
   })
 
-  const faulty: { what: string; body: object; loc: unknown[]; type: string }[] = [
-    { what: 'no item', body: { item_id: undefined }, loc: ['body', 'item_id'], type: 'missing' },
-    { what: 'a quantity of zero', body: { quantity: 0 }, loc: ['body', 'quantity'], type: 'greater_than_equal' },
-    { what: 'a negative price', body: { price: -1 }, loc: ['body', 'price'], type: 'greater_than_equal' },
-    { what: 'a broken price', body: { price: 12.5 }, loc: ['body', 'price'], type: 'int_parsing' },
-    {
-      what: 'a day that does not exist',
-      body: { date: '2026-02-30' },
-      loc: ['body', 'date'],
-      type: 'date_from_datetime_parsing',
-    },
-    {
-      what: 'a time instead of a day',
-      body: { date: '2026-02-03T00:00:00' },
-      loc: ['body', 'date'],
-      type: 'date_from_datetime_parsing',
-    },
-    { what: 'a day in the future', body: { date: '2999-01-01' }, loc: ['body', 'date'], type: 'less_than_equal' },
-    { what: 'another direction', body: { type: 'gift' }, loc: ['body', 'type'], type: 'enum' },
-    { what: 'an unknown currency', body: { currency: 'XXQ' }, loc: ['body', 'currency'], type: 'enum' },
-    {
-      what: 'more than all as a fee',
-      body: { fee_percentage: 101 },
-      loc: ['body', 'fee_percentage'],
-      type: 'less_than_equal',
-    },
-    {
-      what: 'too long a marketplace',
-      body: { marketplace: 'x'.repeat(65) },
-      loc: ['body', 'marketplace'],
-      type: 'string_too_long',
-    },
-    { what: 'too long a note', body: { note: 'x'.repeat(1001) }, loc: ['body', 'note'], type: 'string_too_long' },
-    { what: 'an unknown member', body: { colour: 'red' }, loc: ['body', 'colour'], type: 'extra_forbidden' },
+  const faulty: [what: string, body: Record<string, unknown>, type: string][] = [
+    ['no item', { item_id: undefined }, 'missing'],
+    ['a quantity of zero', { quantity: 0 }, 'greater_than_equal'],
+    ['a negative price', { price: -1 }, 'greater_than_equal'],
+    ['a broken price', { price: 12.5 }, 'int_parsing'],
+    ['a day that does not exist', { date: '2026-02-30' }, 'date_from_datetime_parsing'],
+    ['a time instead of a day', { date: '2026-02-03T00:00:00' }, 'date_from_datetime_parsing'],
+    ['a day in the future', { date: '2999-01-01' }, 'less_than_equal'],
+    ['another direction', { type: 'gift' }, 'enum'],
+    ['an unknown currency', { currency: 'XXQ' }, 'enum'],
+    ['more than all as a fee', { fee_percentage: 101 }, 'less_than_equal'],
+    ['too long a marketplace', { marketplace: 'x'.repeat(65) }, 'string_too_long'],
+    ['too long a note', { note: 'x'.repeat(1001) }, 'string_too_long'],
+    ['an unknown member', { colour: 'red' }, 'extra_forbidden'],
   ]
-  for (const { what, body, loc, type } of faulty)
+  for (const [what, body, type] of faulty)
     it(`refuse a transaction with ${what}`, async () => {
       const answer = await trade(body)
       expect(answer.status, answer.text).to.equal(422)
-      expect(answer.body.detail.map((one: { loc: unknown; type: string }) => [one.loc, one.type])).to.deep.equal([
-        [loc, type],
-      ])
+      const faults = answer.body.detail.map((one: { loc: unknown; type: string }) => [one.loc, one.type])
+      expect(faults).to.deep.equal([[['body', ...Object.keys(body)], type]])
     })
 
   it('answer a path that is no UUID with a 422, and a PATCH without any member too', async () => {
@@ -250,6 +230,8 @@ describe('portfolios', () => {
 
   it('report what the ledger has earned: first in, first out, fees in the basis, the rest at the best ask', async () => {
     const portfolio = await newPortfolio()
+    const empty = await scenario.ask(`/v1/portfolio/${portfolio}/performance`)
+    expect(empty.body.data.items).to.deep.equal([])
     await trade({ quantity: 3, price: 1000, fee_amount: 30, date: '2026-01-01' }, portfolio)
     await trade({ quantity: 2, price: 2000, fee_percentage: 10, date: '2026-01-02' }, portfolio)
     await trade({ type: 'sell', quantity: 4, price: 1500, fee_amount: 100, date: '2026-01-03' }, portfolio)
@@ -281,6 +263,36 @@ describe('portfolios', () => {
     expect(body.data).to.include({ bought: 7700, market_value: best, total_profit: realised + best - 2200 })
     expect(body.data).to.include({ items_valued: 1, items_missing_price: 1, cost_basis: 2900 })
   })
+
+  /** Buys of one unit each of some items, day by day, and one sell of all that is held of each. */
+  async function fill(id: string, items: number): Promise<void> {
+    const database = platform.openDatabase({ statementLimitMs: 120_000 })
+    await database.rows(
+      `INSERT INTO portfolio_transactions
+        (portfolio_id, item_id, type, quantity, price, currency, date, fee_percentage, created_at, updated_at)
+      SELECT $1, 1 + n % $3, CASE WHEN n < $2 - $3 THEN 'buy' ELSE 'sell' END,
+        CASE WHEN n < $2 - $3 THEN 1 ELSE $2 / $3 - 1 END, 100, 'USD',
+        CASE WHEN n < $2 - $3 THEN date '2026-01-01' + n % 100 ELSE '2026-06-01' END, 2.5, now(), now()
+      FROM generate_series(0, $2 - 1) n`,
+      [id, TRADES, items],
+    )
+  }
+
+  for (const items of [1, 10_000])
+    it(`report the performance of all that they take, in ${items} items`, async () => {
+      const large = await newPortfolio()
+      await fill(large, items)
+      const { status, text, body } = await scenario.ask(`/v1/portfolio/${large}/performance`)
+      expect(status, text.slice(0, 500)).to.equal(200)
+      const { data } = performanceReply.parse(body)
+      const bought = 100 * (TRADES - items)
+      // The fee of a unit is 2.5 cents, rounded up; that of a sell is of its whole amount.
+      const sellFee = items === 1 ? Math.round(bought * 0.025) : items * Math.round(100 * (TRADES / items - 1) * 0.025)
+      const fees = 3 * (TRADES - items) + sellFee
+      expect(data.items).to.have.length(items)
+      expect(data).to.deep.include({ bought, sold: bought, fees, cost_basis: 0, market_value: 0 })
+      expect(data.total_profit).to.equal(-fees)
+    })
 
   it('answer a create that is sent again with the same key as before, and do it once', async () => {
     const headers = { 'idempotency-key': 'order-17' }

@@ -1,6 +1,4 @@
-/**
- * The lines of `replay` are those of `tail`: every event of the catalogue, and bytes that are damaged in any way.
- */
+/** The lines of `replay` are those of `tail`: every event of the catalogue, and bytes that are damaged in any way. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { type Codec, openCodec, registerSchemas } from '#infra/kafka/codec.ts'
@@ -79,15 +77,6 @@ describe('lines of records', () => {
         await fc.assert(property, { numRuns: 20 })
       }
     }
-  })
-
-  it('are written without decoding for every event but those with a map', () => {
-    const events = topics.flatMap(topic => topic.events)
-    const decoded = events.filter(event => {
-      const [value] = fc.sample(eventValues(event), 1)
-      return writer.plain(writer.encode(event, value ?? {})) === undefined
-    })
-    expect(new Set(decoded.map(({ name }) => name))).to.deep.equal(new Set(['FxRatesPublished']))
   })
 
   for (const { event, field } of [

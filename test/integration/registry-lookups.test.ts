@@ -1,10 +1,9 @@
-/**
- * The schema registry is asked again when a connection to it breaks; a role that started used to end.
- */
+/** The schema registry is asked again when a connection to it breaks; a role that started used to end. */
 import { expect } from 'chai'
 import { openCodec, registerSchemas } from '#infra/kafka/codec.ts'
 import { refreshMarked } from '#schemas/events/book-changed.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { marked } from '#test/harness/published-records.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { openWireProxy, type WireProxy } from '#test/harness/wire-proxy.ts'
 
@@ -30,15 +29,7 @@ describe('lookups of schemas', () => {
     await eventually(() => line.harmed() > 1, 'lookups to be cut')
     line.heal()
     await prepared
-    const about = {
-      side: 'ask',
-      provider: 'provider_01',
-      refresh_id: 'r',
-      last_updated: 1,
-      source_partition: 0,
-      source_offset: 0,
-      catalog_version: 'v',
-    } as const
+    const about = marked()
     expect(codec.decode(codec.encode(refreshMarked, about)).value).to.include(about)
   })
 })

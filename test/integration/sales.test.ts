@@ -5,19 +5,15 @@ import { expect } from 'chai'
 import { type ClickhouseWriter, openReader, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { setUpClickhouse } from '#infra/clickhouse/set-up-tables.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { decodeLearning } from '#infra/kafka/learning.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import type { NameUnresolved } from '#schemas/events/dead-lettered.ts'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { countRecentSales, type SaleRow } from '#streams/sales/reader.ts'
 import { view as salesView } from '#streams/sales/view.ts'
 import { TABLES } from '#streams/views.ts'
 import { openTestIngest } from '#test/fixtures/test-ingest.ts'
-import { eventually } from '#test/harness/eventually.ts'
-import { saleRecord } from '#test/harness/published-records.ts'
+import { saleRecord, sold } from '#test/harness/published-records.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import { smallCatalog } from '#test/harness/small-catalog.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -45,24 +41,15 @@ describe('sales', () => {
     await clickhouse.close()
   })
 
-  const saleOf = (item: Pick<CatalogItem, 'market_hash_name' | 'phase'>, index: number): SaleObserved => ({
-    provider: `provider_0${1 + (index % 3)}`,
-    sale_id: `s${index}`,
-    market_hash_name: item.market_hash_name,
-    phase: item.phase,
-    price: 1_000 + index,
-    currency: 'CNY',
-    usd_rate: '7.25',
-    sold_at: soldAt + index,
-    float: index % 2 === 0 ? 0.123456789 : null,
-    paint_seed: index % 3 === 0 ? 321 : null,
-    stickers: index % 4 === 0 ? [{ name: 'Crown (Foil)', slot: 2, wear: 0.5 }] : index % 4 === 1 ? [] : null,
-    charms: index % 5 === 0 ? [{ name: 'Hot Hands', pattern_id: 77 }] : null,
-    inspect_in_game: 'game://inspect/é',
-    screenshot_front: null,
-    screenshot_back: null,
-    observed_at: soldAt + 60_000,
-  })
+  const saleOf = (item: Pick<CatalogItem, 'market_hash_name' | 'phase'>, index: number): SaleObserved =>
+    sold({
+      ...{ market_hash_name: item.market_hash_name, phase: item.phase, provider: `provider_0${1 + (index % 3)}` },
+      ...{ sale_id: `s${index}`, price: 1_000 + index, currency: 'CNY', usd_rate: '7.25' },
+      ...{ sold_at: soldAt + index, observed_at: soldAt + 60_000, inspect_in_game: 'game://inspect/é' },
+      ...{ float: index % 2 === 0 ? 0.123456789 : null, paint_seed: index % 3 === 0 ? 321 : null },
+      stickers: index % 4 === 0 ? [{ name: 'Crown (Foil)', slot: 2, wear: 0.5 }] : index % 4 === 1 ? [] : null,
+      charms: index % 5 === 0 ? [{ name: 'Hot Hands', pattern_id: 77 }] : null,
+    })
 
   const publish = (sales: readonly SaleObserved[]) => publisher.send(sales.map(sale => saleRecord(kafka.codec, sale)))
 
@@ -107,37 +94,13 @@ describe('sales', () => {
     expect(await rowsIn('sales_by_time')).to.deep.equal(wanted)
   })
 
-  it('of names that the catalog lacks are published whole as unresolved', async () => {
-    const unknown = saleOf({ market_hash_name: 'No Such Thing | Void', phase: null }, 5_000)
-    await publish([unknown])
-    const roles = await platform.startRoles([salesView.start])
-    const topic = kafka.topicName('unresolved')
-    const reader = await openRangeReader(kafka, [topic])
-    await eventually(async () => (await reader.stableEnd(topic, 0)) > 0, 'the unresolved name')
-    await roles.stop()
-    const found: NameUnresolved[] = []
-    const values: Buffer[] = []
-    await reader.read({ topic, partition: 0, from: 0, to: await reader.end(topic, 0) }, ({ value }) => {
-      if (value) values.push(value)
-    })
-    await reader.close()
-    for (const value of values) found.push((await decodeLearning(kafka.codec, value)).value)
-    expect(found).to.have.length(1)
-    expect(found[0]).to.include({
-      group: 'sales',
-      market_hash_name: 'No Such Thing | Void',
-      provider: unknown.provider,
-    })
-    expect(kafka.codec.decode(found[0]?.value ?? Buffer.alloc(0)).value).to.deep.include({ sale_id: 's5000' })
-  })
-
   it('without ids used to be one where several are the same to the moment: each counts, however often lists show it', async () => {
     const random = seededRandom('sales without ids')
     const provider = 'provider_12'
     const chosen = items.slice(0, 3)
     const at = Math.floor(soldAt / DAY_MS) * DAY_MS
     const moments = Array.from({ length: 40 }, (_, i) => at + i * 60_000)
-    const sold = moments.flatMap(moment =>
+    const listedSales = moments.flatMap(moment =>
       Array.from({ length: random.integer(0, 6) }, () => ({
         ...{ market_hash_name: random.pick(chosen).market_hash_name, price: random.integer(1, 2), sold_at: moment },
       })),
@@ -146,7 +109,7 @@ describe('sales', () => {
     const ingest = await openTestIngest(kafka)
     for (const until of [...moments.filter(() => random.chance(0.5)), at + DAY_MS]) {
       // All of the last hour, newest first; and a shorter list that may end among identical ones.
-      const listed = sold.filter(({ sold_at }) => sold_at <= until && sold_at > until - 3_600_000).toReversed()
+      const listed = listedSales.filter(({ sold_at }) => sold_at <= until && sold_at > until - 3_600_000).toReversed()
       for (const entries of [listed, listed.slice(0, random.integer(0, listed.length))]) {
         await ingest.publish({ provider, side: 'sale', observedAt: until, currency: 'USD', entries })
       }
@@ -156,14 +119,14 @@ describe('sales', () => {
       side: 'sale',
       observedAt: at + DAY_MS,
       currency: 'USD',
-      entries: sold.toReversed(),
+      entries: listedSales.toReversed(),
     })
     await ingest.close()
     const roles = await platform.startRoles([salesView.start])
     await platform.drained(['provisional-items'])
     await roles.stop()
     const names = new Map(chosen.map(item => [item.item_id, item.market_hash_name]))
-    const expectedNames = sold.map(nameOf).toSorted()
+    const expectedNames = listedSales.map(nameOf).toSorted()
     for (const table of ['sales', 'sales_by_time']) {
       const found = (await rowsIn(table)).filter(row => row.provider === provider)
       const stored = found.map(({ item_id, price, sold_at }) =>
@@ -177,7 +140,7 @@ describe('sales', () => {
     const counted = await countRecentSales(reader, provider, at + DAY_MS - 1)
     await reader.close()
     const perItem = chosen.map(
-      item => sold.filter(({ market_hash_name }) => market_hash_name === item.market_hash_name).length,
+      item => listedSales.filter(({ market_hash_name }) => market_hash_name === item.market_hash_name).length,
     )
     expect(chosen.map(item => counted?.get(item.item_id) ?? 0)).to.deep.equal(perItem)
   })

@@ -6,6 +6,8 @@
  */
 import { expect } from 'chai'
 import type { Redis } from '#infra/redis/redis.ts'
+import { readingGroups } from '#services/cli/reading-groups.ts'
+import { PROCESSORS } from '#streams/processors.ts'
 import type { ViewRecord } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import { contractedSinks } from '#test/fixtures/contracted-sinks.ts'
@@ -16,6 +18,8 @@ import { useServers } from '#test/harness/use-servers.ts'
 
 /** An offset that no record of the empty partition lies before. */
 const EMPTY_NEXT = 7
+
+const nameOf = ({ group, topic }: { group: string; topic: string }): string => `${group} from ${topic}`
 
 const LATE_BATCH = {
   refused: 'refuses the batch of an owner that lost its partition, and writes nothing of it',
@@ -54,12 +58,20 @@ describe('every sink', () => {
     if (lacking.length > 0) await sink.flush(positionAt(endOf(records)))
   }
 
-  for (const sink of contractedSinks({ platform, clickhouse, redis: () => redis }))
-    describe(`of ${sink.name}`, () => {
+  const sinks = contractedSinks({ platform, clickhouse, redis: () => redis })
+
+  it('is listed here: every group that reads a topic into a view', () => {
+    const isProcessor = (group: string) => PROCESSORS.some(one => one.group === group)
+    const read = readingGroups().filter(({ group }) => !isProcessor(group))
+    expect(sinks.map(nameOf)).to.have.members(read.map(nameOf))
+  })
+
+  for (const sink of sinks)
+    describe(`of ${nameOf(sink)}`, () => {
       const open = async (part: number): Promise<PartitionSink> => kept(await sink.open(part))
 
       it('leaves the same stored state when a batch is delivered again after a restart', async () => {
-        const records = await sink.records(seededRandom(`${sink.name}: repeats`), 0)
+        const records = await sink.records(seededRandom(`${nameOf(sink)}: repeats`), 0)
         const empty = await sink.stored(0)
         await deliver(await open(0), records)
         const once = await sink.stored(0)
@@ -71,7 +83,7 @@ describe('every sink', () => {
       })
 
       it('resumes at the first offset that is not stored when it is opened again', async () => {
-        const records = await sink.records(seededRandom(`${sink.name}: position`), 1)
+        const records = await sink.records(seededRandom(`${nameOf(sink)}: position`), 1)
         const half = records.slice(0, records.length / 2)
         await deliver(await open(1), half)
         await sink.commit?.(1, endOf(half))
@@ -83,7 +95,7 @@ describe('every sink', () => {
       })
 
       it(LATE_BATCH[sink.lateBatch], async () => {
-        const records = await sink.records(seededRandom(`${sink.name}: owners`), 2)
+        const records = await sink.records(seededRandom(`${nameOf(sink)}: owners`), 2)
         const half = records.slice(0, records.length / 2)
         const [former, latter] = [await open(2), await open(2)]
         const late = sink.lateBatch === 'refused' && !sink.writesAhead ? records : half
@@ -102,6 +114,17 @@ describe('every sink', () => {
         await latter.flush(positionAt(endOf(records)))
         expect(await sink.stored(2), 'the owner goes on').not.to.deep.equal(stored)
       })
+
+      const { lose } = sink
+      if (lose)
+        it('begins again where a part of the view is gone', async () => {
+          await deliver(await open(4), await sink.records(seededRandom(`${nameOf(sink)}: loss`), 4))
+          const stored = await sink.stored(4)
+          await lose(4)
+          expect((await open(4)).position).to.equal(undefined)
+          await deliver(await open(4), await sink.records(seededRandom(`${nameOf(sink)}: loss`), 4))
+          expect(await sink.stored(4)).to.deep.equal(stored)
+        })
 
       it('stores the position of a partition without records, and nothing else', async () => {
         const empty = await sink.stored(3)

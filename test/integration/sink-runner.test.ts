@@ -1,5 +1,6 @@
 /**
- * The sink runner on a real log: a view decides where its partition goes on, not the group.
+ * The sink runner on a real log: a view decides where its partition goes on, not the group; and an event that a version to come has
+ * written holds its partition, so that nothing is lost.
  */
 import { expect } from 'chai'
 import { connectKafka } from '#infra/kafka/connection.ts'
@@ -10,10 +11,17 @@ import { OK } from '#streams/runner/outcome.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { ratesRecord } from '#test/harness/published-records.ts'
+import { readTopic } from '#test/harness/read-topic.ts'
+import type { StartedRoles } from '#test/harness/start-roles.ts'
+import type { TestPlatform } from '#test/harness/test-platform.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const RECORDS = 12
 const POSITION = 5
+const JSON_TYPE = 'application/vnd.schemaregistry.v1+json'
+const HEADER_BYTES = 5
+/** The one field, 1, as Avro writes an int. */
+const BODY = 2
 
 describe('sink runner', () => {
   const platform = useServers()
@@ -112,4 +120,56 @@ describe('sink runner', () => {
     await running.stop()
     expect(seen).to.deep.equal(from(0))
   })
+
+  const letters = async () =>
+    (await readTopic(platform.connect(), 'deadLetters')).map(({ value }) => `${value.reason} ${value.offset}`)
+  const readiness = async ({ operatorUrl }: StartedRoles) => (await fetch(`${operatorUrl}/readyz`)).text()
+  const waiting = async ({ metrics }: StartedRoles) =>
+    metrics.registry.getSingleMetricAsString('marketlog_unknown_event_partitions')
+
+  it('used to make an event of a version to come a dead letter for good: now it holds its partition, while broken records are passed', async () => {
+    const kafka = platform.connect()
+    const publisher = await platform.openPublisher(kafka, 'ingest')
+    const later = await laterEvent(platform, 'RatesSplit')
+    const foreign = await laterEvent(platform, 'RatesSplit', 'elsewhere')
+    const values = [
+      ratesRecord(kafka.codec, 1).value,
+      foreign,
+      Buffer.from('broken'),
+      later,
+      ratesRecord(kafka.codec, 2).value,
+    ]
+    await publisher.send(values.map(value => ({ topic: 'fx', key: 'USD', value })))
+    const [seen, flushed]: [number[], number[]] = [[], []]
+    const roles = await platform.startRoles([noting(RECORDS, seen, flushed)])
+    const text = await eventually(async () => {
+      const answer = await readiness(roles)
+      return answer.includes('RatesSplit') && answer
+    }, 'readiness to name the event')
+    expect(text)
+      .to.include(`market.fx-0 at offset ${RECORDS + 3}`)
+      .and.to.include('start the version that wrote it')
+    expect(await waiting(roles)).to.match(/group="fx",topic="market.fx",event="RatesSplit"\} 1$/m)
+    await eventually(() => flushed.at(-1) === RECORDS + 3, 'what precedes it to be written')
+    expect(seen).to.deep.equal([RECORDS])
+    expect(await letters()).to.deep.equal([1, 2].map(at => `undecodable ${RECORDS + at}`))
+    await roles.stop()
+    expect(roles.failures).to.deep.equal([])
+  })
 })
+
+/** The bytes of a record of an event that a version to come has registered, among the namespace's own subjects. */
+async function laterEvent({ config }: TestPlatform, name: string, namespace = 'marketlog'): Promise<Buffer> {
+  const subject = encodeURIComponent(`${config.namespace}${namespace}.${name}`)
+  const schema = JSON.stringify({ type: 'record', name, namespace, fields: [{ name: 'level', type: 'int' }] })
+  const answer = await fetch(`${config.servers.schemaRegistry.replace(/\/+$/, '')}/subjects/${subject}/versions`, {
+    method: 'POST',
+    headers: { 'content-type': JSON_TYPE },
+    body: JSON.stringify({ schemaType: 'AVRO', schema }),
+  })
+  const { id } = (await answer.json()) as { id: number }
+  const bytes = Buffer.alloc(HEADER_BYTES + 1)
+  bytes.writeInt32BE(id, 1)
+  bytes[HEADER_BYTES] = BODY
+  return bytes
+}

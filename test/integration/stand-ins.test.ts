@@ -1,6 +1,4 @@
-/**
- * What stands in for the outside world beside a platform on one machine, and when nothing does.
- */
+/** What stands in for the outside world beside a platform on one machine, and when nothing does. */
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

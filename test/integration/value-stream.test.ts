@@ -1,6 +1,4 @@
-/**
- * Large values streamed from a real Redis: every byte in order, and an error for whatever cannot be read.
- */
+/** Large values streamed from a real Redis: every byte in order, and an error for whatever cannot be read. */
 import { randomBytes } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect } from 'chai'

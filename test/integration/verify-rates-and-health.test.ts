@@ -47,14 +47,17 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
     clickhouse = openWriter(platform.config.servers.clickhouse, { database, name: 'test' })
     const book = await platform.openPublisher(kafka, 'book')
     const ingest = await platform.openPublisher(kafka, 'ingest')
-    await book.send(
-      verdicts.map(value => ({
-        topic: 'refreshes',
-        key: value.provider,
-        value: kafka.codec.encode(refreshJudged, value),
-      })),
-    )
-    await ingest.send(tables.map(({ asOf, EUR }) => ratesRecord(kafka.codec, asOf, { EUR })))
+    const publish = async (judged: typeof verdicts, rates: typeof tables): Promise<void> => {
+      const records = judged.map(value => [value.provider, kafka.codec.encode(refreshJudged, value)] as const)
+      await book.send(records.map(([key, value]) => ({ topic: 'refreshes', key, value })))
+      await ingest.send(rates.map(({ asOf, EUR }) => ratesRecord(kafka.codec, asOf, { EUR })))
+    }
+    const half = [VERDICTS / 2, TABLES / 2] as const
+    await publish(verdicts.slice(0, half[0]), tables.slice(0, half[1]))
+    const first = await platform.startRoles([startFx, startHealth])
+    await settled(...half)
+    await first.stop()
+    await publish(verdicts.slice(half[0]), tables.slice(half[1]))
     await ingest.send([ratesRecord(kafka.codec, today, { EUR: 'none' })])
     await platform.startRoles([startFx, startHealth])
     await settled()
@@ -65,9 +68,9 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
     parsePosition(await redis.get(keyOf(platform.namespace)))?.next
 
   /** Resolves when both roles have read all. */
-  const settled = () =>
+  const settled = (health = VERDICTS, fx = TABLES + 1) =>
     eventually(async () => {
-      return (await nextOf(healthPositionKey)) === VERDICTS && (await nextOf(fxPositionKey)) === TABLES + 1
+      return (await nextOf(healthPositionKey)) === health && (await nextOf(fxPositionKey)) === fx
     }, 'both views')
 
   const verify = (name: string) => findingsOf(platform.config, platform.log, name, () => undefined)
@@ -79,11 +82,20 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
   const kinds = async (name: string) =>
     (await verify(name)).examples.map(({ kind, row }) => `${kind} ${row}`).toSorted()
 
-  it('agree with the log as their roles leave them', async () => {
+  it('agree with the log as their roles leave them after a restart, and with a plain fold', async () => {
     const [health, fx] = [await verify('provider-health'), await verify('fx')]
     const days = new Set(tables.map(({ asOf }) => Math.floor(asOf / DAY_MS))).size
     expect(health).to.include({ compared: Object.keys(modelHealth(verdicts)).length, differences: 0 })
     expect(fx).to.include({ compared: 1 + 2 * days, differences: 0 })
+    const newest = tables.toSorted((a, b) => a.asOf - b.asOf)
+    const current = JSON.parse((await redis.get(fxCurrentKey(platform.namespace))) ?? '{}')
+    expect(current).to.deep.include({ as_of: newest.at(-1)?.asOf, rates: { USD: '1', EUR: newest.at(-1)?.EUR } })
+    const rows = await clickhouse.rows<{ day: string; rate: string }>(
+      `SELECT day, rate FROM ${clickhouse.database}.fx_days FINAL WHERE currency = 'EUR'`,
+    )
+    const closes = new Map(newest.map(({ asOf, EUR }) => [new Date(asOf).toISOString().slice(0, 10), EUR]))
+    expect(new Map(rows.map(({ day, rate }) => [day, rate]))).to.deep.equal(closes)
+    expect(rows).to.have.length(closes.size)
   })
 
   it('show each wrong row of health, and none after a rebuild, after which the role goes on', async () => {

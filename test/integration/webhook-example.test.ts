@@ -1,6 +1,4 @@
-/**
- * The receiver of services/api/README.md, run as it is printed there, against this service and against a forger.
- */
+/** The receiver of services/api/README.md, run as it is printed there, against this service and against a forger. */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

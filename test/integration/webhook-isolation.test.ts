@@ -1,6 +1,4 @@
-/**
- * No destination delays another: dead, slow and busy ones beside good ones.
- */
+/** No destination delays another: dead, slow and busy ones beside good ones. */
 import { expect } from 'chai'
 import { openOutbound } from '#infra/outbound/post.ts'
 import { openSealedBox } from '#infra/runtime/sealed-box.ts'

@@ -1,6 +1,4 @@
-/**
- * Which rules fire: the index of rules against a plain model that evaluates every rule after every change.
- */
+/** Which rules fire: the index of rules against a plain model that evaluates every rule after every change. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
@@ -16,6 +14,7 @@ import {
   openTriggerState,
   type TriggerState,
 } from '#streams/alert-triggers/step.ts'
+import { changed } from '#test/harness/published-records.ts'
 import { fractionOf } from '#test/oracles/exact-amounts.ts'
 
 const PROVIDERS = ['provider_b', 'provider_a', 'provider_c']
@@ -120,26 +119,10 @@ class Model {
 const ratesOf = (texts: Record<string, string>): Map<string, Rate> =>
   new Map(Object.entries(texts).map(([code, text]) => [code, parseRate(text) as Rate]))
 
-function changeOf(one: Action & { do: 'price' }): BookChanged {
-  return {
-    side: one.side,
-    provider: one.provider,
-    item_id: one.item,
-    change: one.micro === null ? 'removed' : 'updated',
-    price: one.micro,
-    currency: 'USD',
-    price_micro_usd: one.micro,
-    usd_rate: '1',
-    quantity: 1,
-    previous_micro_usd: null,
-    previous_quantity: 0,
-    seen_at: EPOCH,
-    refresh_id: null,
-    url: null,
-    source_partition: 0,
-    source_offset: 0,
-    source_index: 0,
-  }
+function changeOf({ side, provider, item, micro }: Action & { do: 'price' }): BookChanged {
+  const change = micro === null ? 'removed' : 'updated'
+  const about = { side, provider, item_id: item, change, price: micro, price_micro_usd: micro } as const
+  return changed({ ...about, seen_at: EPOCH, refresh_id: null })
 }
 
 function ruleOf(one: Action & { do: 'rule' }, version: number): AlertRuleChanged {

@@ -1,6 +1,4 @@
-/**
- * The catalog's answers, compared with plain filtering of the real catalog.
- */
+/** The catalog's answers, compared with plain filtering of the real catalog. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { loadCatalog } from '#infra/config/catalog.ts'

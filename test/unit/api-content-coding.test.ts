@@ -1,6 +1,4 @@
-/**
- * Which form of a body a client takes, and whether it names the one that it has.
- */
+/** Which form of a body a client takes, and whether it names the one that it has. */
 import { expect } from 'chai'
 import { chooseCoding, isNamed } from '#infra/http/content-coding.ts'
 

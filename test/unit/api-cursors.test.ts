@@ -1,6 +1,4 @@
-/**
- * Cursors: what was written is read, and nothing else is.
- */
+/** Cursors: what was written is read, and nothing else is. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { HttpError } from '#infra/http/http-error.ts'

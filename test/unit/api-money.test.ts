@@ -1,6 +1,4 @@
-/**
- * Money against exact rational arithmetic, by long division on whole numbers.
- */
+/** Money against exact rational arithmetic, by long division on whole numbers. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import {

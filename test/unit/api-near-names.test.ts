@@ -1,6 +1,4 @@
-/**
- * The name that a 404 names, compared with a plain comparison with every name of the catalog.
- */
+/** The name that a 404 names, compared with a plain comparison with every name of the catalog. */
 import { expect } from 'chai'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'

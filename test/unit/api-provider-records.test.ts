@@ -1,6 +1,4 @@
-/**
- * Provider health: when a provider counts as down.
- */
+/** Provider health: when a provider counts as down. */
 import { expect } from 'chai'
 import { loadProviders, type Provider } from '#infra/config/providers.ts'
 import { providerRecord } from '#schemas/api/providers.ts'

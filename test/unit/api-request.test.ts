@@ -1,6 +1,4 @@
-/**
- * Query strings: decoding, and all violations of a request at once.
- */
+/** Query strings: decoding, and all violations of a request at once. */
 import type { IncomingMessage } from 'node:http'
 import { expect } from 'chai'
 import fc from 'fast-check'
@@ -170,71 +168,55 @@ describe('the name of a parameter', () => {
 describe('the parameters of other routes', () => {
   const candles = candlesQuery({ isCurrency: () => true, lookbackDaysMax: 30 })
   const sales = salesQuery({ providers: ['ak'], isCurrency: () => true, pageMax: 100 })
-  const cases: { name: string; run: () => unknown; violations: [type: string, at: string][] }[] = [
-    {
-      name: 'candles need an item, whatever else is wrong',
-      run: () => parse(candles, requestOf('?interval=2m&fill=maybe&lookback=abc&start=2026-02-30')),
-      violations: [
-        ['datetime_parsing', 'query.start'],
-        ['value_error', 'query.lookback'],
-        ['enum', 'query.interval'],
-        ['bool_parsing', 'query.fill'],
-        ['missing', 'query.item_id'],
-      ],
-    },
-    {
-      name: 'a window must not end before it starts',
-      run: () => parse(candles, requestOf('?item_id=1&start=2026-03-02T00:00:00&end=2026-03-02')),
-      violations: [['value_error', 'query.end']],
-    },
-    {
-      name: 'a lookback has a tier',
-      run: () => parse(candles, requestOf('?item_id=1&lookback=31')),
-      violations: [['less_than_equal', 'query.lookback']],
-    },
-    {
-      name: 'a lookback is not empty',
-      run: () => parse(candles, requestOf('?item_id=1&lookback=0')),
-      violations: [['value_error', 'query.lookback']],
-    },
-    {
-      name: 'sales have bounds',
-      run: () => parse(sales, requestOf('?min_float=-0.1&max_float=1.5&paint_seed=1000&limit=101&charms=a&charms=b')),
-      violations: [
-        ['greater_than_equal', 'query.min_float'],
-        ['less_than_equal', 'query.max_float'],
-        ['less_than_equal', 'query.paint_seed'],
-        ['value_error', 'query.charms'],
-        ['less_than_equal', 'query.limit'],
-      ],
-    },
-    {
-      name: 'floats are numbers in order',
-      run: () => parse(sales, requestOf('?min_float=0.5&max_float=0.4&paint_seed=1.5')),
-      violations: [
-        ['int_parsing', 'query.paint_seed'],
-        ['value_error', 'query.max_float'],
-      ],
-    },
-    {
-      name: 'not a number is no float',
-      run: () => parse(sales, requestOf('?min_float=NaN')),
-      violations: [['float_parsing', 'query.min_float']],
-    },
-    {
-      name: 'the catalog takes booleans and phases',
-      run: () => parse(itemsQuery, requestOf('?is_stattrak=perhaps&phase=x&limit=1001')),
-      violations: [
-        ['enum', 'query.phase'],
-        ['bool_parsing', 'query.is_stattrak'],
-        ['less_than_equal', 'query.limit'],
-      ],
-    },
-  ]
-  for (const { name, run, violations } of cases)
-    it(name, () => {
-      expect(violationsOf(run).map(({ type, at }) => [type, at])).to.deep.equal(violations)
-    })
+  function refuses(
+    schema: Parameters<typeof parse>[0],
+    query: string,
+    ...violations: [type: string, at: string][]
+  ): void {
+    const found = violationsOf(() => parse(schema, requestOf(query)))
+    expect(found.map(({ type, at }) => [type, at])).to.deep.equal(violations)
+  }
+
+  it('candles need an item, whatever else is wrong', () =>
+    refuses(
+      candles,
+      '?interval=2m&fill=maybe&lookback=abc&start=2026-02-30',
+      ['datetime_parsing', 'query.start'],
+      ['value_error', 'query.lookback'],
+      ['enum', 'query.interval'],
+      ['bool_parsing', 'query.fill'],
+      ['missing', 'query.item_id'],
+    ))
+  it('a window must not end before it starts', () =>
+    refuses(candles, '?item_id=1&start=2026-03-02T00:00:00&end=2026-03-02', ['value_error', 'query.end']))
+  it('a lookback has a tier', () => refuses(candles, '?item_id=1&lookback=31', ['less_than_equal', 'query.lookback']))
+  it('a lookback is not empty', () => refuses(candles, '?item_id=1&lookback=0', ['value_error', 'query.lookback']))
+  it('sales have bounds', () =>
+    refuses(
+      sales,
+      '?min_float=-0.1&max_float=1.5&paint_seed=1000&limit=101&charms=a&charms=b',
+      ['greater_than_equal', 'query.min_float'],
+      ['less_than_equal', 'query.max_float'],
+      ['less_than_equal', 'query.paint_seed'],
+      ['value_error', 'query.charms'],
+      ['less_than_equal', 'query.limit'],
+    ))
+  it('floats are numbers in order', () =>
+    refuses(
+      sales,
+      '?min_float=0.5&max_float=0.4&paint_seed=1.5',
+      ['int_parsing', 'query.paint_seed'],
+      ['value_error', 'query.max_float'],
+    ))
+  it('not a number is no float', () => refuses(sales, '?min_float=NaN', ['float_parsing', 'query.min_float']))
+  it('the catalog takes booleans and phases', () =>
+    refuses(
+      itemsQuery,
+      '?is_stattrak=perhaps&phase=x&limit=1001',
+      ['enum', 'query.phase'],
+      ['bool_parsing', 'query.is_stattrak'],
+      ['less_than_equal', 'query.limit'],
+    ))
 
   it('spell a truth in many ways', () => {
     for (const word of ['true', 'TRUE', '1', 'yes', 'on', 't', 'Y']) {

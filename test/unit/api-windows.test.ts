@@ -1,6 +1,4 @@
-/**
- * Windows of candles and history: which buckets a request shows, found by looking at every bucket there is.
- */
+/** Windows of candles and history: which buckets a request shows, found by looking at every bucket there is. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { loadTiers } from '#infra/config/tiers.ts'

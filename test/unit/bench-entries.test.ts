@@ -1,14 +1,9 @@
-/**
- * The benchmarks' own arithmetic: medians, percentiles, bars, and what is read from a process's metrics.
- */
+/** The benchmarks' own arithmetic: medians, percentiles, bars, and what is read from a process's metrics. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { Bar } from '#test/bench/bars.ts'
 import { type Entry, entryOf, failureEntry, judged, problemsOf } from '#test/bench/entry.ts'
 import { move } from '#test/bench/market-load.ts'
-import { showResults } from '#test/bench/report.ts'
-import { requireOffered, requireSome } from '#test/bench/requirements.ts'
-import { sumOf } from '#test/bench/role-process.ts'
 import { median, percentile, worst } from '#test/bench/statistics.ts'
 
 const turns = (...ratios: number[]) => ratios.map(ratio => ({ value: 100 * ratio, against: 100 }))
@@ -67,45 +62,6 @@ describe('bench bars', () => {
   })
 })
 
-describe('bench report', () => {
-  const machine = { cores: 2, cpu: 'some', memory_gib: 24, node: 'v24' }
-  const measuredOn = { machine, commit: { id: 'abc', is_dirty: true } }
-  const shown = (entries: readonly Entry[], isTTY: boolean): string => {
-    let text = ''
-    const write = (part: string) => {
-      text += part
-    }
-    showResults({ isTTY, write }, entries, measuredOn)
-    return text
-  }
-  const bars = { line: { atLeast: 0.6 }, latency: { atMost: 5 } }
-  const entries = judged([ratio(0.5, 0.9), entryOf('latency', 'ms', [6, 7])], bars)
-
-  it('gives every line as JSON with its bar, the machine, the commit and all turns', () => {
-    const [line] = JSON.parse(shown(entries, false))
-    const spread = { min: 0.5, max: 0.9 }
-    expect(line).to.deep.include({ ratio: 0.7, spread, bar: 0.6, better: 'higher', holds: true, ...measuredOn })
-    expect(line.turns[0]).to.deep.equal({ value: 50, against: 100 })
-  })
-
-  it('shows a bar with its direction, the spread, and whether it holds', () => {
-    const table = shown(entries, true)
-    expect(table).to.match(/line.* 0\.5 to 0\.9 .*>= 0\.6 .*holds/)
-    expect(table).to.match(/latency.* 6 to 7 .*<= 5 .*MISSED/)
-  })
-})
-
-describe('bench requirements', () => {
-  it('refuse a load of less than 98 % of what is claimed, nothing at all, and what was not measured', () => {
-    expect(() => requireOffered('changes', 4_900, 5_000)).to.not.throw()
-    expect(() => requireOffered('changes', 4_899, 5_000)).to.throw('changes: 4899')
-    expect(() => requireOffered('changes', Number.NaN, 5_000)).to.throw()
-    expect(() => requireSome('rows', 1)).to.not.throw()
-    expect(() => requireSome('rows', 0)).to.throw('rows')
-    expect(() => requireSome('rows', Number.NaN)).to.throw()
-  })
-})
-
 describe('bench statistics', () => {
   it('finds the smallest value that a share of all does not exceed', () => {
     const shares = fc.double({ min: 0.01, max: 1, noNaN: true })
@@ -127,22 +83,6 @@ describe('bench statistics', () => {
         expect(values.filter(value => value < middle).length).to.equal(values.filter(value => value > middle).length)
       }),
     )
-  })
-})
-
-describe('bench metrics', () => {
-  const text = [
-    '# HELP rows_total Rows.',
-    'rows_total{table="a",note="x{y} 7"} 3',
-    'rows_total{table="b"} 4.5',
-    'rows_total_other 100',
-    'process_cpu_seconds_total 1e-3',
-  ].join('\n')
-
-  it('are the sum of the series of a metric and of no other; one that is missing is not zero', () => {
-    expect(sumOf(text, 'rows_total')).to.equal(7.5)
-    expect(sumOf(text, 'process_cpu_seconds_total')).to.equal(0.001)
-    expect(sumOf(text, 'absent_total')).to.be.NaN
   })
 })
 

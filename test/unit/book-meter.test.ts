@@ -1,6 +1,4 @@
-/**
- * What the book's metrics say of its verdicts.
- */
+/** What the book's metrics say of its verdicts. */
 import { expect } from 'chai'
 import type { Log } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'

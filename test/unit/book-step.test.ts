@@ -1,6 +1,4 @@
-/**
- * The book's step, claim by claim: what a refresh may change and what it must leave.
- */
+/** The book's step, claim by claim: what a refresh may change and what it must leave. */
 import { expect } from 'chai'
 import { formatInstant } from '#schemas/values/instant.ts'
 import {
@@ -18,251 +16,126 @@ import {
 const items = (count: number, price: (item: number) => number = item => item * 100): Entry[] =>
   Array.from({ length: count }, (_, index) => at(index + 1, price(index + 1)))
 const ten = items(10)
+const cheap = items(10, () => 5)
 
-interface Claim {
-  name: string
-  given: InputRecord[]
-  when: InputRecord[]
-  /** Changes made from `when` on. */
-  then: string[]
-  verdicts: string[]
+/** What records meet and lead to, where that is not a book of ten items, no change and an applied refresh. */
+interface Consequence {
+  given?: readonly InputRecord[]
+  then?: readonly string[]
+  verdicts?: readonly string[]
 }
-
-/** What `when` leads to after `given`. */
-function consequence({ given, when }: Claim) {
-  const before = play(given)
-  const all = play([...given, ...when])
-  return {
-    changes: changeTexts(all.changes.slice(before.changes.length)),
-    verdicts: verdictsOf(all).slice(before.judged.length),
-  }
-}
-
-const claims: Claim[] = [
-  {
-    name: 'a first refresh adds all that it lists, by ascending item',
-    given: [],
-    when: refresh(1, [at(7, 70), at(3, 30, { quantity: 2 })]),
-    then: ['added 3 30x2', 'added 7 70x1'],
-    verdicts: ['applied'],
-  },
-  {
-    name: 'observations alone change nothing until their refresh completes',
-    given: refresh(1, ten),
-    when: begun(
-      2,
-      items(10, () => 5),
-    ),
-    then: [],
-    verdicts: [],
-  },
-  {
-    name: 'a completed refresh withdraws what it no longer lists',
-    given: refresh(1, ten),
-    when: refresh(2, ten.slice(1)),
-    then: ['removed 1'],
-    verdicts: ['applied'],
-  },
-  {
-    name: 'a refresh that lists the same again changes nothing and is applied all the same',
-    given: refresh(1, ten),
-    when: refresh(2, ten),
-    then: [],
-    verdicts: ['applied'],
-  },
-  {
-    name: 'price and quantity, each alone, make an update',
-    given: refresh(1, [at(1, 100), at(2, 200)]),
-    when: refresh(2, [at(1, 101), at(2, 200, { quantity: 3 })]),
-    then: ['updated 1 101x1', 'updated 2 200x3'],
-    verdicts: ['applied'],
-  },
-  {
-    name: 'an interrupted refresh withdraws nothing, nor does what follows it take its entries over',
-    given: refresh(1, ten),
-    when: [...begun(2, ten.slice(0, 3)), ...refresh(3, ten)],
-    then: [],
-    verdicts: ['applied'],
-  },
-  {
-    name: 'a second attempt at the same refresh starts again at index 0 and counts alone',
-    given: refresh(1, ten),
-    when: [...begun(2, ten.slice(0, 4)), ...refresh(2, ten.slice(1))],
-    then: ['removed 1'],
-    verdicts: ['applied'],
-  },
-  {
-    name: 'used to be judged one way at first and another way after a restart: an attempt without entries counts alone',
-    given: refresh(1, []),
-    when: [...begun(2, ten), ...refresh(2, [])],
-    then: [],
-    verdicts: ['applied'],
-  },
-  {
-    name: 'used to call two interleaved refreshes incomplete: what follows of the replaced one changes nothing',
-    given: refresh(1, ten),
-    when: [
-      ...begun(2, ten.slice(0, 4)),
-      ...begun(3, ten.slice(0, 9)).slice(0, 5),
-      ...refresh(2, ten).slice(4),
-      ...refresh(3, ten.slice(0, 9)).slice(5),
-    ],
-    then: ['removed 10'],
-    verdicts: ['applied'],
-  },
-  {
-    name: 'a refresh without entries replaces one that is open',
-    given: refresh(1, []),
-    when: [...begun(2, ten), ...refresh(3, []), ...refresh(2, ten).slice(-1)],
-    then: [],
-    verdicts: ['applied', 'stale not_newer'],
-  },
-  {
-    name: 'a refresh of which an entry was lost is incomplete and changes nothing',
-    given: refresh(1, ten),
-    when: refresh(
-      2,
-      items(10, () => 5),
-      { lost: [4] },
-    ),
-    then: [],
-    verdicts: ['incomplete count_mismatch'],
-  },
-  {
-    name: 'a refresh of which the first entries were lost is incomplete',
-    given: refresh(1, ten),
-    when: refresh(2, ten, { lost: [0, 1] }),
-    then: [],
-    verdicts: ['incomplete no_observations'],
-  },
-  {
-    name: 'a refresh of which the last entries were lost is incomplete',
-    given: refresh(1, ten),
-    when: refresh(2, ten, { lost: [9] }),
-    then: [],
-    verdicts: ['incomplete count_mismatch'],
-  },
-  {
-    name: 'an incomplete refresh does not count as judged: the same time may come again, whole',
-    given: [...refresh(1, ten), ...refresh(2, ten, { lost: [4] })],
-    when: refresh(2, ten.slice(1)),
-    then: ['removed 1'],
-    verdicts: ['applied'],
-  },
-  {
-    name: 'a refresh as old as the last judged one is stale',
-    given: refresh(2, ten),
-    when: refresh(2, ten.slice(1)),
-    then: [],
-    verdicts: ['stale not_newer'],
-  },
-  {
-    name: 'a refresh older than the last judged one is stale',
-    given: refresh(2, ten),
-    when: refresh(1, ten.slice(1)),
-    then: [],
-    verdicts: ['stale not_newer'],
-  },
-  {
-    name: 'a failed fetch leaves the book and forgets what was staged',
-    given: refresh(1, ten),
-    when: [...begun(2, ten.slice(0, 3)), failed(2, 'truncated')],
-    then: [],
-    verdicts: ['failed truncated'],
-  },
-  {
-    name: 'entries of a refresh after its failure belong to nothing',
-    given: [...refresh(1, ten), ...begun(2, ten.slice(0, 3)), failed(2)],
-    when: refresh(2, ten, { lost: [0, 1, 2] }),
-    then: [],
-    verdicts: ['incomplete no_observations'],
-  },
-  {
-    name: 'the first refresh may be empty',
-    given: [],
-    when: refresh(1, []),
-    then: [],
-    verdicts: ['applied'],
-  },
-  {
-    name: 'an empty refresh of a provider that listed something has collapsed',
-    given: refresh(1, ten),
-    when: refresh(2, []),
-    then: [],
-    verdicts: ['quarantined collapsed'],
-  },
-  {
-    name: 'a third empty refresh in a row withdraws all, half an hour after the first',
-    given: [...refresh(1, ten.slice(0, 2)), ...refresh(2, []), ...refresh(3, [])],
-    when: refresh(1_800_002, []),
-    then: ['removed 1', 'removed 2'],
-    verdicts: ['applied collapsed'],
-  },
-  {
-    name: 'an item listed twice counts with the lower ask',
-    given: [],
-    when: refresh(1, [at(1, 120, { quantity: 5 }), at(1, 110, { quantity: 2 }), at(1, 130)]),
-    then: ['added 1 110x2'],
-    verdicts: ['applied'],
-  },
-  {
-    name: 'an item listed twice at one price counts with all its listings',
-    given: [],
-    when: refresh(1, [at(1, 110, { quantity: 2 }), at(1, 110, { quantity: 3 })]),
-    then: ['added 1 110x5'],
-    verdicts: ['applied'],
-  },
-  {
-    name: 'added quantities end at the largest that an event can hold',
-    given: [],
-    when: refresh(1, [at(1, 110, { quantity: 2 ** 31 - 1 }), at(1, 110, { quantity: 3 })]),
-    then: [`added 1 110x${2 ** 31 - 1}`],
-    verdicts: ['applied'],
-  },
-  {
-    name: 'a moved exchange rate alone changes nothing',
-    given: refresh(1, ten, { currency: 'EUR', rate: '0.9' }),
-    when: refresh(2, ten, { currency: 'EUR', rate: '0.8' }),
-    then: [],
-    verdicts: ['applied'],
-  },
-  {
-    name: 'an amount beyond 2^53 micro-dollars fails its refresh and leaves the book',
-    given: refresh(1, [at(1, 100)], { currency: 'XAU', rate: '0.0001' }),
-    when: refresh(2, [at(1, 110), at(2, 10 ** 12)], { currency: 'XAU', rate: '0.0001' }),
-    then: [],
-    verdicts: ['failed amount_too_large'],
-  },
-  {
-    name: 'an amount beyond 2^53 micro-dollars does not keep the next refresh out',
-    given: [
-      ...refresh(1, [at(1, 100)], { currency: 'XAU', rate: '0.0001' }),
-      ...refresh(2, [at(1, 110), at(2, 10 ** 12)], { currency: 'XAU', rate: '0.0001' }),
-    ],
-    when: refresh(3, [at(1, 120)], { currency: 'XAU', rate: '0.0001' }),
-    then: ['updated 1 120x1'],
-    verdicts: ['applied'],
-  },
-  {
-    name: 'a refresh without a usable rate fails',
-    given: refresh(1, ten),
-    when: refresh(2, ten, { rate: '0' }),
-    then: [],
-    verdicts: ['failed unusable_rate'],
-  },
-  {
-    name: 'a refresh completed in another currency than that of its entries fails',
-    given: refresh(1, ten),
-    when: [...begun(2, ten), ...refresh(2, ten, { currency: 'EUR', rate: '0.9' }).slice(-1)],
-    then: [],
-    verdicts: ['failed currency_mismatch'],
-  },
-]
 
 describe('book step', () => {
-  for (const claim of claims) {
-    it(claim.name, () => expect(consequence(claim)).to.deep.equal({ changes: claim.then, verdicts: claim.verdicts }))
+  function leads(
+    when: readonly InputRecord[],
+    { given = refresh(1, ten), then = [], verdicts = ['applied'] }: Consequence = {},
+  ): void {
+    const [before, all] = [play(given), play([...given, ...when])]
+    expect(changeTexts(all.changes.slice(before.changes.length))).to.deep.equal(then)
+    expect(verdictsOf(all).slice(before.judged.length)).to.deep.equal(verdicts)
   }
+
+  it('a first refresh adds all that it lists, by ascending item', () =>
+    leads(refresh(1, [at(7, 70), at(3, 30, { quantity: 2 })]), { given: [], then: ['added 3 30x2', 'added 7 70x1'] }))
+  it('observations alone change nothing until their refresh completes', () => leads(begun(2, cheap), { verdicts: [] }))
+  it('a completed refresh withdraws what it no longer lists', () =>
+    leads(refresh(2, ten.slice(1)), { then: ['removed 1'] }))
+  it('a refresh that lists the same again changes nothing and is applied all the same', () => leads(refresh(2, ten)))
+  it('price and quantity, each alone, make an update', () =>
+    leads(refresh(2, [at(1, 101), at(2, 200, { quantity: 3 })]), {
+      given: refresh(1, [at(1, 100), at(2, 200)]),
+      then: ['updated 1 101x1', 'updated 2 200x3'],
+    }))
+  it('an interrupted refresh withdraws nothing, nor does what follows it take its entries over', () =>
+    leads([...begun(2, ten.slice(0, 3)), ...refresh(3, ten)]))
+  it('a second attempt at the same refresh starts again at index 0 and counts alone', () =>
+    leads([...begun(2, ten.slice(0, 4)), ...refresh(2, ten.slice(1))], { then: ['removed 1'] }))
+  it('used to be judged one way at first and another way after a restart: an attempt without entries counts alone', () =>
+    leads([...begun(2, ten), ...refresh(2, [])], { given: refresh(1, []) }))
+  it('used to call two interleaved refreshes incomplete: what follows of the replaced one changes nothing', () =>
+    leads(
+      [
+        ...begun(2, ten.slice(0, 4)),
+        ...begun(3, ten.slice(0, 9)).slice(0, 5),
+        ...refresh(2, ten).slice(4),
+        ...refresh(3, ten.slice(0, 9)).slice(5),
+      ],
+      { then: ['removed 10'] },
+    ))
+  it('a refresh without entries replaces one that is open', () =>
+    leads([...begun(2, ten), ...refresh(3, []), ...refresh(2, ten).slice(-1)], {
+      given: refresh(1, []),
+      verdicts: ['applied', 'stale not_newer'],
+    }))
+  it('a refresh of which an entry was lost is incomplete and changes nothing', () =>
+    leads(refresh(2, cheap, { lost: [4] }), { verdicts: ['incomplete count_mismatch'] }))
+  it('a refresh of which the first entries were lost is incomplete', () =>
+    leads(refresh(2, ten, { lost: [0, 1] }), { verdicts: ['incomplete no_observations'] }))
+  it('a refresh of which the last entries were lost is incomplete', () =>
+    leads(refresh(2, ten, { lost: [9] }), { verdicts: ['incomplete count_mismatch'] }))
+  it('an incomplete refresh does not count as judged: the same time may come again, whole', () =>
+    leads(refresh(2, ten.slice(1)), {
+      given: [...refresh(1, ten), ...refresh(2, ten, { lost: [4] })],
+      then: ['removed 1'],
+    }))
+  it('a refresh as old as the last judged one is stale', () =>
+    leads(refresh(2, ten.slice(1)), { given: refresh(2, ten), verdicts: ['stale not_newer'] }))
+  it('a refresh older than the last judged one is stale', () =>
+    leads(refresh(1, ten.slice(1)), { given: refresh(2, ten), verdicts: ['stale not_newer'] }))
+  it('a failed fetch leaves the book and forgets what was staged', () =>
+    leads([...begun(2, ten.slice(0, 3)), failed(2, 'truncated')], { verdicts: ['failed truncated'] }))
+  it('entries of a refresh after its failure belong to nothing', () =>
+    leads(refresh(2, ten, { lost: [0, 1, 2] }), {
+      given: [...refresh(1, ten), ...begun(2, ten.slice(0, 3)), failed(2)],
+      verdicts: ['incomplete no_observations'],
+    }))
+  it('the first refresh may be empty', () => leads(refresh(1, []), { given: [] }))
+  it('an empty refresh of a provider that listed something has collapsed', () =>
+    leads(refresh(2, []), { verdicts: ['quarantined collapsed'] }))
+  it('a third empty refresh in a row withdraws all, half an hour after the first', () =>
+    leads(refresh(1_800_002, []), {
+      given: [...refresh(1, ten.slice(0, 2)), ...refresh(2, []), ...refresh(3, [])],
+      then: ['removed 1', 'removed 2'],
+      verdicts: ['applied collapsed'],
+    }))
+  it('an item listed twice counts with the lower ask', () =>
+    leads(refresh(1, [at(1, 120, { quantity: 5 }), at(1, 110, { quantity: 2 }), at(1, 130)]), {
+      given: [],
+      then: ['added 1 110x2'],
+    }))
+  it('an item listed twice at one price counts with all its listings', () =>
+    leads(refresh(1, [at(1, 110, { quantity: 2 }), at(1, 110, { quantity: 3 })]), {
+      given: [],
+      then: ['added 1 110x5'],
+    }))
+  it('added quantities end at the largest that an event can hold', () =>
+    leads(refresh(1, [at(1, 110, { quantity: 2 ** 31 - 1 }), at(1, 110, { quantity: 3 })]), {
+      given: [],
+      then: [`added 1 110x${2 ** 31 - 1}`],
+    }))
+  it('a moved exchange rate alone changes nothing', () =>
+    leads(refresh(2, ten, { currency: 'EUR', rate: '0.8' }), {
+      given: refresh(1, ten, { currency: 'EUR', rate: '0.9' }),
+    }))
+  it('an amount beyond 2^53 micro-dollars fails its refresh and leaves the book', () =>
+    leads(refresh(2, [at(1, 110), at(2, 10 ** 12)], { currency: 'XAU', rate: '0.0001' }), {
+      given: refresh(1, [at(1, 100)], { currency: 'XAU', rate: '0.0001' }),
+      verdicts: ['failed amount_too_large'],
+    }))
+  it('an amount beyond 2^53 micro-dollars does not keep the next refresh out', () =>
+    leads(refresh(3, [at(1, 120)], { currency: 'XAU', rate: '0.0001' }), {
+      given: [
+        ...refresh(1, [at(1, 100)], { currency: 'XAU', rate: '0.0001' }),
+        ...refresh(2, [at(1, 110), at(2, 10 ** 12)], { currency: 'XAU', rate: '0.0001' }),
+      ],
+      then: ['updated 1 120x1'],
+    }))
+  it('a refresh without a usable rate fails', () =>
+    leads(refresh(2, ten, { rate: '0' }), { verdicts: ['failed unusable_rate'] }))
+  it('a refresh completed in another currency than that of its entries fails', () =>
+    leads([...begun(2, ten), ...refresh(2, ten, { currency: 'EUR', rate: '0.9' }).slice(-1)], {
+      verdicts: ['failed currency_mismatch'],
+    }))
 
   it('bids keep the higher of two', () => {
     const { changes } = play(refresh(1, [at(1, 110), at(1, 130, { quantity: 2 }), at(1, 120)]), 'bid')

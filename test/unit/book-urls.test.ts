@@ -1,6 +1,4 @@
-/**
- * Which of a provider's offers an item's URL leads to, and what a refresh that changes the URL alone says.
- */
+/** Which of a provider's offers an item's URL leads to, and what a refresh that changes the URL alone says. */
 import { expect } from 'chai'
 import { begun, at as entryAt, failed, type InputRecord, play, pushed, refresh } from '#test/fixtures/book-inputs.ts'
 import { runBook } from '#test/fixtures/book-processor.ts'
@@ -48,22 +46,23 @@ describe('book, the URL of an offer', () => {
     expect(judged[1]).to.include({ verdict: 'applied', added: 0, updated: 0, removed: 0 })
   })
 
-  const alone: { name: string; given: InputRecord[]; urls: string[] }[] = [
-    { name: 'that goes is one', given: refresh(2, [at(1, 100), ...listed.slice(1)]), urls: ['1 null'] },
-    { name: 'that stays is none', given: refresh(2, listed), urls: [] },
-    {
-      name: 'that changes with the price, or goes with its row, is none beside the change',
-      given: refresh(2, [at(1, 101, C), at(2, 200, C), at(3, 300, `${A}3`)]),
-      urls: ['2 c'],
-    },
-    {
-      name: 'comes back as it was after a price that had none',
-      given: [...refresh(2, [at(1, 90), ...listed.slice(1)]), ...refresh(3, [at(1, 90, `${A}1`), ...listed.slice(1)])],
-      urls: ['1 a1'],
-    },
-    {
-      name: 'in a quarantined, incomplete, stale, failed or cut refresh changes nothing',
-      given: [
+  function changes(given: readonly InputRecord[], urls: readonly string[]): void {
+    const { urlChanges } = play([...refresh(1, listed), ...given])
+    expect(urlChanges.map(({ item_id, url }) => `${item_id} ${url?.split('/').at(-1) ?? null}`)).to.deep.equal(urls)
+  }
+
+  it('that goes is one', () => changes(refresh(2, [at(1, 100), ...listed.slice(1)]), ['1 null']))
+  it('that stays is none', () => changes(refresh(2, listed), []))
+  it('that changes with the price, or goes with its row, is none beside the change', () =>
+    changes(refresh(2, [at(1, 101, C), at(2, 200, C), at(3, 300, `${A}3`)]), ['2 c']))
+  it('comes back as it was after a price that had none', () =>
+    changes(
+      [...refresh(2, [at(1, 90), ...listed.slice(1)]), ...refresh(3, [at(1, 90, `${A}1`), ...listed.slice(1)])],
+      ['1 a1'],
+    ))
+  it('in a quarantined, incomplete, stale, failed or cut refresh changes nothing', () =>
+    changes(
+      [
         ...refresh(2, [at(1, 100, C)]),
         ...refresh(3, [at(1, 100, C), ...listed.slice(1)], { lost: [2] }),
         ...refresh(1, [at(1, 100, C), ...listed.slice(1)]),
@@ -72,30 +71,15 @@ describe('book, the URL of an offer', () => {
         failed(6),
         ...refresh(7, listed),
       ],
-      urls: [],
-    },
-    {
-      name: 'that is pushed changes alone too, and an observation without one takes it away',
-      given: [
-        pushed(2, 1, 100, { url: C }),
-        pushed(3, 1, 100, { url: C }),
-        pushed(4, 1, 100),
-        pushed(0, 1, 100, { url: B }),
-      ],
-      urls: ['1 c', '1 null'],
-    },
-    {
-      name: 'of a row that was withdrawn is forgotten',
-      given: [pushed(2, 1, null), pushed(3, 1, null, { url: C }), ...refresh(4, [at(1, 100), ...listed.slice(1)])],
-      urls: [],
-    },
-  ]
-  for (const { name, given, urls } of alone) {
-    it(name, () => {
-      const { urlChanges } = play([...refresh(1, listed), ...given])
-      expect(urlChanges.map(({ item_id, url }) => `${item_id} ${url?.split('/').at(-1) ?? null}`)).to.deep.equal(urls)
-    })
-  }
+      [],
+    ))
+  it('that is pushed changes alone too, and an observation without one takes it away', () =>
+    changes(
+      [pushed(2, 1, 100, { url: C }), pushed(3, 1, 100, { url: C }), pushed(4, 1, 100), pushed(0, 1, 100, { url: B })],
+      ['1 c', '1 null'],
+    ))
+  it('of a row that was withdrawn is forgotten', () =>
+    changes([pushed(2, 1, null), pushed(3, 1, null, { url: C }), ...refresh(4, [at(1, 100), ...listed.slice(1)])], []))
 
   it('is written before the marker of its refresh, and once, however often the book is killed', () => {
     const moved = [at(1, 100, C), at(2, 250, C), ...listed.slice(2)]

@@ -1,6 +1,4 @@
-/**
- * What a command's progress writes to a pipe and to a terminal. The steps end at once, so no time passes.
- */
+/** What a command's progress writes to a pipe and to a terminal. The steps end at once, so no time passes. */
 import { expect } from 'chai'
 import { openProgress } from '#services/cli/progress.ts'
 
@@ -22,24 +20,6 @@ describe('progress', () => {
     progress.step('two')
     progress.stop()
     expect(stream.written).to.deep.equal(['a note\n'])
-  })
-
-  it('redraws one line on a terminal and clears it at the end', () => {
-    const stream = streamOf(true, 80)
-    const progress = openProgress(stream)
-    progress.step('one')
-    progress.step('two')
-    progress.stop()
-    expect(stream.written.join('')).to.match(/^<clear>\S one<clear>\S two<clear>$/)
-  })
-
-  it('prints a note above the line and draws the line again', () => {
-    const stream = streamOf(true, 80)
-    const progress = openProgress(stream)
-    progress.step('busy')
-    progress.note('a note')
-    progress.stop()
-    expect(stream.written.join('')).to.match(/busy<clear>a note\n<clear>\S busy<clear>$/)
   })
 
   for (const [columns, longest] of [

@@ -1,6 +1,4 @@
-/**
- * How roles are chosen for a process, and how a platform spreads them.
- */
+/** How roles are chosen for a process, and how a platform spreads them. */
 import { expect } from 'chai'
 import { chooseRoles, GROUPS, ROLE_NAMES } from '#services/cli/roles.ts'
 

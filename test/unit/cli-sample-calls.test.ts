@@ -1,6 +1,4 @@
-/**
- * The text that a started platform ends with.
- */
+/** The text that a started platform ends with. */
 import { execFileSync } from 'node:child_process'
 import { expect } from 'chai'
 import { TIERS } from '#infra/config/tiers.ts'

@@ -1,6 +1,4 @@
-/**
- * What a command fills into its environment, and what it must leave alone.
- */
+/** What a command fills into its environment, and what it must leave alone. */
 import { expect } from 'chai'
 import { readConfig } from '#infra/runtime/config.ts'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'

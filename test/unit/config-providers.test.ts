@@ -145,71 +145,55 @@ describe('config: providers', () => {
     })
   })
 
-  const faults = [
-    {
-      name: 'a host that is none',
-      edit: (p: Provider[]) => set(p, 4, { hosts: ['shop.example', 'https://shop.example/'] }),
-      says: ['providers[4].hosts[1]', 'host'],
-    },
-    {
-      name: 'a key in capitals',
-      edit: (p: Provider[]) => set(p, 3, { key: 'Shop' }),
-      says: ['providers[3].key', 'lowercase'],
-    },
-    {
-      name: 'a key twice',
-      edit: (p: Provider[]) => set(p, 1, { key: 'provider_01' }),
-      says: ['providers[1].key', 'twice'],
-    },
-    {
-      name: 'a code twice',
-      edit: (p: Provider[]) => set(p, 1, { code: p[0]?.code }),
-      says: ['providers[1].code', 'twice'],
-    },
-    {
-      name: 'an unknown currency',
-      edit: (p: Provider[]) => set(p, 2, { default_currency: 'XQX' }),
-      says: ['providers[2].default_currency', 'XQX'],
-    },
-    {
-      name: 'a fee in percent',
-      edit: (p: Provider[]) => set(p, 0, { fees: { sell_fee: 5, insta_sell_fee: null, trading_spread_fee: null } }),
-      says: ['providers[0].fees.sell_fee', '<1'],
-    },
-    {
-      name: 'a template with an unknown variable',
-      edit: (p: Provider[]) => set(p, 5, { link_template: 'https://a.example/{name}' }),
-      says: ['providers[5].link_template', 'market_hash_name'],
-    },
-    {
-      name: 'a template that is no URL',
-      edit: (p: Provider[]) => set(p, 5, { link_template: 'javascript:{item_id}' }),
-      says: ['providers[5].link_template', 'http'],
-    },
-    {
-      name: 'sales without an interval',
-      edit: (p: Provider[]) => set(p, 1, { sales_interval_ms: null }),
-      says: ['providers[1].sales_interval_ms'],
-    },
-    {
-      name: 'a member too many',
-      edit: (p: Provider[]) => set(p, 0, { colour: 'red' } as object),
-      says: ['providers[0]', 'colour'],
-    },
-    { name: 'no provider at all', edit: (p: Provider[]) => p.splice(0), says: ['providers'] },
-  ]
-  for (const { name, edit, says } of faults) {
-    it(`are refused with file, member and fault: ${name}`, () => {
-      inFolder(folder => {
-        const content = JSON.parse(providersText) as { providers: Provider[] }
-        edit(content.providers)
-        const file = join(folder, 'broken.json')
-        writeFileSync(file, JSON.stringify(content))
-        const message = messageOf(() => loadProviders(file))
-        for (const part of [file, ...says]) expect(message).to.include(part)
-      })
+  function refuses(edit: (providers: Provider[]) => unknown, ...says: string[]): void {
+    inFolder(folder => {
+      const content = JSON.parse(providersText) as { providers: Provider[] }
+      edit(content.providers)
+      const file = join(folder, 'broken.json')
+      writeFileSync(file, JSON.stringify(content))
+      const message = messageOf(() => loadProviders(file))
+      for (const part of [file, ...says]) expect(message).to.include(part)
     })
   }
+
+  it('are refused with file, member and fault: a host that is none', () =>
+    refuses(
+      providers => set(providers, 4, { hosts: ['shop.example', 'https://shop.example/'] }),
+      'providers[4].hosts[1]',
+      'host',
+    ))
+  it('are refused with file, member and fault: a key in capitals', () =>
+    refuses(providers => set(providers, 3, { key: 'Shop' }), 'providers[3].key', 'lowercase'))
+  it('are refused with file, member and fault: a key twice', () =>
+    refuses(providers => set(providers, 1, { key: 'provider_01' }), 'providers[1].key', 'twice'))
+  it('are refused with file, member and fault: a code twice', () =>
+    refuses(providers => set(providers, 1, { code: providers[0]?.code }), 'providers[1].code', 'twice'))
+  it('are refused with file, member and fault: an unknown currency', () =>
+    refuses(providers => set(providers, 2, { default_currency: 'XQX' }), 'providers[2].default_currency', 'XQX'))
+  it('are refused with file, member and fault: a fee in percent', () =>
+    refuses(
+      providers => set(providers, 0, { fees: { sell_fee: 5, insta_sell_fee: null, trading_spread_fee: null } }),
+      'providers[0].fees.sell_fee',
+      '<1',
+    ))
+  it('are refused with file, member and fault: a template with an unknown variable', () =>
+    refuses(
+      providers => set(providers, 5, { link_template: 'https://a.example/{name}' }),
+      'providers[5].link_template',
+      'market_hash_name',
+    ))
+  it('are refused with file, member and fault: a template that is no URL', () =>
+    refuses(
+      providers => set(providers, 5, { link_template: 'javascript:{item_id}' }),
+      'providers[5].link_template',
+      'http',
+    ))
+  it('are refused with file, member and fault: sales without an interval', () =>
+    refuses(providers => set(providers, 1, { sales_interval_ms: null }), 'providers[1].sales_interval_ms'))
+  it('are refused with file, member and fault: a member too many', () =>
+    refuses(providers => set(providers, 0, { colour: 'red' } as object), 'providers[0]', 'colour'))
+  it('are refused with file, member and fault: no provider at all', () =>
+    refuses(providers => providers.splice(0), 'providers'))
 
   it('are refused when the file is missing or no JSON', () => {
     inFolder(folder => {

@@ -1,6 +1,4 @@
-/**
- * What destinations and mailboxes get for an event: bodies of each platform, mails, and what is kept of an answer.
- */
+/** What destinations and mailboxes get for an event: bodies of each platform, mails, and what is kept of an answer. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'

@@ -1,6 +1,4 @@
-/**
- * What an attempt means for its delivery: DECISIONS.md, "Webhooks", status by status.
- */
+/** What an attempt means for its delivery: DECISIONS.md, "Webhooks", status by status. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { PostResult } from '#infra/outbound/post.ts'

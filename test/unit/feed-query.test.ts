@@ -1,6 +1,4 @@
-/**
- * What a feed's URL may say, and the error for one that says something else.
- */
+/** What a feed's URL may say, and the error for one that says something else. */
 import type { IncomingMessage } from 'node:http'
 import { expect } from 'chai'
 import { HttpError } from '#infra/http/http-error.ts'
@@ -87,61 +85,31 @@ describe('feed query', () => {
     expect(parsed(query)).to.include({ itemIdsCount: 99, namesCount: 1 })
   })
 
-  const cases = [
-    {
-      name: 'an unknown provider',
-      query: 'providers=provider_01&providers=nobody',
-      type: 'enum',
-      loc: ['query', 'providers', 1],
-    },
-    { name: 'an empty provider', query: 'providers=', type: 'enum', loc: ['query', 'providers', 0] },
-    {
-      name: 'an id that is no number',
-      query: 'item_ids=1&item_ids=x',
-      type: 'int_parsing',
-      loc: ['query', 'item_ids', 1],
-    },
-    { name: 'an id with a fraction', query: 'item_ids=1.5', type: 'int_parsing', loc: ['query', 'item_ids', 0] },
-    {
-      name: 'an empty name',
-      query: 'market_hash_names=',
-      type: 'string_too_short',
-      loc: ['query', 'market_hash_names', 0],
-    },
-    {
-      name: 'a NUL in a name',
-      query: 'market_hash_names=a%00b',
-      type: 'value_error',
-      loc: ['query', 'market_hash_names', 0],
-    },
-    { name: 'a flag that is none', query: 'resume=maybe', type: 'bool_parsing', loc: ['query', 'resume'] },
-    { name: 'a flag twice', query: 'snapshot=true&snapshot=true', type: 'value_error', loc: ['query', 'snapshot'] },
-    { name: 'an unknown policy', query: 'policy=drop', type: 'enum', loc: ['query', 'policy'] },
-    {
-      name: 'to resume where changes are left out',
-      query: 'policy=conflate&resume=true',
-      type: 'value_error',
-      loc: ['query', 'policy'],
-    },
-    {
-      name: 'too many ids',
-      query: repeated('item_ids', FILTER_VALUES_MAX + 1).join('&'),
-      type: 'too_long',
-      loc: ['query', 'item_ids'],
-    },
-    {
-      name: 'too many of both',
-      query: [...repeated('item_ids', 20), ...repeated('market_hash_names', 81)].join('&'),
-      type: 'too_long',
-      loc: ['query', 'market_hash_names'],
-    },
-  ]
-  for (const { name, query, type, loc } of cases)
-    it(`refuses ${name}`, () => {
-      const [violation, ...more] = refused(query) as Violation[]
-      expect(violation).to.deep.include({ type, loc })
-      expect(more).to.deep.equal([])
-    })
+  function refuses(query: string, type: string, ...loc: (string | number)[]): void {
+    const [violation, ...more] = refused(query) as Violation[]
+    expect(violation).to.deep.include({ type, loc: ['query', ...loc] })
+    expect(more).to.deep.equal([])
+  }
+
+  it('refuses an unknown provider', () => refuses('providers=provider_01&providers=nobody', 'enum', 'providers', 1))
+  it('refuses an empty provider', () => refuses('providers=', 'enum', 'providers', 0))
+  it('refuses an id that is no number', () => refuses('item_ids=1&item_ids=x', 'int_parsing', 'item_ids', 1))
+  it('refuses an id with a fraction', () => refuses('item_ids=1.5', 'int_parsing', 'item_ids', 0))
+  it('refuses an empty name', () => refuses('market_hash_names=', 'string_too_short', 'market_hash_names', 0))
+  it('refuses a NUL in a name', () => refuses('market_hash_names=a%00b', 'value_error', 'market_hash_names', 0))
+  it('refuses a flag that is none', () => refuses('resume=maybe', 'bool_parsing', 'resume'))
+  it('refuses a flag twice', () => refuses('snapshot=true&snapshot=true', 'value_error', 'snapshot'))
+  it('refuses an unknown policy', () => refuses('policy=drop', 'enum', 'policy'))
+  it('refuses to resume where changes are left out', () =>
+    refuses('policy=conflate&resume=true', 'value_error', 'policy'))
+  it('refuses too many ids', () =>
+    refuses(repeated('item_ids', FILTER_VALUES_MAX + 1).join('&'), 'too_long', 'item_ids'))
+  it('refuses too many of both', () =>
+    refuses(
+      [...repeated('item_ids', 20), ...repeated('market_hash_names', 81)].join('&'),
+      'too_long',
+      'market_hash_names',
+    ))
 
   it('reports every violation at once, with what was sent and what was expected', () => {
     const violations = refused('providers=x&item_ids=y&market_hash_names=') as Violation[]

@@ -1,6 +1,4 @@
-/**
- * Refreshes put together from partitions: what leaves, when, and in which order.
- */
+/** Refreshes put together from partitions: what leaves, when, and in which order. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'

@@ -1,6 +1,6 @@
 /**
- * The reference of fault tests: its rules on small cases, and the book's own step against it on
- * random refreshes. Two independent writings of the same rules must agree on every change.
+ * The reference of fault tests against the book's own step on random refreshes: two independent writings of the same rules must
+ * agree on every change. What the rules are is claimed of the book (book-step.test.ts, book-quarantine.test.ts).
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
@@ -8,116 +8,9 @@ import type { Side } from '#schemas/events/book-changed.ts'
 import { type Books, step } from '#streams/book/step.ts'
 import { LATE } from '#test/fixtures/book-inputs.ts'
 import { isBalanced, ledgerTable, openLedger } from '#test/harness/ledger.ts'
-import {
-  type ExpectedChange,
-  entryOfChange,
-  foldRefreshes,
-  type GivenEntry,
-  type GivenRefresh,
-} from '#test/harness/reference-fold.ts'
-
-const refresh = (observedAt: number, entries: GivenEntry[], more: Partial<GivenRefresh> = {}): GivenRefresh => ({
-  ...{ side: 'ask', provider: 'p', refreshId: `r${observedAt}`, observedAt, currency: 'USD', usdRate: '1' },
-  ...{ completed: true, entries },
-  ...more,
-})
-const entry = (itemId: number | undefined, price: number, quantity = 1): GivenEntry => ({ itemId, price, quantity })
-const four = [entry(1, 100), entry(2, 200), entry(3, 300), entry(4, 400)]
-
-const textsOf = ({ changes }: { changes: ExpectedChange[] }): string[] =>
-  changes.map(({ seen_at, change, item_id, price }) => `${seen_at} ${change} ${item_id} ${price}`)
+import { type ExpectedChange, entryOfChange, foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
 
 describe('reference fold', () => {
-  const cases = [
-    {
-      name: 'an unresolved or unpriced entry is no row',
-      given: [refresh(1, [entry(undefined, 5), entry(1, 0), entry(2, Number.NaN)])],
-      then: [],
-    },
-    {
-      name: 'the lower of two asks counts',
-      given: [refresh(1, [entry(1, 9), entry(1, 7), entry(1, 8)])],
-      then: ['1 added 1 7'],
-    },
-    {
-      name: 'a completed refresh withdraws what it no longer lists',
-      given: [refresh(1, four), refresh(2, four.slice(1))],
-      then: ['1 added 1 100', '1 added 2 200', '1 added 3 300', '1 added 4 400', '2 removed 1 null'],
-    },
-    {
-      name: 'an interrupted refresh changes nothing',
-      given: [refresh(1, [entry(1, 1)]), refresh(2, [], { completed: false })],
-      then: ['1 added 1 1'],
-    },
-    {
-      name: 'a refresh that is not newer changes nothing',
-      given: [refresh(2, [entry(1, 1)]), refresh(2, [entry(1, 2)])],
-      then: ['2 added 1 1'],
-    },
-    {
-      name: 'a refresh of eleven minutes after the log took it changes nothing, one of ten minutes counts',
-      given: [
-        refresh(660_000, [entry(1, 1)], { appendedAt: 0 }),
-        refresh(600_000, [entry(1, 2)], { appendedAt: 0 }),
-        refresh(600_001, [entry(1, 3)]),
-      ],
-      then: ['600000 added 1 2', '600001 updated 1 3'],
-    },
-    {
-      name: 'the loss of half is believed',
-      given: [refresh(1, four), refresh(2, four.slice(2))],
-      then: [
-        '1 added 1 100',
-        '1 added 2 200',
-        '1 added 3 300',
-        '1 added 4 400',
-        '2 removed 1 null',
-        '2 removed 2 null',
-      ],
-    },
-    {
-      name: 'the loss of more than half is held back, and believed the third time after half an hour',
-      given: [
-        refresh(1, four),
-        ...[2, 3, 1_800_001, 1_800_002].map(observedAt => refresh(observedAt, four.slice(3))),
-        refresh(1_800_003, [entry(4, 1)]),
-      ],
-      then: [
-        '1 added 1 100',
-        '1 added 2 200',
-        '1 added 3 300',
-        '1 added 4 400',
-        '1800002 removed 1 null',
-        '1800002 removed 2 null',
-        '1800002 removed 3 null',
-      ],
-    },
-    {
-      name: 'a move by exactly 80 percent is believed',
-      given: [refresh(1, [entry(1, 100)]), refresh(2, [entry(1, 180)])],
-      then: ['1 added 1 100', '2 updated 1 180'],
-    },
-    {
-      name: 'a move by over 80 percent is held back, and forgotten after a good refresh',
-      given: [
-        refresh(1, [entry(1, 100)]),
-        refresh(2, [entry(1, 181)]),
-        refresh(3, [entry(1, 101)]),
-        refresh(4, [entry(1, 500)]),
-      ],
-      then: ['1 added 1 100', '3 updated 1 101'],
-    },
-    {
-      name: 'a moved exchange rate changes nothing',
-      given: [
-        refresh(1, [entry(1, 100)], { currency: 'EUR', usdRate: '0.9' }),
-        refresh(2, [entry(1, 100)], { currency: 'EUR', usdRate: '0.8' }),
-      ],
-      then: ['1 added 1 100'],
-    },
-  ]
-  for (const { name, given, then } of cases) it(name, () => expect(textsOf(foldRefreshes(given))).to.deep.equal(then))
-
   it('agrees with the book on random refreshes', () => {
     let compared = 0
     fc.assert(

@@ -1,6 +1,4 @@
-/**
- * Market files: what they may say, and how their faults are reported.
- */
+/** Market files: what they may say, and how their faults are reported. */
 import { expect } from 'chai'
 import { loadMarket, parseMarket } from '#infra/config/market.ts'
 

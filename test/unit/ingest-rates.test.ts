@@ -1,6 +1,4 @@
-/**
- * Exchange rates keep every digit of their source.
- */
+/** Exchange rates keep every digit of their source. */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'

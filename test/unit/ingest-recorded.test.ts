@@ -1,6 +1,4 @@
-/**
- * What a recorded refresh means: each form of a price, and texts that are no refresh.
- */
+/** What a recorded refresh means: each form of a price, and texts that are no refresh. */
 import { expect } from 'chai'
 import { readRecordedText, statedTime } from '#services/ingest/connectors/recorded/map.ts'
 

@@ -1,6 +1,4 @@
-/**
- * What a page of the platform's inventory means, member by member, and which catalog item an asset is.
- */
+/** What a page of the platform's inventory means, member by member, and which catalog item an asset is. */
 import { expect } from 'chai'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { openItemNames } from '#schemas/values/item-name.ts'
@@ -27,18 +25,8 @@ const read = (...args: Parameters<typeof pageOf>) => {
 }
 const html = (id: string, ...titles: string[]) =>
   `<br><div id="${id}" class="x" title="y"><center>${titles.map(title => `<img width=64 src="a.png" title="${title}">`).join('')}<br>Sticker: list, of names</center></div>`
-
-/** The inspect link, wherever the action stands. */
-function inspected(link: string, then: string | null) {
-  const properties = [
-    { propertyid: 1, int_value: '661' },
-    { propertyid: 2, float_value: '0.25' },
-    { propertyid: 6, string_value: '00183C20AF' },
-  ]
-  const wiki = { link: 'https://wiki.example/item', name: 'View Wiki' }
-  const given: Parameters<typeof pageOf> = [{ actions: [wiki, {}, { link }] }, properties]
-  return { name: `the inspect link ${then} of ${link}`, given, then: { inspect_link: then } }
-}
+/** What is applied to an asset, as its description lists it. */
+const applied = (id: string, ...titles: string[]) => ({ descriptions: [{ value: html(id, ...titles) }] })
 
 describe('an asset of the platform', () => {
   it('has nothing that the platform does not give', () => {
@@ -62,165 +50,133 @@ describe('an asset of the platform', () => {
     })
   })
 
-  const cases: { name: string; given: Parameters<typeof pageOf>; then: object }[] = [
-    {
-      name: 'float, seed and finish',
-      given: [
-        {},
-        [
-          { propertyid: 2, float_value: '0.2500000001' },
-          { propertyid: 1, int_value: '661' },
-          { propertyid: 7, int_value: '418' },
-        ],
-      ],
-      then: { float_value: 0.2500000001, paint_seed: 661, paintIndex: 418 },
-    },
-    {
-      name: 'no float beyond its bounds',
-      given: [{}, [{ propertyid: 2, float_value: '1.5' }]],
-      then: { float_value: null },
-    },
-    {
-      name: 'a name tag as a property',
-      given: [{}, [{ propertyid: 5, string_value: 'mine' }]],
-      then: { name_tag: 'mine' },
-    },
-    {
-      name: 'a name tag with quotes as a warning',
-      given: [{ fraudwarnings: ["Name Tag: ''it's ''mine''''"] }],
-      then: { name_tag: "it's ''mine''" },
-    },
-    {
-      name: 'stickers with commas, bars and entities in their names',
-      given: [
-        {
-          descriptions: [
-            {
-              value: html(
-                'sticker_info',
-                'Sticker: Battle, Scarred',
-                'Sticker: A &amp; B | Cologne 2014',
-                'Sticker: Lil&#39; Ava',
-              ),
-            },
-          ],
-        },
-      ],
-      then: {
-        stickers: [
-          { name: 'Battle, Scarred', slot: 0, wear: null },
-          { name: 'A & B | Cologne 2014', slot: 1, wear: null },
-          { name: "Lil' Ava", slot: 2, wear: null },
-        ],
-      },
-    },
-    {
-      name: 'a charm and its pattern',
-      given: [
-        { descriptions: [{ value: html('keychain_info', 'Charm: Hot Sauce') }] },
-        [{ propertyid: 3, int_value: '4711' }],
-      ],
-      then: { charms: [{ name: 'Hot Sauce', pattern_id: 4711 }], stickers: null },
-    },
-    inspected(
-      'steam://rungame/730/1/+csgo_econ_action_preview%20S%owner_steamid%A%assetid%D1',
-      `steam://rungame/730/1/+csgo_econ_action_preview%20S${ACCOUNT}A31D1`,
-    ),
-    inspected(
-      'steam://run/730//+csgo_econ_action_preview%20%propid:6%',
-      'steam://run/730//+csgo_econ_action_preview%2000183C20AF',
-    ),
-    inspected(
-      'steam://run/730//+csgo_econ_action_preview%20%propid:1%X%propid:2%',
-      'steam://run/730//+csgo_econ_action_preview%20661X0.25',
-    ),
-    inspected('steam://run/730//+csgo_econ_action_preview%20%E5%88%80%propid:9%', null),
-    inspected('steam://run/730//+csgo_econ_action_preview%20M%listingid%A%assetid%D1', null),
-    inspected('javascript://+csgo_econ_action_preview%0aalert(1)', null),
-    inspected('https://wiki.example/csgo', null),
-    {
-      name: 'nothing that is in a form that is not known',
-      given: [
-        {
-          ...{
-            name: null,
-            market_hash_name: 7,
-            icon_url: {},
-            tradable: null,
-            marketable: [],
-            actions: null,
-            tags: null,
-          },
-          ...{ descriptions: 'none', fraudwarnings: {} },
-        },
-        [{ propertyid: 2, float_value: {} }, { propertyid: 'x' }, null as unknown as object],
-        { instanceid: '0', amount: null },
-      ],
-      then: {
-        ...{ name: '', marketHashName: '', iconUrl: '', isTradable: false, isMarketable: false, quantity: 1 },
-        ...{ float_value: null, inspect_link: null, name_tag: null, stickers: null, charms: null },
-      },
-    },
-    {
-      name: 'its numbers as texts and as numbers',
-      given: [
-        { classid: 7, instanceid: 0, tradable: '1', marketable: 'true' },
-        [{ propertyid: '1', int_value: 661 }],
-        { assetid: 31, classid: 7, instanceid: null, amount: 12 },
-      ],
-      then: { assetid: '31', isTradable: true, isMarketable: true, paint_seed: 661, quantity: 12 },
-    },
-    {
-      name: 'tradable and marketable from 0 and 1',
-      given: [{ tradable: 1, marketable: '0' }],
-      then: { isTradable: true, isMarketable: false },
-    },
-    {
-      name: 'its picture below the root',
-      given: [{ icon_url: 'abc' }],
-      then: { iconUrl: 'https://images.example/abc' },
-    },
-    { name: 'its amount', given: [{}, [], { amount: '12' }], then: { quantity: 12 } },
-    {
-      name: 'no NUL and no half of a surrogate pair',
-      given: [{ market_hash_name: 'a\0b\ud800' }, [{ propertyid: 5, string_value: '\0' }]],
-      then: { marketHashName: 'ab\ufffd', name_tag: '' },
-    },
-    {
-      name: 'patches as stickers',
-      given: [{ descriptions: [{ value: html('sticker_info', 'Patch: Metal Silver') }] }],
-      then: { stickers: [{ name: 'Metal Silver', slot: 0, wear: null }], charms: null },
-    },
-    {
-      name: 'patches of a block of their own',
-      given: [{ descriptions: [null, { value: html('patch_info', 'Patch: Metal Silver', 'Patch: Crown') }] }],
-      then: { stickers: ['Metal Silver', 'Crown'].map((name, slot) => ({ name, slot, wear: null })) },
-    },
-    {
-      name: 'a slab as a charm, which is no charm of that name',
-      given: [{ descriptions: [{ value: html('keychain_info', 'Sticker Slab: Crown (Foil)') }] }],
-      then: { charms: [{ name: 'Sticker Slab: Crown (Foil)', pattern_id: null }] },
-    },
-    {
-      name: 'no stickers where one has no name',
-      given: [
-        { descriptions: [{ value: html('sticker_info', 'Sticker: Crown (Foil)').replace('<br>Sticker', '<img>$&') }] },
-      ],
-      then: { stickers: null },
-    },
-    {
-      name: 'no empty list of what is applied',
-      given: [
-        { descriptions: [{ value: html('sticker_info') }, { value: '<div id="keychain_info"><b>new</b></div>' }] },
-      ],
-      then: { stickers: null, charms: null },
-    },
-  ]
-  for (const { name, given, then } of cases)
+  const has = (name: string, then: object, ...given: Parameters<typeof pageOf>) =>
     it(`has ${name}`, () => {
       const { details, ...asset } = read(...given)
       expect({ ...asset, ...details }).to.deep.include(then)
     })
+  /** The inspect link, wherever the action stands. */
+  function inspected(link: string, then: string | null) {
+    const properties = [
+      { propertyid: 1, int_value: '661' },
+      { propertyid: 2, float_value: '0.25' },
+      { propertyid: 6, string_value: '00183C20AF' },
+    ]
+    const wiki = { link: 'https://wiki.example/item', name: 'View Wiki' }
+    has(`the inspect link ${then} of ${link}`, { inspect_link: then }, { actions: [wiki, {}, { link }] }, properties)
+  }
+
+  has('float, seed and finish', { float_value: 0.2500000001, paint_seed: 661, paintIndex: 418 }, {}, [
+    { propertyid: 2, float_value: '0.2500000001' },
+    { propertyid: 1, int_value: '661' },
+    { propertyid: 7, int_value: '418' },
+  ])
+  has('no float beyond its bounds', { float_value: null }, {}, [{ propertyid: 2, float_value: '1.5' }])
+  has('a name tag as a property', { name_tag: 'mine' }, {}, [{ propertyid: 5, string_value: 'mine' }])
+  has(
+    'a name tag with quotes as a warning',
+    { name_tag: "it's ''mine''" },
+    { fraudwarnings: ["Name Tag: ''it's ''mine''''"] },
+  )
+  has(
+    'stickers with commas, bars and entities in their names',
+    {
+      stickers: [
+        { name: 'Battle, Scarred', slot: 0, wear: null },
+        { name: 'A & B | Cologne 2014', slot: 1, wear: null },
+        { name: "Lil' Ava", slot: 2, wear: null },
+      ],
+    },
+    applied('sticker_info', 'Sticker: Battle, Scarred', 'Sticker: A &amp; B | Cologne 2014', 'Sticker: Lil&#39; Ava'),
+  )
+  has(
+    'a charm and its pattern',
+    { charms: [{ name: 'Hot Sauce', pattern_id: 4711 }], stickers: null },
+    applied('keychain_info', 'Charm: Hot Sauce'),
+    [{ propertyid: 3, int_value: '4711' }],
+  )
+  inspected(
+    'steam://rungame/730/1/+csgo_econ_action_preview%20S%owner_steamid%A%assetid%D1',
+    `steam://rungame/730/1/+csgo_econ_action_preview%20S${ACCOUNT}A31D1`,
+  )
+  inspected(
+    'steam://run/730//+csgo_econ_action_preview%20%propid:6%',
+    'steam://run/730//+csgo_econ_action_preview%2000183C20AF',
+  )
+  inspected(
+    'steam://run/730//+csgo_econ_action_preview%20%propid:1%X%propid:2%',
+    'steam://run/730//+csgo_econ_action_preview%20661X0.25',
+  )
+  inspected('steam://run/730//+csgo_econ_action_preview%20%E5%88%80%propid:9%', null)
+  inspected('steam://run/730//+csgo_econ_action_preview%20M%listingid%A%assetid%D1', null)
+  inspected('javascript://+csgo_econ_action_preview%0aalert(1)', null)
+  inspected('https://wiki.example/csgo', null)
+  has(
+    'nothing that is in a form that is not known',
+    {
+      ...{ name: '', marketHashName: '', iconUrl: '', isTradable: false, isMarketable: false, quantity: 1 },
+      ...{ float_value: null, inspect_link: null, name_tag: null, stickers: null, charms: null },
+    },
+    {
+      ...{
+        name: null,
+        market_hash_name: 7,
+        icon_url: {},
+        tradable: null,
+        marketable: [],
+        actions: null,
+        tags: null,
+      },
+      ...{ descriptions: 'none', fraudwarnings: {} },
+    },
+    [{ propertyid: 2, float_value: {} }, { propertyid: 'x' }, null as unknown as object],
+    { instanceid: '0', amount: null },
+  )
+  has(
+    'its numbers as texts and as numbers',
+    { assetid: '31', isTradable: true, isMarketable: true, paint_seed: 661, quantity: 12 },
+    { classid: 7, instanceid: 0, tradable: '1', marketable: 'true' },
+    [{ propertyid: '1', int_value: 661 }],
+    { assetid: 31, classid: 7, instanceid: null, amount: 12 },
+  )
+  has(
+    'tradable and marketable from 0 and 1',
+    { isTradable: true, isMarketable: false },
+    { tradable: 1, marketable: '0' },
+  )
+  has('its picture below the root', { iconUrl: 'https://images.example/abc' }, { icon_url: 'abc' })
+  has('its amount', { quantity: 12 }, {}, [], { amount: '12' })
+  has(
+    'no NUL and no half of a surrogate pair',
+    { marketHashName: 'ab\ufffd', name_tag: '' },
+    { market_hash_name: 'a\0b\ud800' },
+    [{ propertyid: 5, string_value: '\0' }],
+  )
+  has(
+    'patches as stickers',
+    { stickers: [{ name: 'Metal Silver', slot: 0, wear: null }], charms: null },
+    applied('sticker_info', 'Patch: Metal Silver'),
+  )
+  has(
+    'patches of a block of their own',
+    { stickers: ['Metal Silver', 'Crown'].map((name, slot) => ({ name, slot, wear: null })) },
+    { descriptions: [null, { value: html('patch_info', 'Patch: Metal Silver', 'Patch: Crown') }] },
+  )
+  has(
+    'a slab as a charm, which is no charm of that name',
+    { charms: [{ name: 'Sticker Slab: Crown (Foil)', pattern_id: null }] },
+    applied('keychain_info', 'Sticker Slab: Crown (Foil)'),
+  )
+  has(
+    'no stickers where one has no name',
+    { stickers: null },
+    { descriptions: [{ value: html('sticker_info', 'Sticker: Crown (Foil)').replace('<br>Sticker', '<img>$&') }] },
+  )
+  has(
+    'no empty list of what is applied',
+    { stickers: null, charms: null },
+    { descriptions: [{ value: html('sticker_info') }, { value: '<div id="keychain_info"><b>new</b></div>' }] },
+  )
 
   it('is listed without a name where it has no description', () => {
     const page = inventoryPage.parse({

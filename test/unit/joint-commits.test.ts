@@ -27,20 +27,6 @@ function openBroker() {
 }
 
 describe('joint commits', () => {
-  it('share a request with those that end while another one is under way', async () => {
-    const { requests, commit, answered } = openBroker()
-    const first = commit(at(0, 10))
-    await new Promise(setImmediate)
-    const others = [1, 2, 3].map(partition => commit(at(partition, 20 + partition)))
-    await new Promise(setImmediate)
-    expect(requests.map(({ offsets }) => offsets)).to.deep.equal([[at(0, 10)]])
-    await answered(0)
-    await first
-    expect(requests.map(({ offsets }) => offsets)).to.deep.equal([[at(0, 10)], [at(1, 21), at(2, 22), at(3, 23)]])
-    await answered(1)
-    await Promise.all(others)
-  })
-
   it('resolve no sooner than the answer to the request that held them', async () => {
     const { commit, answered } = openBroker()
     const settled: string[] = []
@@ -52,17 +38,6 @@ describe('joint commits', () => {
     expect(settled).to.deep.equal(['first'])
     await answered(1)
     await second
-  })
-
-  it('send the last offset of a partition alone', async () => {
-    const { requests, commit, answered } = openBroker()
-    const first = commit(at(0, 1))
-    await new Promise(setImmediate)
-    const both = [commit(at(1, 5)), commit(at(1, 6))]
-    await answered(0)
-    expect(requests[1]?.offsets).to.deep.equal([at(1, 6)])
-    await answered(1)
-    await Promise.all([first, ...both])
   })
 
   it('fail with their own request, and the next goes out all the same', async () => {

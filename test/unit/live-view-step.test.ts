@@ -1,9 +1,8 @@
 /**
- * What a partition of the live view must write follows from its changes, the last of a row deciding.
+ * The live view's step and keys; what changes come to in the table is claimed of the sink (integration/live-view.test.ts).
  */
 import { expect } from 'chai'
-import type { BookChanged, OfferUrlChanged } from '#schemas/events/book-changed.ts'
-import { emptyBatch, foldChange, foldMarker, foldRow, headAfter } from '#streams/live-view/step.ts'
+import { emptyBatch, foldMarker, foldRow, headAfter } from '#streams/live-view/step.ts'
 import {
   decodeRow,
   encodeRow,
@@ -15,78 +14,14 @@ import {
 } from '#streams/live-view/table.ts'
 import { writesOf } from '#streams/live-view/writes.ts'
 import type { ViewPosition } from '#streams/runner/positions.ts'
-import { changeOf, urlChangeOf } from '#test/fixtures/book-change-sequences.ts'
+import { marked } from '#test/harness/published-records.ts'
 
 const PLACE = { partition: 2, generation: 4, prefix: 't.' }
-const row = { micro: 20_000, quantity: 3 }
-const added = (itemId: number, provider = 'a', side: 'ask' | 'bid' = 'ask') =>
-  changeOf({ provider, itemId, after: row, seenAt: 9, side })
-const removed = (itemId: number, provider = 'a') => changeOf({ provider, itemId, before: row, seenAt: 9 })
-const updated = (itemId: number, provider = 'a') =>
-  changeOf({ provider, itemId, before: row, after: { micro: 30_000, quantity: 1 }, seenAt: 10 })
 const text = '2|20000|3|9|USD'
-const newText = '3|30000|1|10|USD'
 
 describe('live view step', () => {
   const key = itemKey(2, 4, 'ask', 7, 't.')
   const list = listingKey(2, 4, 'ask', 'a', 't.')
-  const cases: { name: string; given: (BookChanged | OfferUrlChanged)[]; writes: object[] }[] = [
-    {
-      name: 'an added row is set and listed',
-      given: [added(7)],
-      writes: [
-        { command: 'HSET', key, args: ['a', text] },
-        { command: 'ZADD', key: list, args: ['7', '7'] },
-      ],
-    },
-    {
-      name: 'an updated row is set and its listing left alone',
-      given: [updated(7)],
-      writes: [{ command: 'HSET', key, args: ['a', newText] }],
-    },
-    {
-      name: 'another URL alone sets the whole row and leaves its listing alone',
-      given: [urlChangeOf(added(7), 'https://m.example/c')],
-      writes: [{ command: 'HSET', key, args: ['a', `${text}|https://m.example/c`] }],
-    },
-    {
-      name: 'a removed row goes from the item and from the listing',
-      given: [removed(7)],
-      writes: [
-        { command: 'HDEL', key, args: ['a'] },
-        { command: 'ZREM', key: list, args: ['7'] },
-      ],
-    },
-    {
-      name: 'several changes of a row come down to the last',
-      given: [updated(7), removed(7), added(7), updated(7)],
-      writes: [
-        { command: 'HSET', key, args: ['a', newText] },
-        { command: 'ZADD', key: list, args: ['7', '7'] },
-      ],
-    },
-    {
-      name: 'rows of one item are one write',
-      given: [updated(7), updated(7, 'b')],
-      writes: [{ command: 'HSET', key, args: ['a', newText, 'b', newText] }],
-    },
-    {
-      name: 'asks and bids are kept apart',
-      given: [added(7, 'a', 'bid')],
-      writes: [
-        { command: 'HSET', key: itemKey(2, 4, 'bid', 7, 't.'), args: ['a', text] },
-        { command: 'ZADD', key: listingKey(2, 4, 'bid', 'a', 't.'), args: ['7', '7'] },
-      ],
-    },
-  ]
-  for (const { name, given, writes } of cases) {
-    it(name, () => {
-      const batch = emptyBatch()
-      for (const change of given) foldChange(batch, change)
-      expect(writesOf(PLACE, batch)).to.deep.equal(writes)
-    })
-  }
-
   it('a row of the changelog is listed or gone like a change', () => {
     const batch = emptyBatch()
     const stored = { price: 2, currency: 'USD', price_micro_usd: 20_000, quantity: 3, seen_at: 9, url: null }
@@ -102,16 +37,9 @@ describe('live view step', () => {
 
   it('refresh times only rise, and stay where nothing is said', () => {
     const batch = emptyBatch()
-    const marker = {
-      side: 'ask' as const,
-      refresh_id: 'r',
-      source_partition: 0,
-      source_offset: 0,
-      catalog_version: null,
-    }
-    foldMarker(batch, { ...marker, provider: 'a', last_updated: 50 })
-    foldMarker(batch, { ...marker, provider: 'a', last_updated: 40 })
-    foldMarker(batch, { ...marker, provider: 'b', last_updated: 10 })
+    foldMarker(batch, marked({ provider: 'a', last_updated: 50 }))
+    foldMarker(batch, marked({ provider: 'a', last_updated: 40 }))
+    foldMarker(batch, marked({ provider: 'b', last_updated: 10 }))
     const head = { format: 1, generation: 3, topicId: 't', next: 5, ask: { b: 20, c: 1 }, bid: { a: 2 } }
     const after = { ask: { b: 20, c: 1, a: 50 }, bid: { a: 2 } }
     const textAt = (position: ViewPosition): string => JSON.stringify(headAfter(head, batch, position))

@@ -79,7 +79,6 @@ describe('pages of arbitrage', () => {
   })
 
   const sources = { fees: new Map(), itemText: (id: number) => `"item_id":${id}` }
-  const ASKED: ArbitrageQuery = { limit: 30, offset: 0, min_spread_pct: 0 }
 
   it('are the same whether they are made or kept, however many are kept and whatever time it is', () => {
     const step = fc.record({ asked: fc.nat(1), later: fc.nat(2), snapshot: fc.constantFrom(0, 0, 0, 1) })
@@ -106,20 +105,5 @@ describe('pages of arbitrage', () => {
       }),
       { numRuns: 300 },
     )
-  })
-
-  it('are made once for all who ask the same, until a row is too old or there is no more room', () => {
-    const ages = [0, ARBITRAGE_AGE_LIMIT_MS - 5]
-    const view = viewOf(ages.map(age => ({ buy: 10, gain: 5, buyer: 0, seller: 1, age })))
-    const pageOf = openArbitragePages(sources, 3_000)
-    const { items } = pageOf(view, ASKED, AS_OF)
-    expect(pageOf(view, { ...ASKED }, AS_OF + 5).items).to.equal(items)
-    const later = pageOf(view, ASKED, AS_OF + 6).items
-    expect(later).to.have.length.below(items.length)
-    expect(pageOf(view, ASKED, AS_OF + 7).items).to.equal(later)
-    for (const offset of [1, 2, 3, 4, 5]) pageOf(view, { ...ASKED, offset }, AS_OF + 7)
-    const recomputed = pageOf(view, ASKED, AS_OF + 7).items
-    expect(recomputed).to.deep.equal(later)
-    expect(recomputed).not.to.equal(later)
   })
 })

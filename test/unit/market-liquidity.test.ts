@@ -1,6 +1,4 @@
-/**
- * The parts of the liquidity score: fixed points of their formulas, their bounds, and what is missing.
- */
+/** The parts of the liquidity score: fixed points of their formulas, their bounds, and what is missing. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { type LiquidityFacts, scoreLiquidity } from '#streams/market-summary/liquidity.ts'
@@ -14,68 +12,37 @@ const facts: LiquidityFacts = {
   external: { sales: 120, listings: 30, ask: 100, bid: 85 },
 }
 
+const FULL = { listing: 18, gap: 12, volume: 45, stability: null, external: 25 }
+
 describe('liquidity', () => {
-  const cases = [
-    {
-      name: 'full at their marks',
-      given: {},
-      parts: { listing: 18, gap: 12, volume: 45, stability: null, external: 25 },
-    },
-    {
-      name: 'no more beyond them',
-      given: { listings: 9_000, bid: 140, unitsConsumed: 9_000 },
-      parts: { listing: 18, gap: 12, volume: 45, stability: null, external: 25 },
-    },
-    {
-      name: 'nothing at nothing',
-      given: { listings: 0, bid: 50, unitsConsumed: 0, external: { sales: 0, listings: 0, ask: null, bid: null } },
-      parts: { listing: 0, gap: 0, volume: 0, stability: null, external: 0 },
-    },
-    {
-      name: 'no gap without a bid',
-      given: { bid: null },
-      parts: { listing: 18, gap: 0, volume: 45, stability: null, external: 25 },
-    },
-    {
-      name: 'no stability into a full score',
-      given: { hourlyCloses: Array.from({ length: 24 }, () => 7) },
-      parts: { listing: 18, gap: 12, volume: 45, stability: 0, external: 25 },
-    },
-    {
-      name: 'full stability of 24 equal closes',
-      given: { unitsConsumed: 0, hourlyCloses: Array.from({ length: 24 }, () => 7) },
-      parts: { listing: 18, gap: 12, volume: 0, stability: 8, external: 25 },
-    },
-    {
-      name: 'a quarter of the closes, half as steady as may be',
-      given: { unitsConsumed: 0, hourlyCloses: [90, 110, 90, 110, 90, 110] },
-      parts: { listing: 18, gap: 12, volume: 0, stability: 3, external: 25 },
-    },
-    {
-      name: 'one close is no history',
-      given: { hourlyCloses: [5] },
-      parts: { listing: 18, gap: 12, volume: 45, stability: null, external: 25 },
-    },
-    {
-      name: 'nothing from references that cannot be read',
-      given: { external: undefined },
-      parts: { listing: 18, gap: 12, volume: 45, stability: null, external: null },
-    },
-    {
-      name: 'nothing at all without ask and bid',
-      given: { ask: null, bid: null },
-      parts: { listing: null, gap: null, volume: null, stability: null, external: null },
-    },
-  ]
-  for (const { name, given, parts } of cases)
-    it(name, () => {
-      const scores = scoreLiquidity({ ...facts, ...given })
-      for (const [part, expected] of Object.entries(parts)) {
-        const actual = scores[part as keyof typeof scores]
-        if (expected === null) expect(actual, part).to.equal(null)
-        else expect(actual, part).to.be.closeTo(expected, 1e-9)
-      }
-    })
+  /** The parts of the score that are not full, stability aside. */
+  function scores(given: Partial<LiquidityFacts>, parts: Partial<Record<keyof typeof FULL, number | null>>): void {
+    const found = scoreLiquidity({ ...facts, ...given })
+    for (const [part, expected] of Object.entries({ ...FULL, ...parts })) {
+      const actual = found[part as keyof typeof found]
+      if (expected === null) expect(actual, part).to.equal(null)
+      else expect(actual, part).to.be.closeTo(expected, 1e-9)
+    }
+  }
+
+  it('full at their marks', () => scores({}, {}))
+  it('no more beyond them', () => scores({ listings: 9_000, bid: 140, unitsConsumed: 9_000 }, {}))
+  it('nothing at nothing', () =>
+    scores(
+      { listings: 0, bid: 50, unitsConsumed: 0, external: { sales: 0, listings: 0, ask: null, bid: null } },
+      { listing: 0, gap: 0, volume: 0, external: 0 },
+    ))
+  it('no gap without a bid', () => scores({ bid: null }, { gap: 0 }))
+  it('no stability into a full score', () =>
+    scores({ hourlyCloses: Array.from({ length: 24 }, () => 7) }, { stability: 0 }))
+  it('full stability of 24 equal closes', () =>
+    scores({ unitsConsumed: 0, hourlyCloses: Array.from({ length: 24 }, () => 7) }, { volume: 0, stability: 8 }))
+  it('a quarter of the closes, half as steady as may be', () =>
+    scores({ unitsConsumed: 0, hourlyCloses: [90, 110, 90, 110, 90, 110] }, { volume: 0, stability: 3 }))
+  it('one close is no history', () => scores({ hourlyCloses: [5] }, {}))
+  it('nothing from references that cannot be read', () => scores({ external: undefined }, { external: null }))
+  it('nothing at all without ask and bid', () =>
+    scores({ ask: null, bid: null }, { listing: null, gap: null, volume: null, external: null }))
 
   it('stays within its bounds whatever comes', () =>
     fc.assert(

@@ -1,6 +1,4 @@
-/**
- * Which items moved: the bounds of windows, what is left out, the order, and rows as they are stored.
- */
+/** Which items moved: the bounds of windows, what is left out, the order, and rows as they are stored. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { boundsOf, findMovers } from '#streams/movers/step.ts'

@@ -1,6 +1,4 @@
-/**
- * The pure rules of portfolios: who is at fault for a shortfall, what a ledger has earned, what a day is worth.
- */
+/** The pure rules of portfolios: who is at fault for a shortfall, what a ledger has earned, what a day is worth. */
 import { expect } from 'chai'
 import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
 import {
@@ -22,45 +20,21 @@ describe('the row at fault', () => {
     quantity,
     date,
   })
-  const cases = [
-    {
-      name: 'none, when a later row of the day buys',
-      rows: [row(2, 'sell', 1, 'b'), row(3, 'buy', 1, 'b')],
-      fault: undefined,
-    },
-    {
-      name: 'the sell that takes the stock below zero',
-      rows: [row(2, 'buy', 3, 'a'), row(3, 'sell', 2, 'b'), row(4, 'sell', 2, 'b')],
-      fault: 4,
-    },
-    {
-      name: 'a sell of the first short day, though its row is later',
-      rows: [row(2, 'sell', 1, 'c'), row(3, 'sell', 1, 'b')],
-      fault: 3,
-    },
-    {
-      name: 'the last sell before a day that was sold out already',
-      rows: [row(2, 'sell', 1, 'b')],
-      standing: [
-        ['a', 1],
-        ['c', -1],
-      ],
-      fault: 2,
-    },
-    {
-      name: 'none, when what is held already is enough',
-      rows: [row(2, 'sell', 1, 'b')],
-      standing: [['a', 1]],
-      fault: undefined,
-    },
-  ] as const
-  for (const { name, rows, fault, ...rest } of cases)
-    it(`is ${name}`, () => {
-      const standing = new Map<string, number>(
-        'standing' in rest ? (rest.standing as unknown as [string, number][]) : [],
-      )
-      expect(rowAtFault(standing, rows)?.row).to.equal(fault)
-    })
+  function faults(rows: ReturnType<typeof row>[], fault?: number, standing: [day: string, units: number][] = []): void {
+    expect(rowAtFault(new Map(standing), rows)?.row).to.equal(fault)
+  }
+
+  it('is none, when a later row of the day buys', () => faults([row(2, 'sell', 1, 'b'), row(3, 'buy', 1, 'b')]))
+  it('is the sell that takes the stock below zero', () =>
+    faults([row(2, 'buy', 3, 'a'), row(3, 'sell', 2, 'b'), row(4, 'sell', 2, 'b')], 4))
+  it('is a sell of the first short day, though its row is later', () =>
+    faults([row(2, 'sell', 1, 'c'), row(3, 'sell', 1, 'b')], 3))
+  it('is the last sell before a day that was sold out already', () =>
+    faults([row(2, 'sell', 1, 'b')], 2, [
+      ['a', 1],
+      ['c', -1],
+    ]))
+  it('is none, when what is held already is enough', () => faults([row(2, 'sell', 1, 'b')], undefined, [['a', 1]]))
 })
 
 /** Exact sums of fractions, so that no step of the recomputation rounds. */
@@ -212,45 +186,25 @@ describe('the value of a day', () => {
     return [...values.totals]
   }
   const held = [{ day: 0, units: 1 }]
-  const cases = [
-    { name: 'carries a close forward', series: [close([0, 3], [5, 7], [true, true])], then: [5, 5, 5, 7, 7, 7] },
-    {
-      name: 'takes the lowest of what is listed',
-      series: [close([0], [5], [true]), close([1, 4], [3, 9], [true, true])],
-      then: [5, 3, 3, 3, 5, 5],
-    },
-    {
-      name: 'lets a withdrawn listing count on its last day alone',
-      series: [close([0], [5], [true]), close([1], [3], [false])],
-      then: [5, 3, 5, 5, 5, 5],
-    },
-    {
-      name: 'carries the last price when all have withdrawn',
-      series: [close([0], [5], [false]), close([1], [8], [false])],
-      then: [5, 8, 8, 8, 8, 8],
-    },
-    {
-      name: 'takes the close before it for a day that only withdrew',
-      series: [close([0, 2], [5, -1], [true, false]), close([0], [9], [true])],
-      then: [5, 5, 5, 9, 9, 9],
-    },
-    {
-      name: 'knows what was listed before the window',
-      series: [close([-9], [4], [true]), close([-2], [6], [false])],
-      then: [4, 4, 4, 4, 4, 4],
-    },
-    {
-      name: 'carries the latest of what had gone before the window',
-      series: [close([-9], [4], [false]), close([-2], [6], [false])],
-      then: [6, 6, 6, 6, 6, 6],
-    },
-    { name: 'has none before the first price', series: [close([2], [6], [true])], then: [0, 0, 6, 6, 6, 6] },
-  ]
-  for (const { name, series, then } of cases)
-    it(name, () => {
-      expect(valuesOf(series, held)).to.deep.equal(then)
-      expect(valuesOf([...series].reverse(), held)).to.deep.equal(then)
-    })
+  function comesTo(series: ReturnType<typeof close>[], values: readonly number[]): void {
+    expect(valuesOf(series, held)).to.deep.equal(values)
+    expect(valuesOf([...series].reverse(), held)).to.deep.equal(values)
+  }
+
+  it('carries a close forward', () => comesTo([close([0, 3], [5, 7], [true, true])], [5, 5, 5, 7, 7, 7]))
+  it('takes the lowest of what is listed', () =>
+    comesTo([close([0], [5], [true]), close([1, 4], [3, 9], [true, true])], [5, 3, 3, 3, 5, 5]))
+  it('lets a withdrawn listing count on its last day alone', () =>
+    comesTo([close([0], [5], [true]), close([1], [3], [false])], [5, 3, 5, 5, 5, 5]))
+  it('carries the last price when all have withdrawn', () =>
+    comesTo([close([0], [5], [false]), close([1], [8], [false])], [5, 8, 8, 8, 8, 8]))
+  it('takes the close before it for a day that only withdrew', () =>
+    comesTo([close([0, 2], [5, -1], [true, false]), close([0], [9], [true])], [5, 5, 5, 9, 9, 9]))
+  it('knows what was listed before the window', () =>
+    comesTo([close([-9], [4], [true]), close([-2], [6], [false])], [4, 4, 4, 4, 4, 4]))
+  it('carries the latest of what had gone before the window', () =>
+    comesTo([close([-9], [4], [false]), close([-2], [6], [false])], [6, 6, 6, 6, 6, 6]))
+  it('has none before the first price', () => comesTo([close([2], [6], [true])], [0, 0, 6, 6, 6, 6]))
   it('counts units from the day that they come to the day that they go', () => {
     const movements = [
       { day: 1, units: 3 },

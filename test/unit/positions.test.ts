@@ -1,6 +1,4 @@
-/**
- * What is done with a stored position, given the log that is there.
- */
+/** What is done with a stored position, given the log that is there. */
 import { expect } from 'chai'
 import { advanced, decide, openReadJudge } from '#streams/runner/positions.ts'
 

@@ -1,6 +1,4 @@
-/**
- * What a group member does with a batch whose work fails.
- */
+/** What a group member does with a batch whose work fails. */
 import { expect } from 'chai'
 import type { MessageBatch } from '#infra/kafka/group-consumer.ts'
 import { openLog } from '#infra/runtime/log.ts'

@@ -1,6 +1,4 @@
-/**
- * The open partitions of a group member: one current slot each, and backoff with bounds.
- */
+/** The open partitions of a group member: one current slot each, and backoff with bounds. */
 import { expect } from 'chai'
 import { openLog } from '#infra/runtime/log.ts'
 import { openBackoff, openSlots, whileTicking } from '#streams/runner/slots.ts'
@@ -67,15 +65,6 @@ describe('runner slots', () => {
     held.resolve()
     await closing
     expect(closed).to.deep.equal(['quotes/0#1', 'quotes/0#0'])
-  })
-
-  it('are reopened after a drop, and closed before that', async () => {
-    const { slots, closed } = watchedSlots()
-    slots.replace([{ topic: 'quotes', partition: 0 }], standNowhere)
-    await slots.get('quotes', 0, noTick)
-    await slots.drop('quotes', 0)
-    expect(closed).to.deep.equal(['quotes/0#0'])
-    expect((await slots.get('quotes', 0, noTick)).name).to.equal('quotes/0#1')
   })
 
   it('are reopened at once on request, unless another one is current by now', async () => {

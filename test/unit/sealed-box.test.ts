@@ -1,6 +1,4 @@
-/**
- * What the sealed box opens, and what it refuses to.
- */
+/** What the sealed box opens, and what it refuses to. */
 import { createDecipheriv } from 'node:crypto'
 import { expect } from 'chai'
 import fc from 'fast-check'

@@ -1,6 +1,4 @@
-/**
- * Ports that servers keep from start to start.
- */
+/** Ports that servers keep from start to start. */
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'

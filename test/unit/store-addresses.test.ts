@@ -167,21 +167,6 @@ describe('the tables of ClickHouse', () => {
     expect(onCluster(undefined)).to.equal('')
   })
 
-  it('are replicated on all of a cluster', () => {
-    expect(createTable('log', table, 'main')).to.equal(
-      [
-        'CREATE TABLE IF NOT EXISTS log.rows ON CLUSTER `main` (',
-        '  a UInt8,',
-        '  version UInt8',
-        ')',
-        "ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{uuid}/{shard}', '{replica}', version)",
-        'PARTITION BY tuple()',
-        'ORDER BY a',
-        'SETTINGS ttl_only_drop_parts = 1, fsync_after_insert = 1, fsync_part_directory = 1',
-      ].join('\n'),
-    )
-  })
-
   it('have each a replicated counterpart', () => {
     for (const each of TABLES) {
       const text = createTable('log', each, 'main')

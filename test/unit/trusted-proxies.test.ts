@@ -1,6 +1,4 @@
-/**
- * Whose request it is: headers count as far as trusted proxies wrote them, and what a client adds counts nothing.
- */
+/** Whose request it is: headers count as far as trusted proxies wrote them, and what a client adds counts nothing. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { isLoopback, networkOf, openClientOf, openTrustedProxies } from '#infra/runtime/trusted-proxies.ts'

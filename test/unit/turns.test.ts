@@ -22,24 +22,6 @@ describe('work that pauses', () => {
     expect(seen).to.deep.equal(['one', 'after one', 'two', 'after two'])
   })
 
-  it('has one part in each turn, however many there are', async () => {
-    let seen = ''
-    function* work(name: string): Generator<undefined, void, void> {
-      for (let part = 0; part < 3; part++) {
-        seen += name
-        yield
-      }
-    }
-    let waiting = setImmediate(function others() {
-      seen += '.'
-      waiting = setImmediate(others)
-    })
-    await Promise.all([inTurns(work('a')), inTurns(work('b')), inTurns(work('c'))])
-    clearImmediate(waiting)
-    expect(seen.replaceAll('.', '')).to.equal('abcabcabc')
-    expect(seen.slice('abc'.length)).not.to.match(/\w\w/)
-  })
-
   it('is that of a chart of ten years and 41 providers', () => {
     const rows = PROVIDERS.length * DAYS
     const numbers = (of: (row: number) => number) => Float64Array.from({ length: rows }, (_, row) => of(row))

@@ -1,0 +1,250 @@
+/**
+ * Changes in a real ClickHouse: as candles, which read back and composed equal a fold moment by moment; and as history, each change
+ * once, and each day's close as a plain fold has it.
+ */
+import { expect } from 'chai'
+import { atOnce } from '#infra/runtime/turns.ts'
+import type { BookChanged } from '#schemas/events/book-changed.ts'
+import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
+import { type Candle, composeCandles, type StandingAsk } from '#streams/candles/compose.ts'
+import { readCandleParts, readCandles, selectCandleStanding } from '#streams/candles/reader.ts'
+import { openCandleSink } from '#streams/candles/sink.ts'
+import { openHistorySink } from '#streams/history/sink.ts'
+import { changeOf, isChange, randomLog } from '#test/fixtures/book-change-sequences.ts'
+import { changeRecord, write } from '#test/fixtures/sink-records.ts'
+import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
+import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+import { modelCandles } from '#test/oracles/candle-model.ts'
+import { type DayRow, selectDayRows } from '#test/oracles/provider-days.ts'
+
+const DAY_MS = CANDLE_INTERVALS['1d'].ms
+const ITEMS = 6
+
+/** The close of every item, side, provider and day, from the changes in their order. */
+function daysOf(log: readonly BookChanged[]): DayRow[] {
+  const days = new Map<string, DayRow>()
+  for (const change of log) {
+    const { item_id, side, provider, price, price_micro_usd, currency, quantity } = change
+    const day = new Date(change.seen_at).toISOString().slice(0, 10)
+    const key = [item_id, side, provider, day].join(' ')
+    const before = days.get(key) ?? { price: null, price_micro_usd: null, currency: null }
+    const priced = price === null ? before : { price, price_micro_usd, currency }
+    const { price: close, price_micro_usd: micro, currency: code } = priced
+    days.set(key, {
+      item_id,
+      side,
+      provider,
+      day,
+      quantity,
+      listed: price !== null,
+      price: close,
+      price_micro_usd: micro,
+      currency: code,
+    })
+  }
+  return [...days.values()].sort(byKey)
+}
+
+const keyOf = (row: DayRow) => [row.item_id, row.side, row.provider, row.day].join(' ')
+const byKey = (a: DayRow, b: DayRow) => (keyOf(a) < keyOf(b) ? -1 : 1)
+
+describe('changes in ClickHouse', () => {
+  const clickhouse = useClickhouse(useServers({ setUp: false }))
+  const today = Math.floor(Date.now() / DAY_MS) * DAY_MS
+
+  describe('as candles', () => {
+    // Within the shortest retention, or ClickHouse may already have dropped what is compared.
+    const startMs = today - 5 * DAY_MS
+
+    async function candlesOf(itemId: number, intervalMs: number, start = startMs - DAY_MS, end = today + DAY_MS) {
+      const params = {
+        interval_s: intervalMs / 1000,
+        item_id: itemId,
+        start_s: start / 1000,
+        end_s: end / 1000,
+        oldest_s: 0,
+        // Both ways of reading have their share.
+        fresh_s: (today - 3 * DAY_MS) / 1000,
+        before_ms: start,
+      }
+      const parts = await readCandleParts(clickhouse.writer, params)
+      const standing = await clickhouse.writer.rows<StandingAsk>(selectCandleStanding(clickhouse.database), params)
+      return atOnce(composeCandles({ parts, standing }, { start, end, intervalMs }))
+    }
+
+    async function allCandles(base: number): Promise<Map<string, Candle[]>> {
+      const all = new Map<string, Candle[]>()
+      for (let item = 1; item <= ITEMS; item++) {
+        for (const [name, { ms }] of Object.entries(CANDLE_INTERVALS)) {
+          all.set(`${item} ${name}`, (await candlesOf(base + item, ms)).candles)
+        }
+      }
+      return all
+    }
+
+    function modelled(log: readonly BookChanged[], base: number): Map<string, Candle[]> {
+      const all = new Map<string, Candle[]>()
+      for (let item = 1; item <= ITEMS; item++) {
+        const own = log.filter(change => change.item_id === base + item)
+        for (const [name, { ms }] of Object.entries(CANDLE_INTERVALS)) all.set(`${item} ${name}`, modelCandles(own, ms))
+      }
+      return all
+    }
+
+    /** Asks and bids of some items, under ids that no other test uses. */
+    const logOf = (random: SeededRandom, base: number): BookChanged[] =>
+      randomLog(random, { records: 1_500, items: ITEMS, providers: 4, startMs })
+        .filter(isChange)
+        .map(change => ({ ...change, item_id: change.item_id + base }))
+
+    const asks = (log: readonly BookChanged[]) => log.filter(({ side }) => side === 'ask')
+
+    const compared = async (random: SeededRandom, base: number): Promise<number> => {
+      const log = logOf(random, base)
+      await write(
+        openCandleSink(clickhouse.batcher),
+        log.map((change, offset) => changeRecord(change, offset)),
+      )
+      const found = await allCandles(base)
+      expect(found).to.deep.equal(modelled(asks(log), base))
+      await clickhouse.writer.command(`OPTIMIZE TABLE ${clickhouse.database}.candle_parts FINAL`)
+      expect(await allCandles(base), 'once parts are merged').to.deep.equal(found)
+      return [...found.values()].flat().length
+    }
+
+    it('equal a fold moment by moment, in each interval, and leave bids out', async () => {
+      expect(await compared(randomOf(1), 100)).to.be.greaterThan(500)
+      await compared(seededRandom('log'), 400)
+    })
+
+    it('of any window equal those of the whole, whatever is left unread around it', async () => {
+      const random = seededRandom('windows')
+      const log = logOf(random, 300)
+      await write(
+        openCandleSink(clickhouse.batcher),
+        log.map((change, offset) => changeRecord(change, offset)),
+      )
+      const expected = modelled(asks(log), 300)
+      const now = today + DAY_MS
+      for (let each = 0; each < 40; each++) {
+        const item = random.integer(1, ITEMS)
+        const [name, { ms }] = random.pick(Object.entries(CANDLE_INTERVALS))
+        const edge = () => Math.floor(random.integer(startMs - DAY_MS, now) / ms) * ms
+        const [start = 0, end = 0] = [edge(), random.chance(0.4) ? now : edge()].sort((a, b) => a - b)
+        const window = { start, end, intervalMs: ms }
+        const found = await readCandles(clickhouse.writer, [300 + item], window, { fill: false, now })
+        const whole = expected.get(`${item} ${name}`) ?? []
+        expect(found, `${name} ${start} ${end}`).to.deep.equal(whole.filter(({ t }) => t >= start && t < end))
+      }
+    })
+
+    it('know what was listed before a window of which no part is left', async () => {
+      const item = { provider: 'a', itemId: 900 }
+      const row = { micro: 70_000, quantity: 3 }
+      const changes = [
+        changeOf({ ...item, after: row, seenAt: today - 300 * DAY_MS }),
+        changeOf({ provider: 'b', itemId: 900, after: { micro: 90_000, quantity: 1 }, seenAt: today + 5 }),
+      ]
+      await write(
+        openCandleSink(clickhouse.batcher),
+        changes.map((change, offset) => changeRecord(change, offset)),
+      )
+      await clickhouse.writer.command(`OPTIMIZE TABLE ${clickhouse.database}.candle_parts FINAL`)
+      const left = `SELECT count() AS parts FROM ${clickhouse.database}.candle_parts WHERE item_id = 900 AND interval_s = 300`
+      expect(await clickhouse.writer.rows(left), 'the old part has expired').to.deep.equal([{ parts: 1 }])
+      const { opening, candles } = await candlesOf(900, 300_000, today, today + DAY_MS)
+      expect(opening).to.deep.equal({ micro: 70_000, provider: 'a', quantity: 3 })
+      expect(candles).to.have.length(1)
+      expect(candles[0]).to.include({ o: 70_000, c: 70_000, q: 4, h: 90_000 })
+    })
+
+    it('make a dead letter of a change that no table can hold', () => {
+      const sink = openCandleSink(clickhouse.batcher)
+      const late = changeOf({ provider: 'a', itemId: 1, after: { micro: 1, quantity: 1 }, seenAt: 8_000_000_000_000 })
+      expect(sink.apply(changeRecord(late, 0))).to.include({ kind: 'deadLetter', reason: 'time_out_of_range' })
+      const nothing = { ...late, seen_at: today, price: null, price_micro_usd: null }
+      expect(sink.apply(changeRecord(nothing, 0))).to.include({ kind: 'deadLetter', reason: 'contradiction' })
+    })
+  })
+
+  describe('as history', () => {
+    const startMs = today - 20 * DAY_MS
+
+    const changesIn = (condition: string) =>
+      clickhouse.writer.rows<object>(
+        `SELECT * REPLACE (toUnixTimestamp64Milli(seen_at) AS seen_at) FROM ${clickhouse.database}.changes FINAL
+        WHERE ${condition} ORDER BY offset`,
+      )
+    const daysIn = async (condition: string) =>
+      (await clickhouse.writer.rows<DayRow>(selectDayRows(clickhouse.database, condition))).sort(byKey)
+
+    const rowOf = (change: BookChanged, offset: number) => {
+      const { refresh_id, url, source_partition, source_offset, source_index, ...row } = change
+      return { ...row, partition: 3, offset }
+    }
+
+    it('holds each change once and each day as it closed, after replays in any order by two writers', async () => {
+      const random = seededRandom('history')
+      const log = randomLog(random, { records: 4_000, items: 30, providers: 5, startMs }).filter(isChange)
+      const records = log.map((change, offset) => changeRecord(change, offset, 3))
+      const [one, other] = [openHistorySink(clickhouse.batcher), openHistorySink(clickhouse.batcher)]
+      const pieces = [records.slice(0, 1_200), records.slice(1_200, 3_000), records.slice(3_000), records.slice(700)]
+      for (const piece of random.shuffle(pieces)) await Promise.all([write(one, piece), write(other, piece)])
+      expect(await changesIn('partition = 3')).to.deep.equal(log.map(rowOf))
+      expect(await daysIn('item_id <= 30')).to.deep.equal(daysOf(log))
+      await clickhouse.writer.command(`OPTIMIZE TABLE ${clickhouse.database}.provider_days FINAL`)
+      expect(await daysIn('item_id <= 30')).to.deep.equal(daysOf(log))
+    })
+
+    it('keeps two changes of a provider that pushes them within a millisecond', async () => {
+      const item = { provider: 'pusher', itemId: 66, seenAt: startMs + 7 }
+      const row = { micro: 20_000, quantity: 2 }
+      const log = [
+        changeOf({ ...item, after: row }),
+        changeOf({ ...item, before: row, after: { ...row, quantity: 1 } }),
+      ]
+      await write(
+        openHistorySink(clickhouse.batcher),
+        log.map((change, offset) => changeRecord(change, offset, 4)),
+      )
+      await clickhouse.writer.command(`OPTIMIZE TABLE ${clickhouse.database}.changes FINAL`)
+      expect(await changesIn('partition = 4')).to.have.length(2)
+    })
+
+    it('closes a day that ends in a withdrawal at its last price, unlisted', async () => {
+      const item = { provider: 'a', itemId: 77 }
+      const [low, high] = [
+        { micro: 20_000, quantity: 2 },
+        { micro: 50_000, quantity: 1 },
+      ]
+      const log = [
+        changeOf({ ...item, after: low, seenAt: startMs + 1 }),
+        changeOf({ ...item, before: low, after: high, seenAt: startMs + 2 }),
+        changeOf({ ...item, before: high, seenAt: startMs + 3 }),
+      ]
+      await write(
+        openHistorySink(clickhouse.batcher),
+        log.map((change, offset) => changeRecord(change, offset)),
+      )
+      const [day] = await daysIn('item_id = 77')
+      expect(day).to.include({ price: 5, price_micro_usd: 50_000, listed: false, quantity: 0 })
+    })
+
+    it('keeps amounts near the largest that the platform takes exactly', async () => {
+      const after = { micro: Number.MAX_SAFE_INTEGER - 1, quantity: 2 ** 31 - 1 }
+      const change = changeOf({ provider: 'é-long-name', itemId: 88, after, seenAt: startMs + 1 })
+      await write(openHistorySink(clickhouse.batcher), [
+        changeRecord({ ...change, price: 10 ** 13, usd_rate: '0.000000000012345678901234' }, 0, 9),
+      ])
+      const [row] = await changesIn('partition = 9')
+      expect(row).to.include({
+        price: 10 ** 13,
+        price_micro_usd: Number.MAX_SAFE_INTEGER - 1,
+        quantity: 2 ** 31 - 1,
+        provider: 'é-long-name',
+        usd_rate: '0.000000000012345678901234',
+      })
+    })
+  })
+})
