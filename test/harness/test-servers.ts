@@ -14,7 +14,7 @@ import type { ServerAddresses } from '#infra/runtime/config.ts'
 import { dockerAnswers } from '#infra/stack/docker.ts'
 import { provideServers, removeServerData } from '#infra/stack/servers.ts'
 import { startContainers } from './containers.ts'
-import { untracked } from './open-handles.ts'
+import { allowHandlesOf } from './open-handles.ts'
 
 interface TestServers {
   addresses: ServerAddresses
@@ -37,7 +37,7 @@ let started: Promise<TestServers> | undefined
 
 /** The addresses of the run's servers; starts them at the first call. */
 export async function testServers(): Promise<ServerAddresses> {
-  started ??= untracked(() => startTestServers(process.env))
+  started ??= allowHandlesOf(() => startTestServers(process.env))
   return (await started).addresses
 }
 
