@@ -5,9 +5,9 @@
  * end and new ones are refused). Bytes keep their order; what vanished is never sent later, since a stream with a gap would be
  * no protocol: a connection that has lost bytes ends when its line heals.
  */
-import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { setTimeout as after } from 'node:timers/promises'
+import { listen } from './listen.ts'
 
 /** Which way bytes go. */
 export type Direction = 'to-server' | 'to-client'
@@ -78,10 +78,9 @@ export async function openWireProxy(): Promise<WireProxy> {
     pass(pair, line, 'to-server')
     pass(pair, line, 'to-client')
   })
-  server.listen({ port: 0, host: '127.0.0.1' })
-  await once(server, 'listening')
+  const { port, close } = await listen(server)
   return {
-    port: (server.address() as { port: number }).port,
+    port,
     forwardTo(port, host = '127.0.0.1') {
       line.target = { port, host }
     },
@@ -106,8 +105,7 @@ export async function openWireProxy(): Promise<WireProxy> {
     harmed: () => line.harmed,
     async close() {
       for (const pair of pairs) end(pair)
-      server.close()
-      await once(server, 'close')
+      await close()
     },
   }
 }
