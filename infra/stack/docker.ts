@@ -47,7 +47,7 @@ interface DockerNote {
 }
 
 /** Whether a Docker engine answers; a client without an engine does not count. */
-export async function dockerAnswers(
+async function dockerAnswers(
   environment: Record<string, string | undefined>,
   signal: AbortSignal = new AbortController().signal,
 ): Promise<boolean> {

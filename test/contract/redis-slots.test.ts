@@ -26,7 +26,7 @@ import { arbitrageColumns, marketLeaseKey } from '#streams/market-summary/table.
 import { openHealthReader } from '#streams/provider-health/reader.ts'
 import { openHealthSink } from '#streams/provider-health/sink.ts'
 import { judgedRecords, write } from '#test/fixtures/sink-records.ts'
-import { openSnapshotMarket, QUICK_PACE, type SnapshotMarket } from '#test/fixtures/snapshot-market.ts'
+import { openSnapshotMarket, type SnapshotMarket } from '#test/fixtures/snapshot-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { type OwnRedisCluster, openOwnRedisCluster } from '#test/harness/own-redis.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
@@ -82,7 +82,7 @@ describe('Redis on a Cluster', () => {
     }
     market = await openSnapshotMarket({
       ...{ redis, prefix: platform.namespace, log: platform.log, baseUrl: platform.config.baseUrl },
-      ...{ pace: QUICK_PACE, items: 80 },
+      items: 80,
     })
   })
   after(async () => {

@@ -6,11 +6,11 @@ import { start as startApi } from '#services/api/main.ts'
 import { fxCurrentKey } from '#streams/fx/table.ts'
 import { healthPositionKey } from '#streams/provider-health/table.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
-import { layWire, type Wire } from '#test/fixtures/cut-wire.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+import { layWire, type Wire } from '#test/harness/wire-proxy.ts'
 
 /** Beyond the tries that the Redis client makes by itself. */
 const REDIS_TRIES = 24
@@ -60,7 +60,7 @@ describe('outages', () => {
   for (const isLong of [false, true])
     it(`of Redis${isLong ? ', longer than its client tries' : ''}: nothing is let through uncounted`, async () => {
       await becomes(`/prices?${item()}`, 200)
-      await wires.redis.cut()
+      wires.redis.cut()
       await becomes(`/prices?${item()}`, 503, 'PRICES_INDEX_UNAVAILABLE')
       expect(await ask('/prices?limit=5')).to.deep.equal([503, 'PRICES_INDEX_UNAVAILABLE'])
       expect(await ask(`/bids?${item()}`)).to.deep.equal([503, 'BIDS_INDEX_UNAVAILABLE'])
@@ -68,32 +68,32 @@ describe('outages', () => {
       for (const path of ['/items?limit=1', `/prices/history?${item()}`, '/fx', '/nothing']) {
         expect(await ask(path), `${path} cannot be counted`).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
       }
-      if (isLong) await eventually(() => wires.redis.attempts() >= REDIS_TRIES, 'the client to have given up once')
-      await wires.redis.mend()
+      if (isLong) await eventually(() => wires.redis.refused() >= REDIS_TRIES, 'the client to have given up once')
+      wires.redis.heal()
       await becomes(`/prices?${item()}`, 200)
       await becomes('/providers', 200)
       await eventually(isReady, 'readiness')
     })
 
   it('of ClickHouse: records are unavailable, live prices are not', async () => {
-    await wires.clickhouse.cut()
+    wires.clickhouse.cut()
     for (const path of [`/prices/candles?${item()}`, `/prices/history?${item()}`, '/sales']) {
       await becomes(path, 503, 'SERVICE_UNAVAILABLE')
     }
     expect(await ask(`/prices?${item()}`)).to.deep.equal([200, undefined])
-    await wires.clickhouse.mend()
+    wires.clickhouse.heal()
     for (const path of [`/prices/candles?${item()}`, '/sales']) await becomes(path, 200)
   })
 
   it('of Postgres: no key passes once what is known of it has aged', async () => {
     await becomes('/fx', 200)
-    await wires.postgres.cut()
+    wires.postgres.cut()
     await becomes('/fx', 503, 'SERVICE_UNAVAILABLE')
     const redirect = await fetch(`${roles.baseUrl}/r/provider_01/${scenario.items.full.item_id}`, {
       redirect: 'manual',
     })
     expect(redirect.status, 'the redirect needs no key').to.equal(302)
-    await wires.postgres.mend()
+    wires.postgres.heal()
     await becomes('/fx', 200)
   })
 

@@ -11,23 +11,19 @@ import { join } from 'node:path'
 import type { KafkaAccess } from '#infra/runtime/config.ts'
 import { FIRST_COMPILER_ONLY } from '#infra/stack/java.ts'
 import { startNative } from '#infra/stack/native-start.ts'
-import { identify, isAlive, type ProcessIdentity, readJson, signalGroup, waitForEnd } from '#infra/stack/processes.ts'
+import { identify, readJson } from '#infra/stack/processes.ts'
 import type { StartedServers } from '#infra/stack/running-servers.ts'
 import { removeServerData } from '#infra/stack/servers.ts'
+import { controlProcess, type OwnProcess } from './own-server.ts'
 import { openWireProxy, type WireProxy } from './wire-proxy.ts'
 
 /** A broker of the cluster. */
-export interface OwnBroker {
+export interface OwnBroker extends Omit<OwnProcess, 'terminate' | 'end'> {
   readonly id: number
   /** The proxy between it and its clients. */
   readonly network: WireProxy
   /** Controlled: leaders move away before it ends. */
   stop(): Promise<void>
-  /** SIGKILL; resolves when the process is gone. */
-  kill(): Promise<void>
-  freeze(): void
-  thaw(): void
-  isRunning(): boolean
   /** Starts it again; resolves when it answers. */
   start(): Promise<void>
   log(): string
@@ -48,7 +44,6 @@ export interface OwnCluster {
 }
 
 const IDS = [1, 2, 3]
-const END_LIMIT_MS = 30_000
 
 /** Starts a cluster; `users` come beside the administrator, without any right. */
 export async function openOwnCluster(options: { users?: Record<string, string> } = {}): Promise<OwnCluster> {
@@ -57,7 +52,7 @@ export async function openOwnCluster(options: { users?: Record<string, string> }
   const proxies = await Promise.all(IDS.map(openWireProxy))
   let started: StartedServers | undefined
   const close = async (): Promise<void> => {
-    for (const id of IDS) signal(started, id, 'SIGCONT')
+    for (const id of IDS) controlOf(started, id).thaw()
     await started?.stop()
     await Promise.all(proxies.map(proxy => proxy.close()))
     await removeServerData(dataDir)
@@ -91,34 +86,16 @@ export async function openOwnCluster(options: { users?: Record<string, string> }
   }
 }
 
-const identityOf = (started: StartedServers | undefined, id: number): ProcessIdentity | undefined =>
-  identify(started?.pids[`kafka-${id}`] ?? 0)
+const nameOf = (id: number) => `kafka-${id}` as const
 
-function signal(started: StartedServers | undefined, id: number, sent: NodeJS.Signals): ProcessIdentity | undefined {
-  const identity = identityOf(started, id)
-  if (identity) signalGroup(identity, sent)
-  return identity
-}
+const controlOf = (started: StartedServers | undefined, id: number): OwnProcess =>
+  controlProcess(nameOf(id), () => identify(started?.pids[nameOf(id)] ?? 0))
 
 function brokerOf(started: StartedServers, id: number, network: WireProxy, dataDir: string): OwnBroker {
-  const name = `kafka-${id}` as const
-  const end = async (sent: NodeJS.Signals): Promise<void> => {
-    const identity = signal(started, id, sent)
-    if (identity && !(await waitForEnd(identity, END_LIMIT_MS)))
-      throw new Error(`${name} runs on ${END_LIMIT_MS} ms after ${sent}`)
-  }
+  const { terminate: stop, end, ...control } = controlOf(started, id)
   return {
-    id,
-    network,
-    stop: () => end('SIGTERM'),
-    kill: () => end('SIGKILL'),
-    freeze: () => void signal(started, id, 'SIGSTOP'),
-    thaw: () => void signal(started, id, 'SIGCONT'),
-    isRunning: () => {
-      const identity = identityOf(started, id)
-      return identity !== undefined && isAlive(identity)
-    },
-    start: () => started.restart(name),
-    log: () => readFileSync(join(dataDir, 'logs', `${name}.log`), 'utf8'),
+    ...{ ...control, id, network, stop },
+    start: () => started.restart(nameOf(id)),
+    log: () => readFileSync(join(dataDir, 'logs', `${nameOf(id)}.log`), 'utf8'),
   }
 }

@@ -79,24 +79,27 @@ export async function withServer<T>(
   }
 }
 
-/** Starts one server; clients come by TLS and prove themselves by a certificate and a password. */
-export async function openOwnRedis(): Promise<OwnRedis> {
+/** Opens processes, which end when not all of them can be opened. */
+async function withProcesses<T>(open: (processes: RedisProcesses) => Promise<T>): Promise<T> {
   const processes = await openRedisProcesses()
-  try {
+  return open(processes).catch(async error => {
+    await processes.close()
+    throw error
+  })
+}
+
+/** Starts one server; clients come by TLS and prove themselves by a certificate and a password. */
+export const openOwnRedis = (): Promise<OwnRedis> =>
+  withProcesses(async processes => {
     const server = await processes.open('redis', ['--tls-auth-clients', 'yes', '--requirepass', PASSWORD])
     const url = `rediss://127.0.0.1:${server.tlsPort}`
     const variables = { REDIS_URL: url, REDIS_PASSWORD: PASSWORD, ...TLS_FILES(processes) }
     return { server, variables, close: processes.close }
-  } catch (error) {
-    await processes.close()
-    throw error
-  }
-}
+  })
 
 /** Starts a master, a replica and three Sentinels; passwords everywhere, and TLS where asked for. */
-export async function openOwnSentinels({ tls = false } = {}): Promise<OwnSentinels> {
-  const processes = await openRedisProcesses()
-  try {
+export const openOwnSentinels = ({ tls = false } = {}): Promise<OwnSentinels> =>
+  withProcesses(async processes => {
     const portOf = ({ port, tlsPort }: RedisProcess): number => (tls ? tlsPort : port)
     const replication = ['--tls-replication', tls ? 'yes' : 'no']
     const secured = ['--requirepass', PASSWORD, '--masterauth', PASSWORD, ...replication]
@@ -142,11 +145,7 @@ export async function openOwnSentinels({ tls = false } = {}): Promise<OwnSentine
         await eventually(links, 'the replica to follow', limitMs)
       },
     }
-  } catch (error) {
-    await processes.close()
-    throw error
-  }
-}
+  })
 
 const LOGIN = `:${encodeURIComponent(PASSWORD)}@`
 
@@ -157,9 +156,8 @@ async function readLink(redis: Redis): Promise<string> {
 }
 
 /** Starts a Cluster of three masters with a replica each; clients come by TLS where asked for. */
-export async function openOwnRedisCluster({ tls = false } = {}): Promise<OwnRedisCluster> {
-  const processes = await openRedisProcesses()
-  try {
+export const openOwnRedisCluster = ({ tls = false } = {}): Promise<OwnRedisCluster> =>
+  withProcesses(async processes => {
     const servers: RedisProcess[] = []
     for (let id = 1; id <= 2 * MASTERS; id++) {
       const bus = await processes.freePort(`cluster-${id}-bus`)
@@ -194,11 +192,7 @@ export async function openOwnRedisCluster({ tls = false } = {}): Promise<OwnRedi
     }
     await cluster.whole(LINK_LIMIT_MS)
     return cluster
-  } catch (error) {
-    await processes.close()
-    throw error
-  }
-}
+  })
 
 /** How the servers of a Cluster reach each other. */
 interface Link {

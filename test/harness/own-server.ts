@@ -16,21 +16,27 @@ import { identify, isAlive, type ProcessIdentity, signalGroup, waitForEnd } from
 import type { ServerName, ServerTls, StartedServers } from '#infra/stack/running-servers.ts'
 import { removeServerData } from '#infra/stack/servers.ts'
 
+/** What a test does to a process. */
+export interface OwnProcess {
+  freeze(): void
+  thaw(): void
+  /** SIGTERM; resolves when the process is gone. */
+  terminate(): Promise<void>
+  /** SIGKILL; likewise. */
+  kill(): Promise<void>
+  /** Resolves when it has ended by itself. */
+  end(limitMs: number): Promise<void>
+  isRunning(): boolean
+}
+
 /** A server of its own. */
-export interface OwnServer {
+export interface OwnServer extends Omit<OwnProcess, 'terminate'> {
   readonly name: ServerName
   readonly addresses: Partial<ServerAddresses>
   /** Where the server keeps what it stores. */
   readonly storeDir: string
   /** The folder that is wholly its own. */
   readonly dataDir: string
-  freeze(): void
-  thaw(): void
-  /** SIGKILL; resolves when the process is gone. */
-  kill(): Promise<void>
-  /** Resolves when it has ended by itself. */
-  end(limitMs: number): Promise<void>
-  isRunning(): boolean
   /** Starts it again; resolves when it answers. */
   start(): Promise<void>
   /** What it has logged so far. */
@@ -46,7 +52,34 @@ export interface OwnServerOptions {
   tls?: ServerTls
 }
 
-const END_LIMIT_MS = 10_000
+const END_LIMIT_MS = 30_000
+
+/** Signals the process that a name stands for now; one that is gone gets none. */
+export function controlProcess(name: string, identity: () => ProcessIdentity | undefined): OwnProcess {
+  const signal = (sent: NodeJS.Signals): void => {
+    const process = identity()
+    if (process) signalGroup(process, sent)
+  }
+  const end = async (limitMs: number): Promise<void> => {
+    const process = identity()
+    if (process && !(await waitForEnd(process, limitMs))) throw new Error(`${name} runs on after ${limitMs} ms`)
+  }
+  const endBy = (sent: NodeJS.Signals): Promise<void> => {
+    signal(sent)
+    return end(END_LIMIT_MS)
+  }
+  return {
+    end,
+    freeze: () => signal('SIGSTOP'),
+    thaw: () => signal('SIGCONT'),
+    terminate: () => endBy('SIGTERM'),
+    kill: () => endBy('SIGKILL'),
+    isRunning: () => {
+      const process = identity()
+      return process !== undefined && isAlive(process)
+    },
+  }
+}
 
 /** Where servers keep what they store, within their data folder. */
 const STORES: Record<ServerName, string> = {
@@ -77,8 +110,9 @@ export async function openOwnServer(name: ServerName, options: OwnServerOptions 
     if (JSON.stringify(running.addresses) !== JSON.stringify(addresses))
       throw new Error(`${name} has moved to another address`)
   }
+  const { terminate, ...control } = controlProcess(name, () => identity)
   const close = async (): Promise<void> => {
-    if (identity) signalGroup(identity, 'SIGCONT')
+    control.thaw()
     await started?.stop()
     unmount()
     await removeServerData(dataDir)
@@ -89,21 +123,10 @@ export async function openOwnServer(name: ServerName, options: OwnServerOptions 
     await close()
     throw error
   }
-  const signal = (sent: NodeJS.Signals): void => void (identity && signalGroup(identity, sent))
-  const end = async (limitMs: number): Promise<void> => {
-    if (identity && !(await waitForEnd(identity, limitMs))) throw new Error(`${name} runs on after ${limitMs} ms`)
-  }
   return {
-    ...{ name, addresses: addresses ?? {}, dataDir, end, close },
+    ...{ ...control, name, addresses: addresses ?? {}, dataDir, close },
     // Postgres may have to keep its data where its own user can enter.
     storeDir: (name === 'postgres' && postgresHomeElsewhere(dataDir)) || storeDir,
-    freeze: () => signal('SIGSTOP'),
-    thaw: () => signal('SIGCONT'),
-    async kill() {
-      signal('SIGKILL')
-      await end(END_LIMIT_MS)
-    },
-    isRunning: () => identity !== undefined && isAlive(identity),
     async start() {
       // The keeper of the former process goes with it.
       await started?.stop()

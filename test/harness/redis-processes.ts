@@ -14,19 +14,16 @@ import { type Keeper, startKeeper } from '#infra/stack/keeper-client.ts'
 import type { ToolContext } from '#infra/stack/native/native-server.ts'
 import { provideRedis } from '#infra/stack/native/redis.ts'
 import { openPortBook, type PortBook } from '#infra/stack/ports.ts'
-import { identify, type ProcessIdentity, signalGroup, waitForEnd } from '#infra/stack/processes.ts'
+import { identify } from '#infra/stack/processes.ts'
 import { redisAnswers, waitUntilReady } from '#infra/stack/readiness.ts'
+import { controlProcess, type OwnProcess } from './own-server.ts'
 
 /** A process of Redis. */
-export interface RedisProcess {
+export interface RedisProcess extends Pick<OwnProcess, 'freeze' | 'thaw' | 'kill'> {
   readonly name: string
   /** In plain text. */
   readonly port: number
   readonly tlsPort: number
-  freeze(): void
-  thaw(): void
-  /** SIGKILL; resolves when the process is gone. */
-  kill(): Promise<void>
   /** Starts it, again with its data; resolves when it answers. */
   start(): Promise<void>
   log(): string
@@ -57,10 +54,10 @@ export async function openRedisProcesses(): Promise<RedisProcesses> {
   }
   const keeper = startKeeper(dataDir, environment)
   const ports = openPortBook(dataDir)
-  const identities = new Set<() => ProcessIdentity | undefined>()
+  const running = new Set<OwnProcess>()
   const close = async (): Promise<void> => {
     // A frozen process does not end.
-    for (const identity of identities) signal(identity(), 'SIGCONT')
+    for (const one of running) one.thaw()
     await keeper.stop()
     rmSync(dataDir, { recursive: true, force: true })
   }
@@ -73,17 +70,9 @@ export async function openRedisProcesses(): Promise<RedisProcesses> {
       'tls-ca-cert-file': certificates.ca,
       'tls-auth-clients': 'optional',
     }
-    const set: ProcessSet = { dataDir, environment, command, keeper, ports, tls, identities }
-    const kept = [
-      '--save',
-      '',
-      '--appendonly',
-      'yes',
-      '--maxmemory-policy',
-      'noeviction',
-      '--repl-diskless-sync-delay',
-      '0',
-    ]
+    const set: ProcessSet = { dataDir, environment, command, keeper, ports, tls, running }
+    const kept = ['--save', '', '--appendonly', 'yes', '--maxmemory-policy', 'noeviction']
+    kept.push('--repl-diskless-sync-delay', '0')
     return {
       ...{ certificates, close, freePort: ports },
       open: (name, args) => launch(set, name, () => [...kept, ...args]),
@@ -109,13 +98,12 @@ interface ProcessSet {
   keeper: Keeper
   ports: PortBook
   tls: Record<string, string>
-  /** Of all that were started, as of now. */
-  identities: Set<() => ProcessIdentity | undefined>
+  running: Set<OwnProcess>
 }
 
 /** Starts a process in a folder of its own. */
 async function launch(
-  { dataDir, environment, command, keeper, ports, tls, identities }: ProcessSet,
+  { dataDir, environment, command, keeper, ports, tls, running }: ProcessSet,
   name: string,
   argsOf: (home: string) => string[],
 ): Promise<RedisProcess> {
@@ -129,8 +117,8 @@ async function launch(
   const args = file?.startsWith('--') ? [...own, ...asked] : [file as string, ...rest, ...own]
   const logFile = join(dataDir, 'logs', `${name}.log`)
   let pid: number | undefined
-  const identity = (): ProcessIdentity | undefined => (pid === undefined ? undefined : identify(pid))
-  identities.add(identity)
+  const control = controlProcess(name, () => (pid === undefined ? undefined : identify(pid)))
+  running.add(control)
   const start = async (): Promise<void> => {
     pid = await keeper.launch({
       ...{ server: name, command, args, directory: home, logFile },
@@ -145,19 +133,5 @@ async function launch(
     })
   }
   await start()
-  return {
-    ...{ name, port, tlsPort, start },
-    freeze: () => signal(identity(), 'SIGSTOP'),
-    thaw: () => signal(identity(), 'SIGCONT'),
-    async kill() {
-      const killed = identity()
-      signal(killed, 'SIGKILL')
-      if (killed && !(await waitForEnd(killed, END_LIMIT_MS))) throw new Error(`${name} runs on after SIGKILL`)
-    },
-    log: () => readFileSync(logFile, 'utf8'),
-  }
-}
-
-function signal(identity: ProcessIdentity | undefined, sent: NodeJS.Signals): void {
-  if (identity) signalGroup(identity, sent)
+  return { ...{ ...control, name, port, tlsPort, start }, log: () => readFileSync(logFile, 'utf8') }
 }

@@ -8,13 +8,11 @@
  */
 import fc from 'fast-check'
 import { FIRST_COMPILER_ONLY } from '#infra/stack/java.ts'
-import { keepFigures } from './figures.ts'
-import { openHandles, trackHandles } from './open-handles.ts'
-import { openRunNotes } from './run-notes.ts'
+import { allowOpenHandles, expectNoOpenHandles } from './open-handles.ts'
+import { summarizeRun } from './run-summary.ts'
 import { runSeed } from './seeded-random.ts'
 import { shareTestServers, stopTestServers } from './test-servers.ts'
 
-openRunNotes()
 // Properties draw what they try; the same every time, too.
 fc.configureGlobal({ seed: runSeed() | 0 })
 
@@ -22,27 +20,27 @@ fc.configureGlobal({ seed: runSeed() | 0 })
 const CLOSE_LIMIT_MS = Number(process.env.MARKETLOG_TEST_CLOSE_LIMIT_MS ?? 60_000)
 
 /** Runs once before the first test, in the process that mocha was called as. */
-export async function mochaGlobalSetup(): Promise<void> {
+export async function mochaGlobalSetup(this: Mocha.Runner): Promise<void> {
+  summarizeRun(this)
   if (process.argv.includes('--parallel')) await shareTestServers()
 }
 
 /** Runs once after the last test, there too. */
-export async function mochaGlobalTeardown(): Promise<void> {
-  keepFigures()
-  await stopTestServers()
-}
+export const mochaGlobalTeardown = stopTestServers
 
 /** Runs around the files of a process. */
 export const mochaHooks: Mocha.RootHookObject = {
-  beforeAll() {
+  async beforeAll(this: Mocha.Context) {
     // Two fifths of the CPU of a file's own broker: 24.8 s with the second compiler, 14.2 s without. The run's broker lives long enough for it.
     process.env.KAFKA_JVM_PERFORMANCE_OPTS ??= FIRST_COMPILER_ONLY
-    trackHandles()
+    await allowOpenHandles()
+    for (const suite of this.test?.parent?.suites ?? []) endWithoutOpenHandles(suite)
   },
-  async afterAll(this: Mocha.Context) {
-    const left = await openHandles(CLOSE_LIMIT_MS)
-    if (left.length === 0) return
-    const files = new Set(this.test?.parent?.suites.map(({ file }) => file))
-    throw new Error(`${[...files].join(', ')} left ${left.length} open: ${left.join('; ')}`)
-  },
+}
+
+/** Added only once the suite's own hooks run, and so after those that they add. */
+function endWithoutOpenHandles(suite: Mocha.Suite): void {
+  suite.afterAll(() => {
+    suite.afterAll('nothing is left open', () => expectNoOpenHandles(CLOSE_LIMIT_MS, suite.file ?? suite.title))
+  })
 }

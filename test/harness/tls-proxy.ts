@@ -3,10 +3,10 @@
  *
  * Its certificate can be exchanged while it runs; connections that are open keep theirs. It answers nothing itself.
  */
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { type AddressInfo, connect } from 'node:net'
+import { connect } from 'node:net'
 import { createServer, type TlsOptions } from 'node:tls'
+import { listen } from './listen.ts'
 
 /** PEM files of a certificate. */
 interface Pem {
@@ -56,9 +56,7 @@ export async function openTlsProxy(target: string, pem: Pem, clientAuthority?: s
   })
   // A client that does not accept the certificate ends its handshake.
   server.on('tlsClientError', () => undefined)
-  server.listen({ port: 0, host: '127.0.0.1' })
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  const { port, close } = await listen(server)
   return {
     port,
     urlOf(given) {
@@ -70,8 +68,7 @@ export async function openTlsProxy(target: string, pem: Pem, clientAuthority?: s
     present: other => server.setSecureContext(optionsOf(other, clientAuthority)),
     async close() {
       for (const socket of open) socket.destroy()
-      server.close()
-      await once(server, 'close')
+      await close()
     },
   }
 }

@@ -5,11 +5,9 @@
  * the registry's asks for credentials. The environment holds the administrator's credentials. Files that use it break brokers, so no other file shares them.
  */
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { createServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
@@ -17,6 +15,7 @@ import { newSecretKey } from '#infra/runtime/sealed-box.ts'
 import { signCertificate } from '#infra/stack/certificates.ts'
 import { ROLE_NAMES } from '#services/cli/roles.ts'
 import { accessVariables } from '#services/cli/settle-environment.ts'
+import { listen } from './listen.ts'
 import { type OwnCluster, openOwnCluster } from './own-cluster.ts'
 import { openOwnRedis } from './own-redis.ts'
 import { openOwnServer } from './own-server.ts'
@@ -179,15 +178,6 @@ async function openRegistryProxy(
     handed.on('error', () => answer.destroy())
     asked.pipe(handed)
   })
-  server.listen({ port: 0, host: '127.0.0.1' })
-  await once(server, 'listening')
-  return {
-    url: `https://127.0.0.1:${(server.address() as AddressInfo).port}${target.pathname}`,
-    ...{ accepted: inForce, passed },
-    async close() {
-      server.closeAllConnections()
-      server.close()
-      await once(server, 'close')
-    },
-  }
+  const { port, close } = await listen(server)
+  return { url: `https://127.0.0.1:${port}${target.pathname}`, accepted: inForce, passed, close }
 }

@@ -5,9 +5,9 @@
  * end and new ones are refused). Bytes keep their order; what vanished is never sent later, since a stream with a gap would be
  * no protocol: a connection that has lost bytes ends when its line heals.
  */
-import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { setTimeout as after } from 'node:timers/promises'
+import { listen } from './listen.ts'
 
 /** Which way bytes go. */
 export type Direction = 'to-server' | 'to-client'
@@ -15,12 +15,14 @@ export type Direction = 'to-server' | 'to-client'
 /** A line between clients and one server. */
 export interface WireProxy {
   readonly port: number
-  /** Names the server's port; until then connections are refused. */
-  forwardTo(port: number): void
+  /** Names the server's port, on this machine unless a host is named; until then connections are refused. */
+  forwardTo(port: number, host?: string): void
   /** Holds every chunk back for so long. */
   delay(ms: number): void
-  /** Ends every connection and refuses new ones. */
+  /** Resets every connection and refuses new ones, as when a server is gone. */
   cut(): void
+  /** Connections refused since the last cut. */
+  refused(): number
   /** Keeps connections and lets what goes that way, or either way, vanish. */
   stall(direction?: Direction): void
   /** Ends all of the above; connections that have lost bytes end. */
@@ -34,10 +36,11 @@ export interface WireProxy {
 
 interface Line {
   harmed: number
+  refused: number
   delayMs: number
   isCut: boolean
   stalled: ReadonlySet<Direction>
-  target: number | undefined
+  target: { port: number; host: string } | undefined
 }
 
 interface Pair {
@@ -51,7 +54,7 @@ const EITHER: readonly Direction[] = ['to-server', 'to-client']
 
 /** Opens a proxy on a free port. */
 export async function openWireProxy(): Promise<WireProxy> {
-  const line: Line = { harmed: 0, delayMs: 0, isCut: false, stalled: new Set(), target: undefined }
+  const line: Line = { harmed: 0, refused: 0, delayMs: 0, isCut: false, stalled: new Set(), target: undefined }
   const pairs = new Set<Pair>()
   const end = (pair: Pair): void => {
     pairs.delete(pair)
@@ -62,9 +65,10 @@ export async function openWireProxy(): Promise<WireProxy> {
   const server: Server = createServer({ allowHalfOpen: true }, client => {
     if (line.isCut || line.target === undefined) {
       line.harmed += 1
+      line.refused += 1
       return void client.resetAndDestroy()
     }
-    const pair: Pair = { client, server: connectHalfOpen(line.target), lost: new Set() }
+    const pair: Pair = { client, server: connect({ ...line.target, allowHalfOpen: true }), lost: new Set() }
     pairs.add(pair)
     for (const socket of [pair.client, pair.server]) {
       socket.setNoDelay(true)
@@ -74,21 +78,22 @@ export async function openWireProxy(): Promise<WireProxy> {
     pass(pair, line, 'to-server')
     pass(pair, line, 'to-client')
   })
-  server.listen({ port: 0, host: '127.0.0.1' })
-  await once(server, 'listening')
+  const { port, close } = await listen(server)
   return {
-    port: (server.address() as { port: number }).port,
-    forwardTo(port) {
-      line.target = port
+    port,
+    forwardTo(port, host = '127.0.0.1') {
+      line.target = { port, host }
     },
     delay(ms) {
       line.delayMs = ms
     },
     cut() {
       line.isCut = true
+      line.refused = 0
       line.harmed += pairs.size
-      for (const pair of pairs) end(pair)
+      for (const pair of pairs) pair.client.resetAndDestroy()
     },
+    refused: () => line.refused,
     stall(direction) {
       line.stalled = new Set(direction === undefined ? EITHER : [direction])
     },
@@ -100,13 +105,23 @@ export async function openWireProxy(): Promise<WireProxy> {
     harmed: () => line.harmed,
     async close() {
       for (const pair of pairs) end(pair)
-      server.close()
-      await once(server, 'close')
+      await close()
     },
   }
 }
 
-const connectHalfOpen = (port: number): Socket => connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+/** A line to a server, with the server's URL by way of it. */
+export type Wire = WireProxy & { readonly url: string }
+
+/** Opens a proxy to the host and port of a URL. */
+export async function layWire(target: string): Promise<Wire> {
+  const { hostname, port } = new URL(target)
+  const proxy = await openWireProxy()
+  proxy.forwardTo(Number(port), hostname)
+  const url = new URL(target)
+  url.host = `127.0.0.1:${proxy.port}`
+  return { ...proxy, url: url.href }
+}
 
 /** Hands the bytes of one direction on, one chunk after the other. */
 function pass(pair: Pair, line: Line, direction: Direction): void {

@@ -6,9 +6,9 @@ import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.t
 import { databaseName } from '#infra/runtime/config.ts'
 import { hashOfKey, isKeyText, openKeyDirectory } from '#services/accounts/access/reader.ts'
 import { createAccountWithKey, newKeyText } from '#services/accounts/keys/commands.ts'
-import { layWire, type Wire } from '#test/fixtures/cut-wire.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+import { layWire, type Wire } from '#test/harness/wire-proxy.ts'
 
 describe('accounts and keys', () => {
   const platform = useServers({ setUp: false })
@@ -154,13 +154,13 @@ describe('accounts and keys', () => {
       const keys = openKeyDirectory(database, () => time)
       const { key } = await createAccountWithKey(database, { tier: 'pro' })
       expect((await keys.judge(`Bearer ${key}`)).accepted).to.equal(true)
-      await wire.cut()
+      wire.cut()
       time = 899
       expect(keys.judge(`Bearer ${key}`)).to.include({ accepted: true })
       time = 900
       const refusal = await Promise.resolve(keys.judge(`Bearer ${key}`)).catch(error => error)
       expect(refusal).to.be.instanceOf(Error)
-      await wire.mend()
+      wire.heal()
       await eventually(async () => (await keys.judge(`Bearer ${key}`)).accepted, 'Postgres to be back')
     })
   })

@@ -3,12 +3,12 @@
  */
 import { expect } from 'chai'
 import { openMailer } from '#infra/mail/mailer.ts'
-import { layWire } from '#test/fixtures/cut-wire.ts'
 import { type Mailbox, openMailbox } from '#test/fixtures/mailbox.ts'
 import { openReceiver, silence } from '#test/fixtures/webhook-receiver.ts'
 import { openWebhookScenario, type TestAccount, type WebhookScenario } from '#test/fixtures/webhook-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+import { layWire } from '#test/harness/wire-proxy.ts'
 
 const HOSTILE_NAME = '★ <script>alert(1)</script> & "Knife"'
 const FROM = 'marketlog alerts <alerts@market.example>'
@@ -165,7 +165,7 @@ describe('mails without a server that takes them', () => {
   it('are tried again when the server is away or silent, and never when it refuses the address', async () => {
     const mailbox = await openMailbox()
     const wire = await layWire(mailbox.url)
-    await wire.cut()
+    wire.cut()
     const mail = { to: 'a@example.com', subject: 's', text: 't' }
     const away = openMailer({ smtpUrl: wire.url, from: FROM })
     expect(await away.send(mail)).to.deep.equal({

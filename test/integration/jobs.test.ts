@@ -7,9 +7,9 @@ import { addJob, type JobLane, type JobTask, type RunningJobs, runJobs, setUpJob
 import { migrate } from '#infra/postgres/migrate.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import { layWire, type Wire } from '#test/fixtures/cut-wire.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+import { layWire, type Wire } from '#test/harness/wire-proxy.ts'
 
 const WORKER = fileURLToPath(new URL('../fixtures/hanging-worker.ts', import.meta.url))
 
@@ -145,12 +145,12 @@ describe('jobs', () => {
       await addJob(query, 'note', { n: 2 })
       const asking = `SELECT 1 FROM pg_stat_activity WHERE application_name = 'test jobs' AND wait_event_type = 'Lock'`
       await eventually(async () => (await query(asking)).length === 2, 'both workers to look for a job')
-      await wire.cut()
+      wire.cut()
     })
     await eventually(() => jobs.unavailable() !== undefined, 'the lanes to report the cut')
     const taken = 'SELECT 1 FROM graphile_worker.jobs WHERE locked_at IS NOT NULL'
     await eventually(async () => (await database.rows(taken)).length === 1, 'the job to be taken')
-    await wire.mend()
+    wire.heal()
     await eventually(() => seen.length === 2, 'the job after the cut')
     await eventually(() => jobs.unavailable() === undefined, 'the lanes to be well')
   })

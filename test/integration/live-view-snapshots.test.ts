@@ -42,7 +42,7 @@ describe('snapshots of the live view', () => {
   const open = async (options: { baseUrl?: string; prefix?: string } = {}) => {
     const prefix = options.prefix ?? `${platform.namespace}m${count++}.`
     const { baseUrl = BASE_URL } = options
-    const market = await openSnapshotMarket({ redis, prefix, log: platform.log, baseUrl, pace: QUICK_PACE })
+    const market = await openSnapshotMarket({ redis, prefix, log: platform.log, baseUrl })
     opened.push(market)
     return { market, prefix }
   }

@@ -13,13 +13,14 @@ import {
   type Closes,
   DAYS,
   dayBeside,
+  loadPriceHistory,
   makeCloses,
+  type PriceHistory,
   pricesOf,
   type Rates,
   storeCloses,
   worthOn,
 } from '#test/fixtures/daily-closes.ts'
-import { loadPriceHistory, type PriceHistory } from '#test/fixtures/price-history.ts'
 import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'

@@ -1,8 +1,9 @@
 /**
- * The ledger: every fault that it is there to find is found, counted once and under its own name.
+ * The ledger: every fault that it is there to find is found, counted once and under its own name. A figure is held to its limit.
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { expectFigure } from '#test/harness/figures.ts'
 import {
   expectBalanced,
   isBalanced,
@@ -68,5 +69,17 @@ describe('ledger', () => {
     const empty = openLedger([], [], 1)
     expect(() => expectBalanced({ topic: empty }, () => {})).to.throw('hold less than promised')
     expect(() => expectBalanced({}, () => {})).to.throw('nothing is compared with the reference')
+  })
+})
+
+describe('a figure', () => {
+  it('fails beyond its limit, and where there is none', () => {
+    const judge = (value: number, limit: { atMost: number } | { atLeast: number }) => () =>
+      expectFigure({ test: 'outage', what: 'catch-up', value, unit: 's', limit })
+    expect(judge(5, { atMost: 5 })).not.to.throw()
+    expect(judge(5, { atLeast: 5 })).not.to.throw()
+    expect(judge(5.1, { atMost: 5 })).to.throw('outage: catch-up 5.10 s (at most 5)')
+    expect(judge(4.9, { atLeast: 5 })).to.throw('outage: catch-up 4.90 s (at least 5)')
+    expect(judge(Number.NaN, { atMost: 5 })).to.throw('NaN')
   })
 })

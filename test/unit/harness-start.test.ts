@@ -1,9 +1,11 @@
 /**
- * How a run of tests starts: under a Node that it cannot use, and without servers.
+ * How a run of tests starts: under a Node that it cannot use, without servers, and without what continuous integration needs.
  */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
+import { noteAbsence } from '#test/harness/absences.ts'
+import { findJavaReader } from '#test/harness/java-reader.ts'
 import { runToEnd } from '#test/harness/run-command.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
@@ -39,5 +41,16 @@ describe('a run of tests', () => {
     const script = `import('${ROOT}test/harness/test-servers.ts').then(({ testServers }) => testServers()).catch(error => console.log(error.message))`
     const { stdout } = await runToEnd(process.execPath, ['-e', script], { MARKETLOG_TEST_SERVERS: 'none' })
     expect(stdout).to.equal('a unit test asked for a server: it belongs in test/integration\n')
+  })
+
+  it('fails in continuous integration, and there alone, where something is absent', async () => {
+    const note = (CI?: string) => noteAbsence('a disk', 'less is checked', { CI })
+    for (const CI of ['true', '1'])
+      expect(() => note(CI)).to.throw('a disk is absent, which continuous integration does not allow: less is checked')
+    for (const CI of [undefined, '', 'false']) note(CI)
+    const bare = { PATH: '', MARKETLOG_INSTALL: 'never', MARKETLOG_CACHE: '/nonexistent' }
+    expect(await findJavaReader(bare, '/nonexistent')).to.equal(undefined)
+    const refused = await findJavaReader({ ...bare, CI: 'true' }, '/nonexistent').then(() => 'found', String)
+    expect(refused).to.include('A JDK is needed').and.include('MARKETLOG_INSTALL=never forbids it')
   })
 })

@@ -1,0 +1,23 @@
+import { once } from 'node:events'
+import type { AddressInfo, Server } from 'node:net'
+
+/** A server that listens. */
+export interface Listening {
+  readonly port: number
+  /** Ends it and its connections. */
+  close(): Promise<void>
+}
+
+/** Has a server listen on a free port of this machine. */
+export async function listen(server: Server, host = '127.0.0.1'): Promise<Listening> {
+  server.listen(0, host)
+  await once(server, 'listening')
+  return {
+    port: (server.address() as AddressInfo).port,
+    async close() {
+      if ('closeAllConnections' in server) (server.closeAllConnections as () => void)()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
