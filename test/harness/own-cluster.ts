@@ -28,6 +28,7 @@ export interface OwnBroker {
   freeze(): void
   thaw(): void
   isRunning(): boolean
+  pid(): number
   /** Starts it again; resolves when it answers. */
   start(): Promise<void>
   log(): string
@@ -118,6 +119,7 @@ function brokerOf(started: StartedServers, id: number, network: WireProxy, dataD
       const identity = identityOf(started, id)
       return identity !== undefined && isAlive(identity)
     },
+    pid: () => started.pids[name] ?? 0,
     start: () => started.restart(name),
     log: () => readFileSync(join(dataDir, 'logs', `${name}.log`), 'utf8'),
   }
