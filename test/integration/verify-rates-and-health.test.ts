@@ -9,7 +9,7 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { refreshJudged } from '#schemas/events/refresh-judged.ts'
-import { findingsOf } from '#services/cli/log-tools/verify.ts'
+import { findingsOf, verify as verifyView } from '#services/cli/log-tools/verify.ts'
 import { viewOf } from '#services/cli/log-tools/views.ts'
 import { start as startFx } from '#streams/fx/main.ts'
 import { fxCurrentKey, fxPositionKey } from '#streams/fx/table.ts'
@@ -17,6 +17,7 @@ import { start as startHealth } from '#streams/provider-health/main.ts'
 import { decodeHealth, encodeHealth, healthKey, healthPositionKey } from '#streams/provider-health/table.ts'
 import { parsePosition } from '#streams/runner/positions.ts'
 import { judgedRecords } from '#test/fixtures/sink-records.ts'
+import { collectOutput } from '#test/harness/collected-output.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { ratesRecord } from '#test/harness/published-records.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
@@ -84,6 +85,16 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
     const days = new Set(tables.map(({ asOf }) => Math.floor(asOf / DAY_MS))).size
     expect(health).to.include({ compared: Object.keys(modelHealth(verdicts)).length, differences: 0 })
     expect(fx).to.include({ compared: 1 + 2 * days, differences: 0 })
+  })
+
+  it('pass as a command, which used to pass too where it compared nothing', async () => {
+    const failureOf = async (name: string) => {
+      const output = collectOutput()
+      const failure = await verifyView(platform.config, platform.log, name, output.stream).catch(error => error)
+      return [JSON.parse(output.text()).compared > 0, failure?.exitCode, failure?.message]
+    }
+    expect(await failureOf('fx')).to.deep.equal([true, undefined, undefined])
+    expect(await failureOf('sales')).to.deep.equal([false, 1, 'no row of sales was compared with the log'])
   })
 
   it('show each wrong row of health, and none after a rebuild, after which the role goes on', async () => {
