@@ -5,6 +5,7 @@
  * which a kill explains; every other answer is kept with its status.
  */
 import { setTimeout as pause } from 'node:timers/promises'
+import { expect } from 'chai'
 import { expectFigure } from '#test/harness/figures.ts'
 import { bookKey, type ExpectedChange } from '#test/harness/reference-fold.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
@@ -42,10 +43,6 @@ const EVERY_MS = 25
 const LIMIT_MS = 10_000
 /** Of a long run the first rows and the last ones would do as well. */
 const ROWS_MOST = 2_000_000
-
-/** A freeze of 15 s, or a kill, two pauses before a start, and the start on a machine that the whole platform shares. */
-const UNAVAILABLE_S = 60
-const REFUSED_MOST = 0.2
 
 interface Item {
   provider: string
@@ -114,17 +111,18 @@ export function startPriceReader({ key, random, itemIds, address }: ReaderOption
   }
 }
 
-/** How long prices were refused or no API answered. */
+/** Holds what was answered to how long prices may be away, in seconds, and to the share of answers that may be refusals. */
 export function expectAvailable(
   test: string,
   { statuses, longestGapS, rows }: PriceReader,
-  { leastRows }: { leastRows: number },
+  { leastRows, awayS, refused }: { leastRows: number; awayS: number; refused: number },
 ): void {
+  expect([...statuses.keys()].filter(status => ![0, 200, 503].includes(status))).to.deep.equal([])
   const answers = [...statuses.values()].reduce((sum, count) => sum + count, 0)
-  const refused = (statuses.get(503) ?? 0) / Math.max(1, answers)
-  const limit = { atMost: UNAVAILABLE_S }
+  const value = (statuses.get(503) ?? 0) / Math.max(1, answers)
+  const limit = { atMost: awayS }
   expectFigure({ test, what: 'longest time without prices', value: longestGapS(), unit: 's', limit })
-  expectFigure({ test, what: 'answers that are 503', value: refused, unit: 'share', limit: { atMost: REFUSED_MOST } })
+  expectFigure({ test, what: 'answers that are 503', value, unit: 'share', limit: { atMost: refused } })
   expectFigure({ test, what: 'rows of prices read', value: rows.length, unit: 'values', limit: { atLeast: leastRows } })
 }
 

@@ -14,7 +14,6 @@ import type { LagReader } from '#services/cli/wait-for-views.ts'
 import { headKey } from '#streams/live-view/table.ts'
 import { type Feed, leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { expectFigure } from '#test/harness/figures.ts'
 import { expectBalanced } from '#test/harness/ledger.ts'
 import {
   type OwnRedisCluster,
@@ -32,7 +31,7 @@ import { keepRunning, SAYS_WHY } from './keep-running.ts'
 import { describeKills, killInRounds } from './kill-in-rounds.ts'
 import { groupsDrained, lagOf } from './lag.ts'
 import { type MarketLoad, startLoad } from './market-load.ts'
-import { askPrices, type PriceReader, startPriceReader, wrongRows } from './price-reader.ts'
+import { askPrices, expectAvailable, type PriceReader, startPriceReader, wrongRows } from './price-reader.ts'
 import { faultScale } from './scale.ts'
 import { liveLedgers } from './view-ledgers.ts'
 
@@ -183,7 +182,8 @@ for (const { title, harmOf } of [
       )
       expectBalanced(await liveLedgers(await platform.openRedis(), platform.namespace, expected, leastOf(feeds)))
       expect(neverListed(reader, expected)).to.deep.equal([])
-      expectBounded(title, reader)
+      expect(reader.statuses.get(0), 'requests without an answer').to.equal(undefined)
+      expectAvailable(title, reader, { leastRows: scale.items, awayS: UNAVAILABLE_S, refused: REFUSED_MOST })
       const killed = kept.reduce((sum, one) => sum + one.killed(), 0)
       expect(killed + report.freezes, 'processes killed, and seen to stand still').to.be.at.least(FAULTS)
       expect(report.freezes).to.be.above(0)
@@ -195,12 +195,3 @@ for (const { title, harmOf } of [
 /** Rows that no refresh has listed. A replica that takes over may be behind, so a row may be older than one read before. */
 const neverListed = (reader: PriceReader, { changes }: Expected): string[] =>
   wrongRows(reader.rows, changes).filter(fault => fault.endsWith('was never listed'))
-
-function expectBounded(test: string, { statuses, longestGapS }: PriceReader): void {
-  expect([...statuses.keys()].filter(status => status !== 200 && status !== 503)).to.deep.equal([])
-  const [answered, refused] = [statuses.get(200) ?? 0, statuses.get(503) ?? 0]
-  const limit = { atMost: UNAVAILABLE_S }
-  expectFigure({ test, what: 'longest time without prices', value: longestGapS(), unit: 's', limit })
-  const value = refused / Math.max(1, answered + refused)
-  expectFigure({ test, what: 'answers that are 503', value, unit: 'share', limit: { atMost: REFUSED_MOST } })
-}
