@@ -123,7 +123,7 @@ describe('alerts under kill', function () {
       )
     const kept = [keep(), keep()]
     const done = killInRounds(randomOf(random.integer(0, 2 ** 31)), kept, {
-      ...{ faults: killsOfRole, pauseMs: [300, 2_500] },
+      ...{ kills: killsOfRole, pauseMs: [300, 2_500] },
       waiting: () => waitingFor(role),
     })
     return { role, kept, done }

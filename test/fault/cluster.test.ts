@@ -47,7 +47,7 @@ const JAVA_TOPICS: readonly TopicKey[] = IS_LONG
   ? ['quotes', 'bids', 'sales', 'refreshes', 'unresolved', 'deadLetters', 'alertRules', 'alertsTriggered']
   : []
 /** Between two kills or freezes of processes. */
-const KILL_PAUSE_MS: readonly [number, number] = [1_000, 5_000]
+const KILL_PAUSE_MS: readonly [number, number] = [300, 2_000]
 /** One fault of a process in so many is a freeze. */
 const FREEZE_EACH = 4
 /** Of a process that starts while a broker is away, and of what is left when all is whole again. */
@@ -72,7 +72,7 @@ describe(TEST, function () {
     })
     const [ending, failing] = [new AbortController(), new AbortController()]
     const killing = killInRounds(randomOf(random.integer(0, 2 ** 31)), roles.all, {
-      ...{ faults: roles.all.length, pauseMs: KILL_PAUSE_MS, freezeEach: FREEZE_EACH, waiting },
+      ...{ kills: roles.all.length, pauseMs: KILL_PAUSE_MS, freezeEach: FREEZE_EACH, waiting },
       ...{ readyLimitMs: LIMIT_MS, until: ending.signal, signal: failing.signal },
     })
     killing.catch(error => failing.abort(error))

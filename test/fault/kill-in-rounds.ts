@@ -14,8 +14,8 @@ import { type Kept, READY_LIMIT_MS } from './keep-running.ts'
 
 /** How processes are killed and frozen. */
 export interface KillPlan {
-  /** Faults in all, freezes included; at least so many where there is `until`. */
-  faults: number
+  /** At least so many where there is `until`; freezes come beside. */
+  kills: number
   /** Goes on until then. */
   until?: AbortSignal
   /** Ends it before that. */
@@ -54,12 +54,12 @@ const INTO_START_MS = [0, 2_000] as const
 /** Kills and freezes processes that are kept running; resolves after the last fault. */
 export async function killInRounds(random: SeededRandom, kept: readonly Kept[], plan: KillPlan): Promise<KillReport> {
   const startedAt = performance.now()
-  const { faults, until, signal, freezeEach = Number.POSITIVE_INFINITY, readyLimitMs = READY_LIMIT_MS } = plan
+  const { until, signal, freezeEach = Number.POSITIVE_INFINITY, readyLimitMs = READY_LIMIT_MS } = plan
   const disturbances: Disturbance[] = []
   const frozen = new Map<Kept, Promise<unknown>>()
   let [kills, freezes] = [0, 0]
   let round: Kept[] = []
-  const isOver = (): boolean => signal?.aborted || (kills + freezes >= faults && (until?.aborted ?? true))
+  const isOver = (): boolean => signal?.aborted || (kills >= plan.kills && (until?.aborted ?? true))
   const kill = async ({ name }: Kept, role: SpawnedRole): Promise<void> => {
     role.kill('SIGKILL')
     const ending = await role.ended
@@ -96,7 +96,7 @@ export async function killInRounds(random: SeededRandom, kept: readonly Kept[], 
       continue
     }
     await kill(victim, role)
-    if (kills + freezes < kept.length || isOver() || !random.chance(AGAIN_CHANCE)) continue
+    if (kills < kept.length || isOver() || !random.chance(AGAIN_CHANCE)) continue
     const successor = await eventually(victim.role, `${victim.name} to start again`, readyLimitMs)
     await pause(random.integer(...INTO_START_MS))
     await kill(victim, successor)
