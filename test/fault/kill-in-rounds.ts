@@ -47,7 +47,7 @@ export interface KillReport {
 
 const AGAIN_CHANCE = 0.15
 /** Longer than the 10 s after which a group gives a silent member's partitions away. */
-export const FROZEN_MS = [11_500, 15_000] as const
+const FROZEN_MS = [11_500, 15_000] as const
 /** How long after its start begins a process gets its second fault, in milliseconds. */
 const INTO_START_MS = [0, 2_000] as const
 
