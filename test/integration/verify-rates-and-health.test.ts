@@ -16,6 +16,7 @@ import { fxCurrentKey, fxPositionKey } from '#streams/fx/table.ts'
 import { start as startHealth } from '#streams/provider-health/main.ts'
 import { decodeHealth, encodeHealth, healthKey, healthPositionKey } from '#streams/provider-health/table.ts'
 import { parsePosition } from '#streams/runner/positions.ts'
+import { start as startSales } from '#streams/sales/main.ts'
 import { judgedRecords } from '#test/fixtures/sink-records.ts'
 import { collectOutput } from '#test/harness/collected-output.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -57,7 +58,7 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
     )
     await ingest.send(tables.map(({ asOf, EUR }) => ratesRecord(kafka.codec, asOf, { EUR })))
     await ingest.send([ratesRecord(kafka.codec, today, { EUR: 'none' })])
-    await platform.startRoles([startFx, startHealth])
+    await platform.startRoles([startFx, startHealth, startSales])
     await settled()
   })
   after(() => clickhouse.close())
@@ -94,6 +95,7 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
       return [JSON.parse(output.text()).compared > 0, failure?.exitCode, failure?.message]
     }
     expect(await failureOf('fx')).to.deep.equal([true, undefined, undefined])
+    await eventually(() => verify('sales'), 'the position of a view without rows')
     expect(await failureOf('sales')).to.deep.equal([false, 1, 'no row of sales was compared with the log'])
   })
 
