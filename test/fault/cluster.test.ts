@@ -2,9 +2,9 @@
  * The whole platform on three brokers that break, one after the other, while its own processes are killed and frozen.
  *
  * Two processes of each role (in the short run of some), each a user of its own with its own rights alone, reach the brokers by SASL_SSL
- * through proxies, and all other servers by TLS. Brokers are stopped, killed and frozen, leaders and coordinators moved, their network slowed, cut and half-opened; the
- * cluster is whole before the next fault. Then all is drained and everything that was written or sent is compared with a reference fold of
- * the observations.
+ * through proxies, and all other servers by TLS. Each process is killed at its work, and some are frozen before. Brokers are stopped, killed and
+ * frozen, leaders and coordinators moved, their network slowed, cut and half-opened; the cluster is whole before the next fault. Then all is
+ * drained and everything that was written or sent is compared with a reference fold of the observations.
  */
 import { expect } from 'chai'
 import type { TopicKey } from '#schemas/topics.ts'
