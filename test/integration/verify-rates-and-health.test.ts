@@ -16,7 +16,6 @@ import { fxCurrentKey, fxPositionKey } from '#streams/fx/table.ts'
 import { start as startHealth } from '#streams/provider-health/main.ts'
 import { decodeHealth, encodeHealth, healthKey, healthPositionKey } from '#streams/provider-health/table.ts'
 import { parsePosition } from '#streams/runner/positions.ts'
-import { start as startSales } from '#streams/sales/main.ts'
 import { judgedRecords } from '#test/fixtures/sink-records.ts'
 import { collectOutput } from '#test/harness/collected-output.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -58,7 +57,7 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
     )
     await ingest.send(tables.map(({ asOf, EUR }) => ratesRecord(kafka.codec, asOf, { EUR })))
     await ingest.send([ratesRecord(kafka.codec, today, { EUR: 'none' })])
-    await platform.startRoles([startFx, startHealth, startSales])
+    await platform.startRoles([startFx, startHealth, 'sales'])
     await settled()
   })
   after(() => clickhouse.close())
