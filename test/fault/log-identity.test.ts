@@ -17,7 +17,7 @@ import { openFxReader } from '#streams/fx/reader.ts'
 import { fxPositionKey } from '#streams/fx/table.ts'
 import { parsePosition } from '#streams/runner/positions.ts'
 import { expireRecords, recreateTopic } from '#test/fixtures/changed-topics.ts'
-import { openFeedListeners } from '#test/fixtures/feed-listeners.ts'
+import { type FeedListeners, openFeedListeners } from '#test/fixtures/feed-listeners.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { bookChangeRecord, changed, ratesRecord, refreshOf, refreshRecords } from '#test/harness/published-records.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
@@ -42,6 +42,7 @@ describe('topics that are no longer what they were', () => {
   let kafka: KafkaConnection
   let redis: Redis
   let roles: StartedRoles
+  let listeners: FeedListeners
   let hour = 0
   let asOf = (Math.floor(Date.now() / DAY_MS) - 1) * DAY_MS
 
@@ -49,7 +50,9 @@ describe('topics that are no longer what they were', () => {
     kafka = platform.connect()
     redis = await platform.openRedis()
     roles = await platform.startRoles(['book', 'fx'])
+    listeners = openFeedListeners(platform)
   })
+  after(() => listeners?.close())
 
   async function publish(price: number, refreshes = 1): Promise<void> {
     const ingest = await platform.openPublisher(kafka, 'ingest')
@@ -216,8 +219,6 @@ describe('topics that are no longer what they were', () => {
 
   it('end the processes that keep them in memory, and streams that come back begin again', async () => {
     await roles.stop()
-    const listeners = openFeedListeners(platform)
-    after(() => listeners.close())
     const listen = (lastId?: string) => listeners.listen(roles.baseUrl, '/feed/prices?resume=true', lastId)
     const book = await platform.openPublisher(kafka, 'book')
     const change = () => book.send([bookChangeRecord(kafka.codec, changed({ item_id: 7, refresh_id: null }))])
