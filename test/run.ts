@@ -11,6 +11,7 @@ import { pipeline } from 'node:stream/promises'
 
 interface Suite {
   folders: readonly string[]
+  files?: readonly string[]
   options?: readonly string[]
   environment?: NodeJS.ProcessEnv
 }
@@ -23,19 +24,24 @@ const SUITES: Record<string, () => Suite> = {
   e2e: () => ({ folders: ['e2e'] }),
   fault: () => ({ folders: ['fault'], environment: draw() }),
   soak: () => ({ folders: ['fault'], environment: { ...draw(), FAULT: 'long' } }),
-  full: () => ({ folders: ['full'], options: ['--node-option', 'max-old-space-size=12288'] }),
+  full: () => ({
+    folders: [],
+    files: ['test/integration/recorded-files.test.ts'],
+    options: ['--node-option', 'max-old-space-size=12288'],
+    environment: { SIZE: 'full' },
+  }),
 }
 
 const [name = '', ...only] = process.argv.slice(2)
 const open = SUITES[name]
 if (open === undefined) throw new Error(`there is no suite "${name}"; there are ${Object.keys(SUITES).join(', ')}`)
-const { folders, options = [], environment = {} } = open()
+const { folders, files: named = [], options = [], environment = {} } = open()
 const files = folders.flatMap(folder => globSync(`test/${folder}/**/*.test.ts`).toSorted())
 
 rmSync(LOGS, { recursive: true, force: true })
 mkdirSync(LOGS, { recursive: true })
 if (environment.SEED !== undefined) console.log(`seed ${environment.SEED} (SEED=${environment.SEED} repeats it)`)
-const mocha = spawn('mocha', [...options, ...(only.length > 0 ? only : files)], {
+const mocha = spawn('mocha', [...options, ...(only.length > 0 ? only : [...named, ...files])], {
   env: { ...process.env, MARKETLOG_TEST_LOGS: LOGS, ...environment },
   stdio: ['ignore', 'pipe', 'inherit'],
 })

@@ -129,6 +129,8 @@ describe('a platform on one machine', function () {
     await eventually(() => own.remaining().length === 0, 'the end of all processes')
     const { code, stderr } = await up()
     expect(code, stderr).to.equal(0)
+    // Every view goes on only on the log that it has read, by the identity of its topics.
+    expect((await own.command(['lag', '--wait', '--timeout', '60'])).code).to.equal(0)
     expect(own.platform().keys).to.deep.equal(keys)
     const again = await own.get('/prices/history', { item_id, limit: 1000 })
     expect(again.body.items).to.deep.include.members(before.body.items)

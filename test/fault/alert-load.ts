@@ -26,8 +26,6 @@ export interface AlertLoadOptions {
 
 /** A load that runs. */
 export interface AlertLoad {
-  /** Resolves when the next prices move. */
-  wave(): Promise<void>
   /** Alert → how often it must fire; complete when `end` has resolved. */
   readonly fires: ReadonlyMap<string, number>
   /** Waits for the least number of alerts and the waves under way. */
@@ -47,16 +45,11 @@ export function startAlertLoad(options: AlertLoadOptions): AlertLoad {
   const startedAt = performance.now()
   let isEnding = false
   let nextItem = 1
-  let nextWave = Promise.withResolvers<void>()
-  const poured = (): void => {
-    nextWave.resolve()
-    nextWave = Promise.withResolvers<void>()
-  }
   const worker = async (): Promise<void> => {
     while (!isEnding || fires.size < least) {
       const aheadMs = (fires.size / alertsPerSecond) * 1_000 - (performance.now() - startedAt)
       if (aheadMs > 0 && !isEnding) await pause(Math.min(aheadMs, 1_000))
-      await runWave(options, nextItem++, fires, poured)
+      await runWave(options, nextItem++, fires)
     }
   }
   const running = Promise.all(Array.from({ length: AT_ONCE }, worker))
@@ -64,7 +57,6 @@ export function startAlertLoad(options: AlertLoadOptions): AlertLoad {
   running.catch(() => undefined)
   return {
     fires,
-    wave: () => Promise.race([nextWave.promise, running.then(() => undefined)]),
     async end() {
       isEnding = true
       await running
@@ -77,7 +69,6 @@ async function runWave(
   { database, market, random, accountIds }: AlertLoadOptions,
   itemId: number,
   fires: Map<string, number>,
-  poured: () => void,
 ): Promise<void> {
   const price = (side: Move['side'], provider: string, usd: number): Move => ({
     side,
@@ -93,7 +84,6 @@ async function runWave(
   for (const { id } of created) fires.set(id, 1)
   const moment = async (): Promise<void> => {
     await relayed(database, itemId)
-    poured()
     // Each moment is over before it can have been asked for twice.
     for (const [there, back] of [
       [price('ask', 'provider_a', 50), price('ask', 'provider_a', 100)],

@@ -29,20 +29,21 @@ import {
   storedRules,
 } from './alert-ledgers.ts'
 import { type AlertLoad, startAlertLoad } from './alert-load.ts'
-import { type KillReport, type KillRun, killAndFreeze } from './kill-and-freeze.ts'
+import { keepRunning, SAYS_WHY } from './keep-running.ts'
+import { describeKills, type KillReport, killInRounds } from './kill-in-rounds.ts'
 import { lagOf } from './lag.ts'
 import { faultScale } from './scale.ts'
 
 const ROLES = ['alert-triggers', 'accounts', 'delivery'] as const
 /** A killed process holds what it was sending for 40 s; a second refusal waits for 30 s more. */
 const DRAIN_LIMIT_MS = 120_000
-const WORK_LIMIT_MS = 4_000
 /** One answer in so many is a 503, which is tried again. */
 const REFUSED_ONE_IN = 200
 
 describe('alerts under kill', function () {
   const scale = faultScale()
   const isLong = scale.kills >= 50
+  const killsOfRole = Math.ceil(scale.kills / ROLES.length) + 1
   const leastAlerts = isLong ? 10_000 : 600
   /** Each owner has every third wave, of ten to fifty alerts. */
   const leastOfOwner = leastAlerts / 15 - 10
@@ -107,26 +108,25 @@ describe('alerts under kill', function () {
     return events
   }
 
-  function kill(random: SeededRandom, load: AlertLoad, role: (typeof ROLES)[number]): KillRun {
+  /** Two processes of a role, killed while something waits for them; to be stopped once all is drained. */
+  function keepAndKill(random: SeededRandom, role: (typeof ROLES)[number]) {
     const env = {
       MARKETLOG_WEBHOOK_ALLOW: receivers.map(({ port }) => `127.0.0.1:${port}`).join(','),
       MARKETLOG_SMTP_URL: mailbox.url,
     }
-    return killAndFreeze(randomOf(random.integer(0, 2 ** 31)), {
-      role,
-      processes: 2,
-      kills: Math.ceil(scale.kills / ROLES.length),
-      freezes: 0,
-      pauseMs: [300, 2_500],
-      intoWorkMs: [0, 100],
-      start: () => platform.spawnRole(role, env),
-      // What fires reaches accounts and delivery a moment after the prices move.
-      work: async () => {
-        await load.wave()
-        await eventually(async () => (await waitingFor(role)) > 0, 'work', WORK_LIMIT_MS).catch(() => undefined)
-      },
-      backlog: () => waitingFor(role),
+    const keep = () =>
+      platform.keep(
+        keepRunning({
+          ...{ name: role, mayEnd: SAYS_WHY, random: randomOf(random.integer(0, 2 ** 31)) },
+          start: () => platform.spawnRole(role, env),
+        }),
+      )
+    const kept = [keep(), keep()]
+    const done = killInRounds(randomOf(random.integer(0, 2 ** 31)), kept, {
+      ...{ kills: killsOfRole, pauseMs: [300, 2_500] },
+      waiting: () => waitingFor(role),
     })
+    return { role, kept, done }
   }
 
   function answerSomeWith503(): void {
@@ -149,13 +149,12 @@ describe('alerts under kill', function () {
       alertsPerSecond: isLong ? 80 : 40,
       least: leastAlerts,
     })
-    const runs = ROLES.map(role => platform.keep(kill(random, load, role)))
+    const runs = ROLES.map(role => keepAndKill(random, role))
     const reports = await Promise.all(runs.map(({ done }) => done))
     await load.end()
     const events = await drained([...load.fires.values()].reduce((sum, times) => sum + times, 0))
-    for (const one of runs) await one.stop()
+    for (const { kept } of runs) for (const one of kept) await one.stop()
 
-    for (const report of reports) console.log(`      ${storyOf(report)}`)
     expectBalanced({
       'alerts and their events': openLedger(
         firesOf(load),
@@ -166,12 +165,34 @@ describe('alerts under kill', function () {
       'events and mails': openLedger(mailEntries(owners, events), mailsOf(mailbox), leastOfOwner),
       'rules in the log and alerts': openLedger(await storedRules(database), await lastRules(kafka), leastAlerts),
     })
-    expect(reports.reduce((sum, { kills }) => sum + kills, 0)).to.be.at.least(scale.kills)
-    for (const { role, underLoad, endedByThemselves, kills } of reports) {
-      expect(underLoad, `kills of ${role} under load`).to.be.above(0)
-      expect(endedByThemselves, `ends of ${role} without a kill`).to.be.at.most(kills)
+    await expectRecorded(receivers)
+    for (const [at, { role, kept }] of runs.entries()) {
+      const report = reports[at] as KillReport
+      console.log(describeKills(role, report))
+      const killed = kept.reduce((sum, one) => sum + one.killed(), 0)
+      expect([killed, report.kills], `processes of ${role} that were killed`).to.deep.equal([killsOfRole, killsOfRole])
+      const ends = kept.reduce((sum, one) => sum + one.endedByThemselves(), 0)
+      expect(ends, `ends of ${role} without a kill`).to.be.at.most(killed)
     }
   })
+
+  /** Attempts are recorded before they leave, so each request that arrived is one of those on record; and all have succeeded. */
+  async function expectRecorded(receivers: readonly Receiver[]): Promise<void> {
+    const rows = await database.rows<{ id: string; status: string; attempts: number }>(
+      `SELECT id, status, (SELECT count(*)::int FROM webhook_attempts WHERE delivery_id = d.id) AS attempts
+        FROM webhook_deliveries d UNION ALL SELECT id, status, 1 FROM email_deliveries WHERE status <> 'succeeded'`,
+    )
+    expect(rows.filter(({ status }) => status !== 'succeeded')).to.deep.equal([])
+    const requests = receivers.flatMap(({ received }) => received)
+    const byId = Map.groupBy(requests, ({ headers }) => String(headers['x-svc-delivery-id']))
+    for (const { id, attempts } of rows)
+      expect(byId.get(id)?.length, `requests of ${id}, of which ${attempts} attempts are on record`).to.be.within(
+        1,
+        attempts,
+      )
+    expect(byId.size, 'ids at the receivers').to.equal(rows.length)
+    console.log(`      ${rows.length} deliveries, ${requests.length - rows.length} repeats under their own id`)
+  }
 })
 
 /** What delivery has left, for the message of a failure. */
@@ -197,6 +218,3 @@ function mailsOf({ mails }: Mailbox): LedgerEntry[] {
   )
   return [...new Set(ids)].map(key => ({ key, what: 'mailed' }))
 }
-
-const storyOf = ({ role, kills, seconds, underLoad, endedByThemselves }: KillReport): string =>
-  `${role}: ${kills} kills in ${seconds} s, ${underLoad} of them under load; ${endedByThemselves} ended by themselves`

@@ -1,7 +1,8 @@
 /**
  * Asks the API for the same things again and again, and holds each answer against the one that was right.
  *
- * One request for each at a time. An answer that no API gave counts as none; what is neither 503 nor none nor 200 is wrong.
+ * One request for each at a time, since a key may have one bulk stream. An answer that no API gave, or that broke off, counts as none; so does
+ * the refusal of a stream while the lease of one that broke off is held. What is neither none nor 503 nor 200 is wrong.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'chai'
@@ -21,10 +22,12 @@ interface Answer {
   text: string
 }
 
+const NO_ANSWER: Answer = { status: 0, text: '' }
+const STREAM_HELD = 409
 const EVERY_MS = 50
 const LIMIT_MS = 10_000
 
-/** Asks an API, whose address may be unknown for a while, for some paths by their names. */
+/** Asks an API, whose address may be unknown for a while, for some paths by their names; those that begin with `POST ` are posted. */
 export function openAnswers(
   key: string,
   address: () => Promise<string | undefined>,
@@ -36,15 +39,24 @@ export function openAnswers(
   let wrong: string[] = []
   let refusals = new Set<string>()
 
-  const ask = async (path: string): Promise<Answer> => {
+  const askNow = async (path: string): Promise<Answer> => {
     try {
-      const base = await address()
+      const [, post = 'GET', from = ''] = /^(POST)? ?(.*)$/.exec(path) ?? []
       const signal = AbortSignal.any([ending.signal, AbortSignal.timeout(LIMIT_MS)])
-      const answer = await fetch(base + path, { headers: { authorization: `Bearer ${key}` }, signal })
+      const answer = await fetch((await address()) + from, {
+        ...{ method: post, headers: { authorization: `Bearer ${key}` }, signal },
+      })
+      if (post === 'POST' && answer.status === STREAM_HELD) return NO_ANSWER
       return { status: answer.status, text: shown(await answer.text()) }
     } catch {
-      return { status: 0, text: '' }
+      return NO_ANSWER
     }
+  }
+  const asked = new Map<string, Promise<Answer>>()
+  const ask = (path: string): Promise<Answer> => {
+    const answer = (asked.get(path) ?? Promise.resolve()).then(() => askNow(path))
+    asked.set(path, answer)
+    return answer
   }
   const judge = (name: string, { status, text }: Answer): void => {
     if (status === 503) refusals.add(name)

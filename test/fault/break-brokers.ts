@@ -10,6 +10,7 @@ import { eventually } from '#test/harness/eventually.ts'
 import type { OwnBroker } from '#test/harness/own-cluster.ts'
 import type { TestCluster } from '#test/harness/use-cluster.ts'
 import type { BrokerFault, FaultKind } from './broker-fault-plan.ts'
+import type { Disturbance } from './kill-in-rounds.ts'
 
 /** How long brokers are broken: until both are reached. */
 export interface BreakLimits {
@@ -24,7 +25,9 @@ export interface FaultReport {
   counts: ReadonlyMap<FaultKind, number>
   /** Kind → from the end of the harm until the cluster was whole, the longest, in seconds. */
   recoveredS: ReadonlyMap<FaultKind, number>
-  faults: number
+  disturbances: readonly Disturbance[]
+  /** Processes of brokers that have ended. */
+  endedPids: ReadonlySet<number>
   /** Partitions whose leaders were moved by request. */
   moved: number
   seconds: number
@@ -44,6 +47,7 @@ interface Actor {
   broker: OwnBroker
   /** Adds to the count of leaders that were moved. */
   moved(partitions: number): void
+  endedPids: Set<number>
 }
 
 /** Carries faults out until the limits are reached. */
@@ -56,17 +60,21 @@ export async function breakBrokers(
   const startedAt = performance.now()
   const counts = new Map<FaultKind, number>()
   const recoveredS = new Map<FaultKind, number>()
-  let [faults, moved] = [0, 0]
+  const disturbances: Disturbance[] = []
+  const endedPids = new Set<number>()
+  let moved = 0
   for (const fault of plan) {
     const elapsedMs = performance.now() - startedAt
-    if (limits.signal.aborted || (faults >= limits.faults && elapsedMs >= limits.ms)) break
+    if (limits.signal.aborted || (disturbances.length >= limits.faults && elapsedMs >= limits.ms)) break
     await pause(fault.pauseMs, undefined, { signal: limits.signal }).catch(() => undefined)
     const broker = platform.cluster.brokers[fault.broker - 1] as OwnBroker
+    const from = Date.now()
     await CARRY_OUT[fault.kind]({
       platform,
       control,
       fault,
       broker,
+      endedPids,
       moved: partitions => {
         moved += partitions
       },
@@ -74,15 +82,22 @@ export async function breakBrokers(
     const overAt = performance.now()
     await control.whole(WHOLE_LIMIT_MS)
     const tookS = (performance.now() - overAt) / 1_000
-    faults += 1
+    disturbances.push({ of: fault.kind, from, to: Date.now() })
     counts.set(fault.kind, (counts.get(fault.kind) ?? 0) + 1)
     recoveredS.set(fault.kind, Math.max(tookS, recoveredS.get(fault.kind) ?? 0))
     const atS = Math.round((performance.now() - startedAt) / 1_000)
     console.log(
-      `      ${atS} s: fault ${faults}, ${fault.kind} (broker ${fault.broker}), whole ${tookS.toFixed(1)} s after it`,
+      `      ${atS} s: fault ${disturbances.length}, ${fault.kind} (broker ${fault.broker}), whole ${tookS.toFixed(1)} s after it`,
     )
   }
-  return { counts, recoveredS, faults, moved, seconds: Math.round((performance.now() - startedAt) / 1_000) }
+  return {
+    counts,
+    recoveredS,
+    disturbances,
+    endedPids,
+    moved,
+    seconds: Math.round((performance.now() - startedAt) / 1_000),
+  }
 }
 
 const CARRY_OUT: Record<FaultKind, (actor: Actor) => Promise<void>> = {
@@ -128,10 +143,13 @@ async function move({ platform, control, fault, moved }: Actor, topics: readonly
   moved(count)
 }
 
-async function restart({ platform, control, fault }: Actor, broker: OwnBroker, how: 'stop' | 'kill'): Promise<void> {
+async function restart(actor: Actor, broker: OwnBroker, how: 'stop' | 'kill'): Promise<void> {
+  const { platform, control, fault, endedPids } = actor
+  const pid = broker.pid()
   await broker[how]()
   try {
     if (broker.isRunning()) throw new Error(`broker ${broker.id} runs on after ${how}`)
+    endedPids.add(pid)
     await leftOut(platform, control, broker.id)
     await pause(fault.lastsMs)
   } finally {

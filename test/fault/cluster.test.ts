@@ -2,9 +2,9 @@
  * The whole platform on three brokers that break, one after the other, while its own processes are killed and frozen.
  *
  * Two processes of each role (in the short run of some), each a user of its own with its own rights alone, reach the brokers by SASL_SSL
- * through proxies, and all other servers by TLS. Brokers are stopped, killed and frozen, leaders and coordinators moved, their network slowed, cut and half-opened; the
- * cluster is whole before the next fault. Then all is drained and everything that was written or sent is compared with a reference fold of
- * the observations.
+ * through proxies, and all other servers by TLS. Each process is killed at its work, and some are frozen before. Brokers are stopped, killed and
+ * frozen, leaders and coordinators moved, their network slowed, cut and half-opened; the cluster is whole before the next fault. Then all is
+ * drained and everything that was written or sent is compared with a reference fold of the observations.
  */
 import { expect } from 'chai'
 import type { TopicKey } from '#schemas/topics.ts'
@@ -16,7 +16,7 @@ import type { TestPlatform } from '#test/harness/test-platform.ts'
 import { useCluster } from '#test/harness/use-cluster.ts'
 import { breakBrokers, type FaultReport } from './break-brokers.ts'
 import { FAULT_KINDS, type FaultKind, planFaults } from './broker-fault-plan.ts'
-import { FROZEN_MS, type KillRoundsReport, killInRounds } from './kill-in-rounds.ts'
+import { describeKills, type KillReport, killInRounds } from './kill-in-rounds.ts'
 import { endsByThemselves, expectPlatformBalanced } from './platform-ledgers.ts'
 import {
   drainScenario,
@@ -47,8 +47,9 @@ const JAVA_TOPICS: readonly TopicKey[] = IS_LONG
   ? ['quotes', 'bids', 'sales', 'refreshes', 'unresolved', 'deadLetters', 'alertRules', 'alertsTriggered']
   : []
 /** Between two kills or freezes of processes. */
-const KILL_PAUSE_MS: readonly [number, number] = [2_000, 8_000]
-const FREEZE_CHANCE = 0.3
+const KILL_PAUSE_MS: readonly [number, number] = [300, 2_000]
+/** One fault of a process in so many is a freeze. */
+const FREEZE_EACH = 4
 /** Of a process that starts while a broker is away, and of what is left when all is whole again. */
 const LIMIT_MS = 120_000
 const RECOVERED_S = 20
@@ -64,21 +65,22 @@ describe(TEST, function () {
     await scenario?.close()
   })
 
-  /** Breaks brokers, and processes beside them, until the limits are reached. */
-  async function breakAll(random: SeededRandom, { roles, isUnderLoad }: PlatformScenario) {
+  /** Breaks brokers until the limits are reached, and each process beside them once at least. */
+  async function breakAll(random: SeededRandom, { roles, waiting }: PlatformScenario) {
     const plan = planFaults(randomOf(random.integer(0, 2 ** 31)), {
       ...{ kinds: KINDS, brokers: platform.cluster.brokers.length, pauseMs: PAUSE_MS, lastsMs: LASTS_MS },
     })
-    const ending = new AbortController()
-    const failing = new AbortController()
+    const [ending, failing] = [new AbortController(), new AbortController()]
     const killing = killInRounds(randomOf(random.integer(0, 2 ** 31)), roles.all, {
-      ...{ kills: Number.POSITIVE_INFINITY, pauseMs: KILL_PAUSE_MS, freezeChance: FREEZE_CHANCE },
-      ...{ readyLimitMs: LIMIT_MS, isUnderLoad, signal: ending.signal },
+      ...{ kills: roles.all.length, pauseMs: KILL_PAUSE_MS, freezeEach: FREEZE_EACH, waiting },
+      ...{ readyLimitMs: LIMIT_MS, until: ending.signal, signal: failing.signal },
     })
     killing.catch(error => failing.abort(error))
     const limits = { faults: FAULTS, ms: MINUTES * 60_000, signal: failing.signal }
-    const report = await breakBrokers(platform, plan, limits).finally(() => ending.abort())
-    return { report, killed: await killing }
+    const breaking = breakBrokers(platform, plan, limits)
+    const report = await breaking.finally(() => ending.abort()).catch(error => failing.abort(error))
+    const killed = await killing
+    return { report: report ?? (await breaking), killed }
   }
 
   it('loses, doubles, invents and misplaces nothing anywhere', async () => {
@@ -91,15 +93,28 @@ describe(TEST, function () {
     const drained = await drainScenario(scenario, load)
 
     const java = await findJavaReader()
-    const frozenS = FROZEN_MS[1] / 1_000
-    await expectPlatformBalanced({ test: TEST, scenario, load, ...drained, java, javaTopics: JAVA_TOPICS, frozenS })
+    const disturbances = [...report.disturbances, ...killed.disturbances]
+    await expectPlatformBalanced({
+      test: TEST,
+      scenario,
+      load,
+      ...drained,
+      java,
+      javaTopics: JAVA_TOPICS,
+      disturbances,
+    })
     for (const kind of KINDS) {
       const value = report.recoveredS.get(kind) ?? Number.NaN
       expectFigure({ test: TEST, what: `whole after ${kind}`, value, unit: 's', limit: { atMost: RECOVERED_S } })
     }
-    expect(report.faults, 'faults').to.be.at.least(FAULTS)
-    expect(killed.underLoad, 'kills and freezes under load').to.be.above(0)
-    expect(endsByThemselves(scenario), 'ends without a kill').to.be.at.most(report.faults)
+    const ended = ['controlled shutdown', 'kill -9'].reduce(
+      (sum, kind) => sum + (report.counts.get(kind as FaultKind) ?? 0),
+      0,
+    )
+    const rolled = (report.counts.get('rolling restart') ?? 0) * platform.cluster.brokers.length
+    expect(report.endedPids.size, 'processes of brokers that have ended').to.equal(ended + rolled)
+    expect(scenario.roles.all.filter(one => one.killed() === 0).map(({ name }) => name)).to.deep.equal([])
+    expect(endsByThemselves(scenario), 'ends without a kill').to.be.at.most(report.disturbances.length)
   })
 })
 
@@ -117,14 +132,11 @@ async function expectTlsAlone({ config, database }: TestPlatform): Promise<void>
   expect(sessions[0]?.sessions).to.be.above(3)
 }
 
-function printFaults(report: FaultReport, killed: KillRoundsReport): void {
+function printFaults(report: FaultReport, killed: KillReport): void {
   const kinds = [...report.counts].map(([kind, count]) => `${count} ${kind}`).join(', ')
-  const names = [...killed.kills].flatMap(([name, count]) => (count > 0 ? [`${name} ${count}`] : [])).join(', ')
-  const all = [...killed.kills.values()].reduce((sum, count) => sum + count, 0)
-  for (const line of [
-    `${report.faults} faults of brokers in ${report.seconds} s, ${report.moved} leaders moved by request: ${kinds}`,
-    `${all} faults of processes, ${killed.freezes} of them freezes, ${killed.underLoad} under load: ${names}`,
-  ]) {
-    console.log(`      ${line}`)
-  }
+  const all = report.disturbances.length
+  console.log(
+    `      ${all} faults of brokers in ${report.seconds} s, ${report.moved} leaders moved by request: ${kinds}`,
+  )
+  console.log(describeKills('processes', killed))
 }

@@ -1,29 +1,42 @@
 /**
- * Streams that begin with the current state or resume, on a moving market, while gateways are killed.
+ * Streams that begin with the current state or resume, on a moving market, while a crowd of clients loses its gateway and comes back at
+ * another one.
  *
- * A writer publishes refreshes of random rows and keeps every row's history: a version of a row is its quantity, which
- * never comes twice. A client's events are walked along these histories, so that a gap, a repeat or a wrong order of
- * any row shows at the event where it happens; at the end every client must hold what the market holds.
+ * A writer publishes refreshes of random rows and keeps every row's history: a version of a row is its quantity, which never comes twice.
+ * A client's events are walked along these histories, so that a gap, a repeat or a wrong order of any row shows at the event where it
+ * happens; at the end every client must hold what the market holds.
  */
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Publisher } from '#infra/kafka/publisher.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
-import { type FeedListeners, openFeedListeners } from '#test/fixtures/feed-listeners.ts'
+import { startWithin } from '#services/feed/main.ts'
 import { firstItems, type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { watchConnections } from '#test/harness/open-sockets.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
-import type { SpawnedRole } from '#test/harness/spawn-role.ts'
-import { openSse, type SseClient } from '#test/harness/sse-client.ts'
+import { openSse, type SseClient, type SseEvent } from '#test/harness/sse-client.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const IS_LONG = process.env.FAULT === 'long'
 const PAIRS = IS_LONG ? 300 : 12
+const CLIENTS = IS_LONG ? 1_000 : 100
 const KILLS = IS_LONG ? 40 : 3
-const ARRIVES_MS = 30_000
-/** The long run replays what forty kills have let pass, near a million changes. */
+/** What the bound lets in at once, and how many come. */
+const [SEATS, CROWD] = [3, 40]
+/** One to each broker and one that asks for leaders; the reader of what is live holds as many, and opens none for a client. */
+const CONNECTIONS_MORE = 2
 /** Version, count and checksum, an offset per partition of four bytes, and for each of four providers that lag a name and as many. */
 const LONGEST_ID = Math.ceil(((6 + 4 * ITEM_PARTITIONS + 4 * (16 + 4 * ITEM_PARTITIONS)) * 4) / 3)
+const ARRIVES_MS = 30_000
+
+interface Client {
+  key: string
+  path: string
+  /** Whether it asks for the state when it begins, since the market has moved before. */
+  fromState: boolean
+  pieces: SseClient[]
+}
 
 describe('feeds that resume', function () {
   this.timeout(IS_LONG ? 3_600_000 : 240_000)
@@ -32,31 +45,103 @@ describe('feeds that resume', function () {
   let publisher: Publisher
   let market: MovingMarket
   let steady: string
-  let listeners: FeedListeners
-  /** What moves the market while a test runs. */
-  const stopping: AbortController[] = []
-
-  afterEach(() => {
-    for (const one of stopping) one.abort()
-  })
+  const clients: Client[] = []
 
   before(async () => {
     kafka = platform.connect()
     publisher = await platform.openPublisher(kafka, 'book')
-    listeners = openFeedListeners(platform, ARRIVES_MS)
     const items = await firstItems(kafka, 600)
-    const random = seededRandom('feeds that resume')
-    market = openMovingMarket({ publisher, codec: kafka.codec, random, items })
+    market = openMovingMarket({ publisher, codec: kafka.codec, random: seededRandom('feeds that resume'), items })
     const roles = await platform.startRoles(['live-view', 'feed'])
     await roles.ready()
     steady = roles.baseUrl
   })
-  after(async () => {
-    listeners?.close()
+  afterEach(() => {
+    for (const { pieces } of clients.splice(0)) for (const piece of pieces) piece.close()
   })
 
-  const listen: FeedListeners['listen'] = (...asked) => listeners.listen(...asked)
-  const idOf = (client: SseClient) => client.events.findLast(({ id }) => id !== undefined)?.id
+  async function newClient(path = somePath(), fromState = market.published() > 0): Promise<Client> {
+    const client = { key: await platform.newKey(), path, fromState, pieces: [] }
+    clients.push(client)
+    return client
+  }
+  function somePath(): string {
+    const { random } = market
+    const filter = random.chance(0.3) ? '' : `&${market.someFilter()}`
+    return `/feed/${random.chance(0.7) ? 'prices' : 'bids'}?resume=true${filter}`
+  }
+  const idOf = ({ pieces }: Pick<Client, 'pieces'>) =>
+    pieces.flatMap(({ events }) => events.map(({ id }) => id)).findLast(id => id !== undefined)
+
+  /** Lets a client go on where it left off; returns the refusals that it met. */
+  async function connect(client: Client, base: string, id = idOf(client)): Promise<SseClient[]> {
+    const headers: Record<string, string> = id === undefined ? {} : { 'last-event-id': id }
+    const path = id === undefined && client.fromState ? `${client.path}&snapshot=true` : client.path
+    const refused: SseClient[] = []
+    const isOpen = async () => {
+      const answer = await openSse(base + path, { key: client.key, headers })
+      if (answer.status !== 200) refused.push(answer)
+      else client.pieces.push(answer)
+      return answer.status === 200
+    }
+    await eventually(isOpen, 'a stream', ARRIVES_MS)
+    return refused
+  }
+  /** A stream of the gateway that is never killed. */
+  async function listen(path: string, id?: string): Promise<SseClient> {
+    const client = await newClient(path, false)
+    await connect(client, steady, id)
+    return client.pieces[0] as SseClient
+  }
+  /** The first event of a client's stream: an id to come back with. */
+  const hasBegun = ({ pieces, fromState }: Client) =>
+    pieces.at(-1)?.event(({ event }) => event === (fromState && pieces.length === 1 ? 'snapshot.end' : 'ready'))
+
+  const eventsOf = ({ pieces }: Client): SseEvent[] =>
+    pieces.flatMap(piece => market.upToLastId(piece, piece === pieces.at(-1)))
+
+  async function expectAllDelivered(): Promise<void> {
+    for (const client of clients) {
+      const isUpToDate = () => market.isUpToDate({ events: eventsOf(client) }, client.path)
+      await eventually(isUpToDate, `the state of the market at ${client.path}`)
+      const events = eventsOf(client)
+      market.expectChain(events, { from: client.fromState ? 'state' : 'nothing' })
+      expect(events.map(({ event }) => event)).not.to.include('resync')
+      for (const { event, id } of events)
+        if (event.endsWith('.changed') && id !== undefined) expect(id.length).to.be.at.most(LONGEST_ID)
+    }
+  }
+
+  it('go on at another gateway after SIGKILL, nothing lost and nothing twice, by one connection to the log for a crowd', async () => {
+    let gateway = await platform.spawnRole('feed')
+    let base = await gateway.baseUrl()
+    for (let at = 0; at < CLIENTS; at++) await newClient()
+    await Promise.all(clients.map(client => connect(client, base)))
+    await Promise.all(clients.map(hasBegun))
+    for (let kill = 0; kill < KILLS; kill++) {
+      await market.refreshes(5)
+      const next = await platform.spawnRole('feed')
+      base = await next.baseUrl()
+      const moving = market.refreshes(20)
+      await eventually(() => clients.some(({ pieces }) => (pieces.at(-1)?.events.length ?? 0) > 3), 'events')
+      gateway.kill('SIGKILL')
+      await gateway.ended
+      const lost = () => clients.every(({ pieces }) => pieces.at(-1)?.hasEnded())
+      await eventually(lost, 'the end of all streams')
+      const watch = watchConnections(next.pid, platform.config.servers.kafka)
+      const before = watch.seen()
+      await Promise.all(clients.map(client => connect(client, base)))
+      await moving
+      await market.refreshes(3)
+      await Promise.all(clients.map(hasBegun))
+      await expectAllDelivered()
+      watch.stop()
+      expect(before, 'connections of a gateway').to.be.at.least(1)
+      expect(watch.seen() - before, 'connections that the clients cost').to.be.at.most(CONNECTIONS_MORE)
+      console.log(`      ${CLIENTS} clients, ${before} connections before they came, ${watch.seen()} in all`)
+      gateway = next
+    }
+  })
 
   it('begin with the state and go on with exactly what follows, at random moments of a moving market', async () => {
     const { random } = market
@@ -65,10 +150,10 @@ describe('feeds that resume', function () {
       const filter = random.chance(0.5) ? '' : `&${market.someFilter()}`
       const path = `/feed/${random.chance(0.7) ? 'prices' : 'bids'}?snapshot=true${filter}`
       const moving = market.refreshes(random.integer(1, 6))
-      const first = await listen(steady, path)
+      const first = await listen(path)
       await moving
       const movingOn = market.refreshes(random.integer(1, 6))
-      const later = await listen(steady, path)
+      const later = await listen(path)
       await movingOn
       for (const client of [first, later]) {
         await client.event(({ event }) => event === 'snapshot.end')
@@ -80,67 +165,98 @@ describe('feeds that resume', function () {
     console.log(`      ${PAIRS} pairs, ${market.published()} changes`)
   })
 
-  it('go on at another gateway where one was killed, without gap or repeat, in the order of each row', async () => {
-    const { random } = market
-    const paths = ['/feed/prices?resume=true', `/feed/prices?resume=true&${market.someFilter()}`]
-    const pieces: SseClient[][] = []
-    for (const path of paths) {
-      const first = await listen(steady, `${path}&snapshot=true`)
-      await first.event(({ event }) => event === 'snapshot.end')
-      pieces.push([first])
+  it('have those beyond the bound asked to retry, each at a time of its own, and serve them in the end', async () => {
+    const roles = await platform.startRoles([
+      context => startWithin({ catchUps: SEATS, replays: 1, replaySeats: 1 }, context),
+    ])
+    await roles.ready()
+    for (let at = 0; at < CROWD; at++) {
+      const client = await newClient()
+      await connect(client, roles.baseUrl)
+      await hasBegun(client)
     }
-    const stop = new AbortController()
-    stopping.push(stop)
-    const moving = (async () => {
-      while (!stop.signal.aborted) await market.refresh()
-    })()
-    for (let kill = 0; kill < KILLS; kill++) {
-      const gateway: SpawnedRole = await platform.spawnRole('feed', { PORT: '0' })
-      const base = await gateway.baseUrl()
-      for (const [at, path] of paths.entries()) {
-        const before = pieces[at]?.at(-1) as SseClient
-        await before.event(({ id }) => id !== undefined)
-        before.close()
-        const next = await listen(base, path, idOf(before))
-        pieces[at]?.push(next)
+    for (const { pieces } of clients) pieces.at(-1)?.close()
+    await market.refreshes(5)
+    const refused = (await Promise.all(clients.map(client => connect(client, roles.baseUrl)))).flat()
+    expect(refused.length, 'refused').to.be.at.least(CROWD / 4)
+    for (const { status, body } of refused) {
+      expect([status, ((await body()) as { code: string }).code]).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
+    }
+    const waits = refused.map(({ headers }) => Number(headers['retry-after']))
+    for (const seconds of waits) expect(seconds).to.be.within(1, 10)
+    expect(new Set(waits).size, 'times to come back').to.be.above(2)
+    await expectAllDelivered()
+    const gauge = () => roles.metrics.registry.getSingleMetricAsString('feed_catching_up')
+    await eventually(async () => (await gauge()).includes('feed_catching_up 0'), 'all to be live')
+    console.log(`      ${refused.length} refused`)
+  })
+
+  it('are as many replays as a gateway may have open, one an account, and those that wait for their time hold up no other', async () => {
+    const limits = { catchUps: 1, replays: 3, replaySeats: 1 }
+    const roles = await platform.startRoles([context => startWithin(limits, context)])
+    await roles.ready()
+    await market.refreshes(20)
+    const opened: SseClient[] = []
+    const open = async (key: string, path: string, headers: Record<string, string> = {}) => {
+      const client = await openSse(roles.baseUrl + path, { key, headers })
+      opened.push(client)
+      return client
+    }
+    const replay = (key: string, speed: string) =>
+      open(key, `/feed/replay/prices?from=2026-01-01&to=2027-01-01&speed=${speed}`)
+    const refusalOf = async (client: SseClient) => [client.status, ((await client.body()) as { code: string }).code]
+    const isEnd = ({ event }: SseEvent) => event === 'replay.end'
+    try {
+      const [one, other, third, fourth] = await Promise.all([1, 2, 3, 4].map(() => platform.newKey()))
+      // Used to keep the only seat of both while they waited for their time: 503 for all that follows.
+      const slow = [await replay(one as string, '0.1'), await replay(other as string, '0.1x')]
+      expect(slow.map(({ status }) => status)).to.deep.equal([200, 200])
+      for (const client of slow) await client.event(({ event }) => event === 'prices.changed')
+      const again = await replay(one as string, '0')
+      expect(await refusalOf(again)).to.deep.equal([429, 'RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'])
+      expect(Number(again.headers['retry-after'])).to.be.within(1, 10)
+      const whole = await replay(third as string, '0')
+      await whole.event(isEnd)
+      // Free as soon as the client has its last event.
+      const second = await replay(third as string, '0')
+      expect(second.status).to.equal(200)
+      await second.event(isEnd)
+      const live = await open(third as string, '/feed/prices?resume=true')
+      const { id } = await live.event(({ event }) => event === 'ready')
+      live.close()
+      await market.refreshes(5)
+      const resumed = await open(third as string, '/feed/prices?resume=true', { 'last-event-id': id as string })
+      expect(resumed.status, 'a stream that resumes').to.equal(200)
+      await resumed.event(({ event }) => event === 'prices.changed')
+      resumed.close()
+      expect(slow.map(client => client.hasEnded())).to.deep.equal([false, false])
+      const last = await replay(third as string, '0.1')
+      await last.event(({ event }) => event === 'prices.changed')
+      const refused = await replay(fourth as string, '0')
+      expect(await refusalOf(refused)).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
+      expect(Number(refused.headers['retry-after'])).to.be.within(1, 10)
+      slow[0]?.close()
+      const next = async () => {
+        const answer = await replay(fourth as string, '0')
+        return answer.status === 200 ? answer : undefined
       }
-      const waitFor = random.integer(1, 40)
-      await eventually(() => (pieces[0]?.at(-1)?.events.length ?? 0) > waitFor, 'some events')
-      gateway.kill('SIGKILL')
-      await gateway.ended
-      for (const [at, path] of paths.entries()) {
-        const before = pieces[at]?.at(-1) as SseClient
-        await eventually(() => before.hasEnded(), 'the end of the stream')
-        // Nothing may have come of the killed gateway: then the position is the one before.
-        const last = pieces[at]?.findLast(piece => idOf(piece) !== undefined) as SseClient
-        pieces[at]?.push(await listen(steady, path, idOf(last)))
-      }
+      await (await eventually(next, 'a replay')).event(isEnd)
+    } finally {
+      for (const client of opened) client.close()
     }
-    stop.abort()
-    await moving
-    for (const [at, path] of paths.entries()) {
-      const own = pieces[at] ?? []
-      const all = () => own.flatMap(piece => market.upToLastId(piece, piece === own.at(-1)))
-      await eventually(() => market.isUpToDate({ events: all() }, path), 'the state of the market')
-      expect(all().filter(({ event }) => event === 'resync')).to.deep.equal([])
-      market.expectChain(all(), { from: 'state' })
-      for (const { event, id } of all())
-        if (event.endsWith('.changed') && id !== undefined) expect(id.length).to.be.at.most(LONGEST_ID)
-    }
-    console.log(`      ${KILLS} kills, ${market.published()} changes`)
   })
 
   it('send resync for an id that is none, of another feed, or of another platform, and then go on live', async () => {
-    const prices = await listen(steady, '/feed/prices?resume=true&snapshot=true')
+    const prices = await listen('/feed/prices?resume=true&snapshot=true')
     const { id: foreign } = await prices.event(({ event }) => event === 'snapshot.end')
     for (const [side, path, id] of [
       ['ask', '/feed/prices?resume=true', 'nonsense'],
       ['bid', '/feed/bids?resume=true', foreign ?? ''],
     ] as const) {
-      const client = await listen(steady, path, id)
+      const client = await listen(path, id)
       const { data, id: position } = await client.event(({ event }) => event === 'resync')
       expect(data).to.deep.equal({ reason: 'unknown' })
-      const again = await listen(steady, path, position)
+      const again = await listen(path, position)
       await market.refresh(side)
       await again.event(({ event }) => event.endsWith('.changed'))
       expect(again.events.map(({ event }) => event)).not.to.include('resync')
@@ -148,7 +264,7 @@ describe('feeds that resume', function () {
   })
 
   it('are what the specification says where nothing is asked for, whatever a client brings along', async () => {
-    const client = await listen(steady, '/feed/prices', 'nonsense')
+    const client = await listen('/feed/prices', 'nonsense')
     await market.refresh('ask')
     await eventually(() => client.events.length > 1, 'a change')
     expect(client.events.map(({ id }) => id)).to.deep.equal(client.events.map(() => undefined))
@@ -158,7 +274,7 @@ describe('feeds that resume', function () {
   it('replay what was recorded, all of it or a part, as fast as asked for', async () => {
     await market.refreshes(4)
     const ended = async (path: string) => {
-      const client = await listen(steady, path)
+      const client = await listen(path)
       await client.event(({ event }) => event === 'replay.end')
       await eventually(() => client.hasEnded(), 'the end of the replay')
       return client

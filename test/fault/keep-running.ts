@@ -29,10 +29,10 @@ export interface Kept {
   role(): SpawnedRole | undefined
   /** Whether the process of now has said that it is ready. */
   isReady(): boolean
-  /** The longest time from a start to the process being ready, in seconds; 0 before the first. */
-  longestStartS(): number
   /** Processes that ended by themselves, a lost dependency or a lost partition as the reason. */
   endedByThemselves(): number
+  /** Processes that a SIGKILL has ended. */
+  killed(): number
   /** Stops it and starts it again once `meanwhile` is done; resolves when it is ready. */
   restart(meanwhile?: Promise<unknown>): Promise<void>
   /** Stops it for good; a frozen process is woken. */
@@ -51,19 +51,16 @@ export function keepRunning({ name, random, start, mayEnd, readyLimitMs = READY_
   const ending = new AbortController()
   let role: SpawnedRole | undefined
   let isReady = false
-  let [endedByThemselves, longestStartMs] = [0, 0]
+  let [endedByThemselves, killed] = [0, 0]
   let restarting: { of: SpawnedRole; meanwhile: Promise<unknown> } | undefined
   const keep = async (): Promise<void> => {
     while (!ending.signal.aborted) {
-      const startedAt = performance.now()
       const started = await start()
       if (mayEnd) started.allowEnd(mayEnd)
       if (ending.signal.aborted) return started.stop()
       role = started
       void isSoonReady(started, readyLimitMs, () => role === started).then(ready => {
-        if (role !== started) return
-        isReady = ready
-        if (ready) longestStartMs = Math.max(longestStartMs, performance.now() - startedAt)
+        if (role === started) isReady = ready
       })
       const { signal } = await started.ended
       role = undefined
@@ -73,7 +70,8 @@ export function keepRunning({ name, random, start, mayEnd, readyLimitMs = READY_
         await restarting.meanwhile
         continue
       }
-      if (signal !== 'SIGKILL') {
+      if (signal === 'SIGKILL') killed += 1
+      else {
         endedByThemselves += 1
         console.log(`      ${name} ended by itself: ${started.lines().at(-1)?.slice(0, 400)}`)
       }
@@ -85,8 +83,8 @@ export function keepRunning({ name, random, start, mayEnd, readyLimitMs = READY_
     name,
     role: () => role,
     isReady: () => isReady,
-    longestStartS: () => longestStartMs / 1_000,
     endedByThemselves: () => endedByThemselves,
+    killed: () => killed,
     async restart(meanwhile = Promise.resolve()) {
       const before = await eventually(() => role, `${name} to run`, readyLimitMs)
       restarting = { of: before, meanwhile }

@@ -1,10 +1,11 @@
 /**
- * Kills or freezes processes one after the other at random moments, each once in a round.
+ * Kills processes one after the other at random moments, each once in a round, and freezes some of them before.
  *
- * A round takes all of them in an order of its own. A process is killed or frozen at its work, while there is something to lose;
- * from the second round on now and then once more while it is starting again. The same seed plans the same rounds and pauses. A
- * fault is a SIGKILL to a process that ran, or a SIGSTOP for longer than a group session; at the end all are awake.
+ * A round takes all of them in an order of its own. A process is killed or frozen at its work, while records wait; from the second round on
+ * it is now and then killed once more while it is starting again. The same seed plans the same rounds and pauses. A fault counts when it is
+ * seen to have happened: the process has ended by SIGKILL, or stands still, for longer than a group session. At the end all are awake.
  */
+import { readFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import { eventually } from '#test/harness/eventually.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
@@ -12,90 +13,101 @@ import type { SpawnedRole } from '#test/harness/spawn-role.ts'
 import { type Kept, READY_LIMIT_MS } from './keep-running.ts'
 
 /** How processes are killed and frozen. */
-export interface KillRoundsPlan {
-  /** Faults in all, freezes included. */
+export interface KillPlan {
+  /** At least so many where there is `until`; freezes come beside. */
   kills: number
+  /** Goes on until then. */
+  until?: AbortSignal
   /** Ends it before that. */
   signal?: AbortSignal
-  /** How likely a fault is a freeze rather than a kill; 0 when left out. */
-  freezeChance?: number
+  /** One fault in so many is a freeze; none when left out. */
+  freezeEach?: number
   /** The longest time that a process may take to be ready; {@link READY_LIMIT_MS} when left out. */
   readyLimitMs?: number
   /** Pause before each fault, in milliseconds. */
   pauseMs: readonly [least: number, most: number]
-  /** Asked right before each fault: whether there is anything to lose at that moment. */
-  isUnderLoad(): boolean
+  /** Asked right before each fault: records that wait for the processes. Only a fault under load proves something. */
+  waiting(): Promise<number>
+}
+
+/** A time at which a process or a server was harmed, in milliseconds since 1970. */
+export interface Disturbance {
+  of: string
+  from: number
+  to: number
 }
 
 /** What was done to the processes. */
-export interface KillRoundsReport {
-  /** Name → faults. */
-  kills: ReadonlyMap<string, number>
-  /** Faults while there was something to lose. */
-  underLoad: number
-  /** Faults of a process that was not ready yet. */
-  early: number
-  /** Faults that were freezes. */
+export interface KillReport {
+  disturbances: readonly Disturbance[]
+  kills: number
   freezes: number
   seconds: number
 }
 
 const AGAIN_CHANCE = 0.15
 /** Longer than the 10 s after which a group gives a silent member's partitions away. */
-export const FROZEN_MS = [11_500, 15_000] as const
+const FROZEN_MS = [11_500, 15_000] as const
 /** How long after its start begins a process gets its second fault, in milliseconds. */
 const INTO_START_MS = [0, 2_000] as const
-/** Faults between two lines of progress. */
-const SAY_EVERY = 20
 
 /** Kills and freezes processes that are kept running; resolves after the last fault. */
-export async function killInRounds(
-  random: SeededRandom,
-  kept: readonly Kept[],
-  plan: KillRoundsPlan,
-): Promise<KillRoundsReport> {
+export async function killInRounds(random: SeededRandom, kept: readonly Kept[], plan: KillPlan): Promise<KillReport> {
   const startedAt = performance.now()
-  const { signal, freezeChance = 0, readyLimitMs = READY_LIMIT_MS } = plan
-  const kills = new Map(kept.map(({ name }) => [name, 0]))
+  const { until, signal, freezeEach = Number.POSITIVE_INFINITY, readyLimitMs = READY_LIMIT_MS } = plan
+  const disturbances: Disturbance[] = []
   const frozen = new Map<Kept, Promise<unknown>>()
-  let [faults, underLoad, early, freezes] = [0, 0, 0, 0]
+  let [kills, freezes] = [0, 0]
   let round: Kept[] = []
-  const injectFault = (victim: Kept): void => {
-    const { name, role } = victim
-    if (plan.isUnderLoad()) underLoad += 1
-    if (freezeChance > 0 && random.chance(freezeChance)) {
-      const thawed = freeze(role(), random.integer(...FROZEN_MS)).then(() => frozen.delete(victim))
-      frozen.set(victim, thawed)
-      freezes += 1
-    } else role()?.kill('SIGKILL')
-    faults += 1
-    kills.set(name, (kills.get(name) ?? 0) + 1)
-    if (faults % SAY_EVERY === 0) console.log(`      ${faults} faults, the last of ${name}`)
+  const isOver = (): boolean => signal?.aborted || (kills >= plan.kills && (until?.aborted ?? true))
+  const kill = async ({ name }: Kept, role: SpawnedRole): Promise<void> => {
+    role.kill('SIGKILL')
+    const ending = await role.ended
+    const at = Date.now()
+    disturbances.push({ of: name, from: at, to: at })
+    if (ending.signal === 'SIGKILL') kills += 1
   }
-  while (faults < plan.kills && !signal?.aborted) {
+  const freeze = async (victim: Kept, role: SpawnedRole): Promise<void> => {
+    const from = Date.now()
+    role.kill('SIGSTOP')
+    await eventually(() => isStopped(role.pid), `${victim.name} to stand still`)
+    freezes += 1
+    const thawed = pause(random.integer(...FROZEN_MS)).then(() => {
+      role.kill('SIGCONT')
+      disturbances.push({ of: victim.name, from, to: Date.now() })
+      frozen.delete(victim)
+    })
+    frozen.set(victim, thawed)
+  }
+  const atWork = async (victim: Kept): Promise<SpawnedRole> => {
+    await eventually(victim.isReady, `${victim.name} to be at work`, readyLimitMs)
+    await eventually(async () => (await plan.waiting()) > 0, `work for ${victim.name}`, readyLimitMs)
+    return victim.role() ?? (await atWork(victim))
+  }
+  while (!isOver()) {
     if (round.length === 0) round = random.shuffle(kept)
     const victim = round.pop() as Kept
-    await pause(random.integer(...plan.pauseMs), undefined, { signal }).catch(() => undefined)
+    await pause(random.integer(...plan.pauseMs))
     await frozen.get(victim)
-    await eventually(victim.isReady, `${victim.name} to be at work`, readyLimitMs)
-    // After a kill of what brings the load nothing is under way until it has started again.
-    await eventually(plan.isUnderLoad, 'something to lose', readyLimitMs)
-    if (signal?.aborted) break
-    const former = victim.role()
-    injectFault(victim)
-    if (faults < kept.length || faults >= plan.kills || frozen.has(victim) || !random.chance(AGAIN_CHANCE)) continue
-    const isBack = () => victim.role() !== undefined && victim.role() !== former
-    await eventually(isBack, `${victim.name} to start again`, readyLimitMs)
+    const role = await atWork(victim)
+    if ((kills + freezes + 1) % freezeEach === 0) {
+      await freeze(victim, role)
+      round.unshift(victim)
+      continue
+    }
+    await kill(victim, role)
+    if (kills < kept.length || isOver() || !random.chance(AGAIN_CHANCE)) continue
+    const successor = await eventually(victim.role, `${victim.name} to start again`, readyLimitMs)
     await pause(random.integer(...INTO_START_MS))
-    if (!victim.isReady()) early += 1
-    injectFault(victim)
+    await kill(victim, successor)
   }
   await Promise.all(frozen.values())
-  return { kills, underLoad, early, freezes, seconds: Math.round((performance.now() - startedAt) / 1000) }
+  return { disturbances, kills, freezes, seconds: Math.round((performance.now() - startedAt) / 1000) }
 }
 
-async function freeze(role: SpawnedRole | undefined, ms: number): Promise<void> {
-  role?.kill('SIGSTOP')
-  await pause(ms)
-  role?.kill('SIGCONT')
-}
+/** Whether a process stands still by a signal. */
+const isStopped = (pid: number): boolean => /\) T /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
+
+/** `book: 3 kills and 1 freezes in 12 s` */
+export const describeKills = (what: string, { kills, freezes, seconds }: KillReport): string =>
+  `      ${what}: ${kills} kills and ${freezes} freezes in ${seconds} s`

@@ -1,5 +1,5 @@
 /**
- * One writer of the market's views: a lease, what becomes of a writer that has lost it, and a start after a kill.
+ * One writer of the market's views: a lease, and what becomes of a writer that has lost it.
  */
 import { expect } from 'chai'
 import { Fenced } from '#infra/redis/guarded-write.ts'
@@ -105,26 +105,5 @@ describe("the writer of the market's views", () => {
     await redis.del(arbitrageHeadKey(prefix))
     await eventually(async () => (await market.arbitrage()) === undefined, 'no snapshot without a head')
     market.stop()
-  })
-
-  it('has its views kept in memory by a reader while they are asked for, and released afterwards', async () => {
-    const prefix = `${platform.namespace}asked.`
-    const lease = openLease(redis, marketLeaseKey(prefix), LEASE_MS)
-    await lease.hold()
-    const writer = openViewWriter(redis, lease, prefix)
-    await writer.writeArbitrage(snapshotOf(1, 5))
-    const asked = await openMarketViews(redis, prefix, platform.log)
-    const quiet = await openMarketViews(redis, prefix, platform.log)
-    const forgetful = await openMarketViews(redis, prefix, platform.log, 0)
-    try {
-      const both = await Promise.all([asked.arbitrage(), asked.arbitrage(), forgetful.arbitrage()])
-      expect(both.map(view => view?.head.as_of)).to.deep.equal([1, 1, 1])
-      await redis.del(await redis.keys(`${prefix}{market}:arbitrage:*:*`))
-      await eventually(async () => (await forgetful.arbitrage()) === undefined, 'the snapshot to be let go of')
-      expect((await asked.arbitrage())?.head.as_of, 'asked before').to.equal(1)
-      expect(await quiet.arbitrage(), 'not asked before').to.equal(undefined)
-    } finally {
-      for (const views of [asked, quiet, forgetful]) views.stop()
-    }
   })
 })

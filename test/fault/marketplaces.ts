@@ -46,8 +46,6 @@ export interface Marketplaces {
   readonly least: LeastOfMarket
   readonly served: readonly ServedEdition[]
   readonly sales: readonly ServedSale[]
-  /** How long ago the last answer was given, in milliseconds. */
-  quietMs(): number
   /** Resolves when every marketplace has served its last refresh and was asked once more: then the log holds it. */
   settle(limitMs: number): Promise<void>
   close(): Promise<void>
@@ -102,7 +100,6 @@ export async function openMarketplaces(
   const sales: ServedSale[] = []
   /** Entries of the last refresh that a catalog knows; what is sold is among them. */
   let listed: readonly PublishedEntry[] = []
-  let answeredAt = performance.now()
   let isSettling = false
 
   const serve = (marketplace: Marketplace, response: ServerResponse): void => {
@@ -125,7 +122,6 @@ export async function openMarketplaces(
     send(response, body)
   }
   const server = createServer((request, response) => {
-    answeredAt = performance.now()
     const [, side = '', provider = ''] = (request.url ?? '').split('/')
     const marketplace = byFeed.get(`${side}|${provider}`)
     if (marketplace !== undefined) serve(marketplace, response)
@@ -143,7 +139,6 @@ export async function openMarketplaces(
     sales,
     items: feeds[0]?.items ?? [],
     least: leastOfMarketplaces(feeds),
-    quietMs: () => performance.now() - answeredAt,
     marketFile: intervalMs => marketFile(base, [...byFeed.keys()], salesProvider, intervalMs),
     async settle(limitMs) {
       await eventually(() => sales.length >= SALES_LEAST, 'sales to be asked for', limitMs)

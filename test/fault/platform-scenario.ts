@@ -10,7 +10,9 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { createAlerts, type NewAlert } from '#services/alerts/rules/commands.ts'
+import { readingGroups } from '#services/cli/reading-groups.ts'
 import type { RoleName } from '#services/cli/roles.ts'
+import type { LagReader } from '#services/cli/wait-for-views.ts'
 import { openReceiver, type Receiver } from '#test/fixtures/webhook-receiver.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { givenOf, type PublishedRefresh } from '#test/harness/published-records.ts'
@@ -49,8 +51,8 @@ export interface PlatformScenario {
   readonly owner: Owner
   /** A key of a new account of the highest tier. */
   newKey(): Promise<string>
-  /** Whether refreshes that have just been fetched are on their way through the log. */
-  isUnderLoad(): boolean
+  /** Records that wait for any group; of a log that does not answer, the editions that were served meanwhile wait for it. */
+  waiting(): Promise<number>
   close(): Promise<void>
 }
 
@@ -85,6 +87,8 @@ export const RULES = 120
 const SALES_PROVIDER = 'provider_12'
 const POLL_MS = 1_000
 const ALERT_EVERY_MS = 400
+/** The role makes one every two minutes. */
+const SUMMARY_LIMIT_MS = 300_000
 const PLENTY = { most: 1_000_000, mostInAll: 1_000_000 }
 
 const newRandom = (random: SeededRandom): SeededRandom => randomOf(random.integer(0, 2 ** 31))
@@ -96,6 +100,7 @@ export async function openPlatformScenario(
   options: ScenarioOptions,
 ): Promise<PlatformScenario> {
   const kafka = platform.connect()
+  const look = await platform.openLagReader()
   const database = platform.openDatabase({ connections: 8, statementLimitMs: 30_000 })
   const receiver = await openReceiver()
   const size = {
@@ -122,12 +127,26 @@ export async function openPlatformScenario(
     roles,
     owner,
     newKey: async () => (await createAccountWithKey(database, { tier: 'quant' })).key,
-    isUnderLoad: () => marketplaces.quietMs() < POLL_MS,
+    waiting: openBacklog(look, marketplaces),
     async close() {
       await roles.stop()
       await marketplaces.close()
       await receiver.close()
     },
+  }
+}
+
+function openBacklog(look: LagReader, { served }: Marketplaces): PlatformScenario['waiting'] {
+  const groups = readingGroups()
+  let servedBefore = 0
+  return async () => {
+    try {
+      const lags = await look.read(groups)
+      servedBefore = served.length
+      return lags.reduce((sum, { lag }) => sum + lag, 0)
+    } catch {
+      return served.length - servedBefore
+    }
   }
 }
 
@@ -244,14 +263,11 @@ export async function stopClients({ listeners, reader, endAlerts }: ScenarioLoad
   await Promise.all([reader.stop(), endAlerts(), ...listeners.map(({ client }) => client.stop())])
 }
 
-/** A process that starts summarises at once; its lease may still be that of a killed one. */
-async function summarised({ roles, platform, kafka, options }: PlatformScenario, since: number): Promise<void> {
-  for (const one of roles.of('market-summary')) await one.stop()
-  const last = await platform.spawnRole('market-summary')
+/** Resolves when the platform has summarised what it has served since: by the process that has followed the market so far. */
+async function summarised({ kafka }: PlatformScenario, since: number): Promise<void> {
   const isSummarised = async () =>
     (await readTopic(kafka, 'summaries')).some(
       ({ event, value }) => event === 'MarketSummarised' && value.as_of > since,
     )
-  await eventually(isSummarised, 'a summary of the last prices', options.limitMs)
-  await last.stop()
+  await eventually(isSummarised, 'a summary of the last prices', SUMMARY_LIMIT_MS)
 }

@@ -5,6 +5,7 @@
  * which a kill explains; every other answer is kept with its status.
  */
 import { setTimeout as pause } from 'node:timers/promises'
+import { expect } from 'chai'
 import { expectFigure } from '#test/harness/figures.ts'
 import { bookKey, type ExpectedChange } from '#test/harness/reference-fold.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
@@ -42,12 +43,6 @@ const EVERY_MS = 25
 const LIMIT_MS = 10_000
 /** Of a long run the first rows and the last ones would do as well. */
 const ROWS_MOST = 2_000_000
-
-/** Before the API's start after a kill: two pauses of at most 2.5 s, and 2 s of a start that is killed. */
-const BEFORE_START_S = 7
-/** After it, until the first answer has been read. */
-const FIRST_ANSWER_S = 3
-const REFUSED_MOST = 0.2
 
 interface Item {
   provider: string
@@ -116,30 +111,18 @@ export function startPriceReader({ key, random, itemIds, address }: ReaderOption
   }
 }
 
-/** What may keep prices away, in seconds. */
-export interface Away {
-  /** The longest start of the API in the same run: it depends on what else the machine does. */
-  startS: number
-  /** The longest freeze of the API; 0 where it was only killed. */
-  frozenS: number
-}
-
-/** How long prices were refused or no API answered: at most for a kill or a freeze, and a start. */
+/** Holds what was answered to how long prices may be away, in seconds, and to the share of answers that may be refusals. */
 export function expectAvailable(
   test: string,
   { statuses, longestGapS, rows }: PriceReader,
-  { leastRows, startS, frozenS }: Away & { leastRows: number },
+  { leastRows, awayS, refused }: { leastRows: number; awayS: number; refused: number },
 ): void {
+  expect([...statuses.keys()].filter(status => ![0, 200, 503].includes(status))).to.deep.equal([])
   const answers = [...statuses.values()].reduce((sum, count) => sum + count, 0)
-  const refused = (statuses.get(503) ?? 0) / Math.max(1, answers)
-  expectFigure({
-    test,
-    what: 'longest time without prices',
-    value: longestGapS(),
-    unit: 's',
-    limit: { atMost: startS + Math.max(BEFORE_START_S, frozenS) + FIRST_ANSWER_S },
-  })
-  expectFigure({ test, what: 'answers that are 503', value: refused, unit: 'share', limit: { atMost: REFUSED_MOST } })
+  const value = (statuses.get(503) ?? 0) / Math.max(1, answers)
+  const limit = { atMost: awayS }
+  expectFigure({ test, what: 'longest time without prices', value: longestGapS(), unit: 's', limit })
+  expectFigure({ test, what: 'answers that are 503', value, unit: 'share', limit: { atMost: refused } })
   expectFigure({ test, what: 'rows of prices read', value: rows.length, unit: 'values', limit: { atLeast: leastRows } })
 }
 

@@ -8,6 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { openReader, openWriter } from '#infra/clickhouse/clickhouse.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
@@ -19,26 +20,30 @@ import { openSmallMarket, SMALL_MARKET_LEAST, type SmallMarket } from '#test/fix
 import { collectOutput } from '#test/harness/collected-output.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectBalanced, type Ledger } from '#test/harness/ledger.ts'
+import { ratesRecord } from '#test/harness/published-records.ts'
 import { foldRefreshes } from '#test/harness/reference-fold.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
 import { useServers } from '#test/harness/use-servers.ts'
-import { salesLedgers } from './side-ledgers.ts'
+import { healthLedger, ratesLedger, salesLedgers } from './side-ledgers.ts'
 import { liveLedgers, tableLedgers } from './view-ledgers.ts'
 
 const MAIN = fileURLToPath(new URL('../../services/cli/main.ts', import.meta.url))
-const ROLES = ['sales', 'history', 'candles', 'live-view', 'book']
+const ROLES = ['sales', 'history', 'candles', 'live-view', 'fx', 'provider-health', 'book']
 /** That hit a rebuild at its work; every view has its share. */
-const KILLS = process.env.FAULT === 'long' ? 40 : 8
+const KILLS = process.env.FAULT === 'long' ? 60 : 12
 /** A rebuild may be over before it is killed. */
 const REBUILDS_MOST = 4 * KILLS
 const ROLE_KILL_EVERY = 4
 /** The machine has to carry the roles, the rebuilds and the market. */
 const ROUND_EVERY_MS = 150
+const HOUR_MS = 3_600_000
 const REBUILD_LIMIT_MS = 60_000
 /** How far into its work a rebuild is killed, which it has done in about half a second. */
 const INTO_WORK_MS = [0, 300] as const
-const COMPARED_LEAST = 100
+const ROWS_LEAST = 100
+/** Small views: one row a provider, and the rates in force and of a day. */
+const COMPARED_LEAST: Readonly<Record<string, number>> = { 'provider-health': SMALL_MARKET_LEAST.feeds, fx: 2 }
 
 /** Their views that can be rebuilt and verified. */
 const STORED_VIEWS = VIEWS.filter(({ name, verify }) => verify && ROLES.includes(name)).map(({ name }) => name)
@@ -48,13 +53,19 @@ type StoredView = (typeof STORED_VIEWS)[number]
 describe('killed rebuilds', function () {
   this.timeout(600_000)
   const platform = useServers({ catalog: 'whole' })
+  let kafka: KafkaConnection
   let market: SmallMarket
   let redis: Redis
   let roles: SpawnedRole
 
   before(async () => {
     redis = await platform.openRedis()
-    market = await openSmallMarket(platform.connect('ingest'))
+    kafka = platform.connect('ingest')
+    market = await openSmallMarket(kafka)
+    const rates = await platform.openPublisher(kafka, 'ingest')
+    await rates.send(
+      [0.91, 0.92].map((EUR, at) => ratesRecord(kafka.codec, Date.now() - HOUR_MS + at, { EUR: `${EUR}` })),
+    )
     roles = await startAll()
   })
   after(async () => {
@@ -67,14 +78,19 @@ describe('killed rebuilds', function () {
     return started
   }
 
-  /** The lease that a rebuild takes last before it begins to work. */
-  const leaseKey = (view: StoredView): string =>
-    view === 'live-view' ? rebuildKey(ITEM_PARTITIONS - 1, platform.namespace) : `${platform.namespace}rebuild:${view}`
+  /** The lease that a rebuild takes last before it begins to work, or its connection where it writes at once and needs none. */
+  async function markOf(view: StoredView): Promise<string | null> {
+    const { namespace } = platform
+    if (view === 'live-view') return redis.get(rebuildKey(ITEM_PARTITIONS - 1, namespace))
+    if (view !== 'fx' && view !== 'provider-health') return redis.get(`${namespace}rebuild:${view}`)
+    const clients = String(await redis.client('LIST'))
+    return clients.split('\n').find(line => line.includes(` name=${namespace}rebuild `)) ?? null
+  }
 
   /** Starts a rebuild and kills it at its work; resolves with whether it was still there. One that ends must end well. */
   async function killRebuild(view: StoredView, intoWorkMs: number): Promise<boolean> {
     const env = { PATH: process.env.PATH ?? '', ...platform.environment }
-    const leasedBefore = await redis.get(leaseKey(view))
+    const before = await markOf(view)
     const command = spawn(process.execPath, [MAIN, 'rebuild', view], { env, stdio: ['ignore', 'ignore', 'pipe'] })
     let said = ''
     command.stderr.setEncoding('utf8').on('data', (text: string) => {
@@ -82,8 +98,8 @@ describe('killed rebuilds', function () {
     })
     const closed = once(command, 'close')
     const isAtWork = async (): Promise<boolean> => {
-      const lease = await redis.get(leaseKey(view))
-      return (lease !== null && lease !== leasedBefore) || command.exitCode !== null
+      const mark = await markOf(view)
+      return (mark !== null && mark !== before) || command.exitCode !== null
     }
     await eventually(isAtWork, `the rebuild of ${view} to begin`)
     await Promise.race([pause(intoWorkMs), closed])
@@ -94,19 +110,22 @@ describe('killed rebuilds', function () {
   }
 
   async function settled(): Promise<void> {
-    await platform.drained(['alert-triggers', 'provider-health', 'fx', 'accounts', 'provisional-items'])
+    await platform.drained(['alert-triggers', 'accounts', 'provisional-items'])
   }
 
   /** Every stored view beside the reference fold of what was published. */
   async function ledgers(): Promise<Record<string, Ledger>> {
     const { servers, namespace } = platform.config
     const expected = foldRefreshes(market.refreshes)
+    const ended = market.refreshes.map(refresh => ({ ...refresh, ending: 'completed' as const }))
     const reader = openReader(servers.clickhouseReadOnly, { database: databaseName(namespace), name: 'test' })
     try {
       return {
         ...(await liveLedgers(redis, namespace, expected, SMALL_MARKET_LEAST)),
         ...(await tableLedgers(reader, expected, SMALL_MARKET_LEAST)),
-        ...(await salesLedgers(reader, market.sales, COMPARED_LEAST)),
+        'provider health': await healthLedger(redis, namespace, ended, expected, SMALL_MARKET_LEAST.feeds),
+        'exchange rates': await ratesLedger(redis, kafka, namespace, 1),
+        ...(await salesLedgers(reader, market.sales, ROWS_LEAST)),
       }
     } finally {
       await reader.close()
@@ -161,7 +180,7 @@ describe('killed rebuilds', function () {
       const { compared, differences, examples } = await findingsOf(platform.config, platform.log, view, () => undefined)
       console.log(`      ${view}: ${compared} rows compared, ${differences} differ`)
       expect(examples, view).to.deep.equal([])
-      expect(compared, `rows of ${view} compared`).to.be.at.least(COMPARED_LEAST)
+      expect(compared, `rows of ${view} compared`).to.be.at.least(COMPARED_LEAST[view] ?? ROWS_LEAST)
     }
   })
 

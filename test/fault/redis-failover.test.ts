@@ -1,7 +1,7 @@
 /**
  * The live view under kill on a Redis that fails over and moves its slots: nothing is lost, and refusals are counted and end.
  *
- * Two processes of `live-view` are killed while a seeded market is published and prices are read. Meanwhile masters of Redis
+ * Two processes of `live-view` are killed, and frozen beyond their session, while a seeded market is published and prices are read. Meanwhile masters of Redis
  * are killed, replaced by their replicas and started again; in the Cluster slots of the view move from one server to another.
  * Then every row is held against a fold of what was published. `FAULT=long` does more of each.
  */
@@ -14,7 +14,6 @@ import type { LagReader } from '#services/cli/wait-for-views.ts'
 import { headKey } from '#streams/live-view/table.ts'
 import { type Feed, leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { expectFigure } from '#test/harness/figures.ts'
 import { expectBalanced } from '#test/harness/ledger.ts'
 import {
   type OwnRedisCluster,
@@ -28,10 +27,11 @@ import { type Expected, foldRefreshes } from '#test/harness/reference-fold.ts'
 import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
-import { type KillRun, killAndFreeze } from './kill-and-freeze.ts'
+import { keepRunning, SAYS_WHY } from './keep-running.ts'
+import { describeKills, killInRounds } from './kill-in-rounds.ts'
 import { groupsDrained, lagOf } from './lag.ts'
 import { type MarketLoad, startLoad } from './market-load.ts'
-import { askPrices, type PriceReader, startPriceReader, wrongRows } from './price-reader.ts'
+import { askPrices, expectAvailable, type PriceReader, startPriceReader, wrongRows } from './price-reader.ts'
 import { faultScale } from './scale.ts'
 import { liveLedgers } from './view-ledgers.ts'
 
@@ -39,12 +39,13 @@ const IS_LONG = process.env.FAULT === 'long'
 const scale = faultScale()
 /** Of each kind. */
 const FAILOVERS = IS_LONG ? 6 : 1
-const KILLS = IS_LONG ? scale.kills : 1
+const KILLS = IS_LONG ? scale.kills : 2
+/** One fault in so many is a freeze. */
+const FREEZE_EACH = IS_LONG ? 5 : 2
 /** A slot of the view and some beside it. */
 const SLOTS_MOVED = IS_LONG ? 200 : 40
 const DRAIN_LIMIT_MS = 60_000
 const FAILOVER_LIMIT_MS = 30_000
-const WORK_LIMIT_MS = 4_000
 /** A master is missed for a second and a half, then voted on; readers and writers come back within their own pauses. */
 const UNAVAILABLE_S = 20
 const REFUSED_MOST = 0.6
@@ -133,17 +134,17 @@ for (const { title, harmOf } of [
       })
     }
 
-    function kill(random: SeededRandom, load: MarketLoad): KillRun {
-      const backlog = () => lagOf(look, 'live-view')
-      return killAndFreeze(newRandom(random), {
-        ...{ role: 'live-view', processes: 2, pauseMs: [500, 4_000], intoWorkMs: [0, 100], backlog },
-        ...{ kills: KILLS, freezes: 0 },
-        start: () => platform.spawnRole('live-view'),
-        work: async () => {
-          await load.wave()
-          await eventually(async () => (await backlog()) > 0, 'work', WORK_LIMIT_MS).catch(() => undefined)
-        },
+    /** Two processes of the live view, killed and frozen at their work. */
+    function keepAndKill(random: SeededRandom) {
+      const start = () => platform.spawnRole('live-view')
+      const keep = () =>
+        platform.keep(keepRunning({ name: 'live-view', random: newRandom(random), start, mayEnd: SAYS_WHY }))
+      const kept = [keep(), keep()]
+      const done = killInRounds(newRandom(random), kept, {
+        ...{ kills: KILLS, freezeEach: FREEZE_EACH, pauseMs: [500, 4_000] },
+        waiting: () => lagOf(look, 'live-view'),
       })
+      return { kept, done }
     }
 
     async function read(random: SeededRandom, feeds: readonly Feed[]): Promise<PriceReader> {
@@ -161,27 +162,34 @@ for (const { title, harmOf } of [
       const book = await platform.spawnRole('book')
       const feeds = openSeededMarket(newRandom(random), { items: scale.items, askProviders: 9, bidProviders: 5 })
       const load = publish(random, feeds)
-      const killing = platform.keep(kill(random, load))
+      const { kept, done } = keepAndKill(random)
       const reader = platform.keep(await read(random, feeds))
       for (let round = 1; round <= FAILOVERS; round++) {
         await load.wave()
         console.log(`      ${await harm(round)}`)
       }
-      const report = await killing.done
+      const report = await done
       const refreshes = await load.end()
       await groupsDrained(look, ['book', 'live-view'], DRAIN_LIMIT_MS)
-      await killing.stop()
+      for (const one of kept) await one.stop()
       await reader.stop()
 
       const expected = foldRefreshes(refreshes.map(givenOf))
+      console.log(describeKills(title, report))
       console.log(
-        `      ${load.published()} records, ${expected.changes.length} changes, ${report.kills} kills; ` +
+        `      ${load.published()} records, ${expected.changes.length} changes; ` +
           `answers ${[...reader.statuses].map(([status, count]) => `${status}: ${count}`).join(', ')}`,
       )
       expectBalanced(await liveLedgers(await platform.openRedis(), platform.namespace, expected, leastOf(feeds)))
       expect(neverListed(reader, expected)).to.deep.equal([])
-      expectBounded(title, reader)
-      expect(report.kills).to.equal(KILLS)
+      expect(reader.statuses.get(0), 'requests without an answer').to.equal(undefined)
+      expectAvailable(title, reader, { leastRows: scale.items, awayS: UNAVAILABLE_S, refused: REFUSED_MOST })
+      const killed = kept.reduce((sum, one) => sum + one.killed(), 0)
+      expect([killed, report.kills], 'processes that were killed').to.deep.equal([KILLS, KILLS])
+      expect(report.freezes, 'processes that stood still').to.be.above(0)
+      expect(kept.reduce((sum, one) => sum + one.endedByThemselves(), 0)).to.be.at.most(
+        KILLS + report.freezes + FAILOVERS,
+      )
       expect(book.lines().filter(line => line.includes('"level":"fatal"'))).to.deep.equal([])
     })
   })
@@ -189,12 +197,3 @@ for (const { title, harmOf } of [
 /** Rows that no refresh has listed. A replica that takes over may be behind, so a row may be older than one read before. */
 const neverListed = (reader: PriceReader, { changes }: Expected): string[] =>
   wrongRows(reader.rows, changes).filter(fault => fault.endsWith('was never listed'))
-
-function expectBounded(test: string, { statuses, longestGapS }: PriceReader): void {
-  expect([...statuses.keys()].filter(status => status !== 200 && status !== 503)).to.deep.equal([])
-  const [answered, refused] = [statuses.get(200) ?? 0, statuses.get(503) ?? 0]
-  const limit = { atMost: UNAVAILABLE_S }
-  expectFigure({ test, what: 'longest time without prices', value: longestGapS(), unit: 's', limit })
-  const value = refused / Math.max(1, answered + refused)
-  expectFigure({ test, what: 'answers that are 503', value, unit: 'share', limit: { atMost: REFUSED_MOST } })
-}

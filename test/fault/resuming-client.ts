@@ -6,6 +6,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Side } from '#schemas/events/book-changed.ts'
+import { within } from '#test/harness/eventually.ts'
 import type { LedgerEntry } from '#test/harness/ledger.ts'
 import { bookKey, type ExpectedChange } from '#test/harness/reference-fold.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
@@ -71,7 +72,10 @@ export async function openResumingClient(options: ResumingOptions): Promise<Resu
   }
   const running = run()
   const all = (): SseEvent[] => [...received, ...upToLastId(current?.events ?? [])]
-  await opened.promise
+  await within(opened.promise, `the first stream of ${options.path}`).catch(error => {
+    ending.abort()
+    throw error
+  })
   return {
     path: options.path,
     connections: () => connections,

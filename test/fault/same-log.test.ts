@@ -1,210 +1,192 @@
 /**
- * The same log gives the same bytes: run again from scratch, by other numbers of processes, in other time zones and
- * another language, over event times that cross the changes of their clocks.
+ * The same log gives the same bytes: derived again from scratch, by other numbers of processes, in another time zone and language, over event
+ * times that cross the changes of its clocks.
  *
- * A log of observations is copied byte for byte into further namespaces; in each, the roles derive everything from the beginning.
- * Then the derived topics are compared record by record, in bytes, and the tables and keys row by row.
- * Alerts are derived twice from one and the same log of changes, a summary of the market twice for one moment.
+ * A log of observations is copied byte for byte, with its append times, into another namespace; in each the roles derive everything from the
+ * beginning. Then the derived topics are compared record by record, in bytes, and the tables and keys row by row. The changes of clocks lie
+ * years ahead, and so do the append times. What several partitions of an input put into one of an output has no order that the log would
+ * define: a record's key is its partition and the one that it stems from, and within that its bytes must come in one order. Offsets, which
+ * count transaction markers, and the positions that a role notes for itself are left out.
  */
 import { expect } from 'chai'
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { Outgoing } from '#infra/kafka/publisher.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { openTopicCopy } from '#infra/kafka/topic-copy.ts'
+import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import { databaseName } from '#infra/runtime/config.ts'
+import { PROVIDER_PARTITIONS, type TopicKey, topics } from '#schemas/topics.ts'
+import { partitionOf } from '#schemas/values/partition.ts'
+import { healthKey } from '#streams/provider-health/table.ts'
+import { readTables } from '#test/fixtures/live-tables.ts'
+import { type MarketItem, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { expectBalanced, type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
+import { ratesRecord, refreshRecords, saleRecord } from '#test/harness/published-records.ts'
 import { type ReadRecord, readTopic } from '#test/harness/read-topic.ts'
-import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
+import { type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
+import { openStampedPublisher } from '#test/harness/stamped-publisher.ts'
 import type { TestPlatform } from '#test/harness/test-platform.ts'
 import { useServers } from '#test/harness/use-servers.ts'
-import { readDerivedKeys, readDerivedTables, readDerivedTopics, summaryEntries, triggerEntries } from './derived-log.ts'
-import { CLOCK_CHANGES, copyInput, inputLedger, writeInput } from './same-log-input.ts'
-import { summariseAt } from './summary-of-moment.ts'
+import { readTableRows } from './view-ledgers.ts'
 
+const HOUR_MS = 3_600_000
+const ZONE = 'America/New_York'
+/** When clocks change there in 2031. */
+const CLOCK_CHANGES = [Date.UTC(2031, 2, 9, 7), Date.UTC(2031, 10, 2, 6)]
+const BEFORE_MS = 3 * HOUR_MS
+const TAKEN_AT = Date.UTC(2031, 10, 16)
+const INPUTS = ['fx', 'quotes', 'bids', 'sales'] as const satisfies TopicKey[]
 const IS_LONG = process.env.FAULT === 'long'
 const SIZE = {
   items: IS_LONG ? 400 : 150,
   askProviders: ['provider_01', 'provider_02', 'provider_03', 'provider_05', 'provider_07'],
   bidProviders: ['provider_02', 'provider_03'],
-  refreshes: IS_LONG ? 20 : 6,
-  rules: 200,
 }
+/** Of each feed, around each change of clocks. */
+const REFRESHES = IS_LONG ? 20 : 6
+const SALES = 60
+const SINKS = ['history', 'candles', 'sales', 'provider-health', 'fx', 'live-view']
 const FEEDS = SIZE.askProviders.length + SIZE.bidProviders.length
-/** Rows that are left in the end, at least, of which the bids' candles know nothing. */
-const ROWS = (SIZE.items / 2) * FEEDS
-const ASK_ROWS = (SIZE.items / 2) * SIZE.askProviders.length
-/** The least number of entries of each thing that is derived. */
+/** Half of the items are left in the end, of which the bids' candles know nothing; what else there is is less. */
+const LEAST = (SIZE.items / 2) * SIZE.askProviders.length
 const LEAST_OF: Readonly<Record<string, number>> = {
-  'topic bookChanges': ROWS,
-  'topic book': ROWS,
-  'topic refreshes': FEEDS * SIZE.refreshes,
-  'topic quarantine': 1,
-  'topic unresolved': FEEDS,
-  'topic deadLetters': 3 * FEEDS,
-  'table changes': ROWS,
-  'table provider_days': ROWS,
-  'table candle_parts': ASK_ROWS,
-  'table candle_standing': ASK_ROWS,
-  'table sales': 50,
-  'table sales_by_time': 50,
-  'table fx_days': CLOCK_CHANGES.length,
-  'live rows': ROWS,
-  'live listings': ROWS,
-  'live refresh times': FEEDS,
-  'provider health': FEEDS - 2,
+  ...{
+    'topic refreshes': FEEDS * REFRESHES,
+    'topic quarantine': 1,
+    'topic unresolved': FEEDS,
+    'topic deadLetters': FEEDS,
+  },
+  ...{ 'table sales': SALES, 'table sales_by_time': SALES, 'table fx_days': CLOCK_CHANGES.length },
+  ...{ 'live refresh times': FEEDS, 'provider health': FEEDS - 2 },
 }
-const SINKS = 'history candles sales provider-health fx live-view'
-
-/** How the log is run: where the process believes to be, and how many share the work. */
-interface Run {
-  zone: string
-  language: string
-  books: number
-}
-const FIRST: Run = { zone: 'UTC', language: 'C', books: 1 }
-const LAST: Run = { zone: 'America/New_York', language: 'tr_TR.UTF-8', books: 2 }
-const RUNS = IS_LONG ? [FIRST, { zone: 'Europe/Berlin', language: 'de_DE.UTF-8', books: 2 }, LAST] : [FIRST, LAST]
 
 describe('the same log', function () {
   this.timeout(IS_LONG ? 900_000 : 240_000)
-  const platforms = RUNS.map(() => useServers({ catalog: 'whole' }))
-  let kafkas: KafkaConnection[]
-  /** A moment at which no provider was down. */
-  let asOf: number
-  const origin = () => [platforms[0], kafkas[0]] as [TestPlatform, KafkaConnection]
+  const platforms = [useServers({ catalog: 'whole' }), useServers({ catalog: 'whole' })] as const
 
-  before('a log and its copies', async () => {
-    const random = seededRandom('the same log')
-    kafkas = platforms.map(platform => platform.connect())
-    const [, first] = origin()
-    asOf = await writeInput(first, randomOf(random.integer(0, 2 ** 31)), SIZE)
-    for (const copy of kafkas.slice(1)) await copyInput(first, copy)
-  })
-
-  /** Runs roles on a platform's log until they have reached its end. */
-  async function derive(platform: TestPlatform, { zone, language }: Omit<Run, 'books'>, roles: readonly string[]) {
-    const environment = { TZ: zone, LANG: language, LC_ALL: language }
-    const running = await Promise.all(roles.map(role => platform.spawnRole(role, environment)))
-    const groups = roles.flatMap(role => role.split(' '))
-    const without = ['book', 'provisional-items', ...SINKS.split(' '), 'alert-triggers', 'accounts'].filter(
-      group => !groups.includes(group),
-    )
-    await platform.drained(without)
-    for (const role of running) await role.stop()
-  }
-
-  async function readDerived(platform: TestPlatform, kafka: KafkaConnection): Promise<Record<string, LedgerEntry[]>> {
-    const { servers, namespace } = platform.config
-    const redis = await platform.openRedis()
-    const reader = openReader(servers.clickhouseReadOnly, { database: databaseName(namespace), name: 'test' })
-    try {
-      return {
-        ...(await readDerivedTopics(kafka)),
-        ...(await readDerivedTables(reader)),
-        ...(await readDerivedKeys(redis, namespace)),
-      }
-    } finally {
-      await reader.close()
-    }
-  }
-
-  it('crosses the changes of clocks of the zones, in days that are others there', async () => {
-    const times = (await readTopic(origin()[1], 'quotes')).map(({ value }) => value.observed_at as number)
-    for (const { zone } of RUNS.slice(1)) {
-      const offsets = times.map(offsetIn(zone))
-      for (const change of CLOCK_CHANGES) {
-        expect(times.some(time => time > change - 3_600_000 && time < change)).to.equal(true)
-        expect(times.some(time => time >= change && time < change + 3_600_000)).to.equal(true)
-      }
-      expect(new Set(offsets).size, `offsets of ${zone}`).to.equal(2)
-      const [there, here] = [dayIn(zone), dayIn('UTC')]
-      expect(
-        times.some(time => there(time) !== here(time)),
-        `days of ${zone}`,
-      ).to.equal(true)
-    }
+  before('a log and its copy', async () => {
+    const [origin, copy] = platforms.map(platform => platform.connect()) as [KafkaConnection, KafkaConnection]
+    await writeInput(origin, seededRandom('the same log'))
+    await copyInput(origin, copy)
   })
 
   it('gives the same topics, byte for byte, and the same rows, wherever it is run', async () => {
-    await Promise.all(
-      RUNS.map((run, at) =>
-        derive(platforms[at] as TestPlatform, run, [...Array.from({ length: run.books }, () => 'book'), SINKS]),
-      ),
-    )
-    const [expected = {}, ...others] = await Promise.all(
-      kafkas.map((kafka, at) => readDerived(platforms[at] as TestPlatform, kafka)),
-    )
+    const [here, there] = await Promise.all([
+      derive(platforms[0], { TZ: 'UTC', LANG: 'C', LC_ALL: 'C' }, 1),
+      derive(platforms[1], { TZ: ZONE, LANG: 'tr_TR.UTF-8', LC_ALL: 'tr_TR.UTF-8' }, 2),
+    ])
+    expect(Object.keys(there)).to.deep.equal(Object.keys(here))
     const ledgers: Record<string, Ledger> = {}
-    for (const [at, other] of others.entries()) {
-      const { zone } = RUNS[at + 1] as Run
-      ledgers[`${zone}: its input`] = await inputLedger(origin()[1], kafkas[at + 1] as KafkaConnection, ROWS)
-      expect(Object.keys(other)).to.deep.equal(Object.keys(expected))
-      for (const [name, entries] of Object.entries(expected)) {
-        ledgers[`${zone}: ${name}`] = openLedger(
-          entries,
-          other[name] ?? [],
-          LEAST_OF[name] ?? expect.fail(`${name} promises nothing`),
-        )
-      }
-      const [ours = [], theirs = []] = [expected['topic bookChanges'], other['topic bookChanges']]
-      console.log(`      ${zone}: ${wholePartitions(ours, theirs)} partitions of changes are mixed alike, too`)
-    }
+    for (const [name, entries] of Object.entries(here))
+      ledgers[name] = openLedger(entries, there[name] ?? [], LEAST_OF[name] ?? LEAST)
     expectBalanced(ledgers)
   })
 
-  it('gives the same alerts when they are derived again', async () => {
-    const [platform, kafka] = origin()
-    await derive(platform, FIRST, ['alert-triggers'])
-    const once = await readTopic(kafka, 'alertsTriggered')
-    const admin = kafka.newClient('again').admin()
-    await admin.connect()
-    await admin.deleteGroups([kafka.groupName('alert-triggers')])
-    await admin.disconnect()
-    await derive(platform, LAST, ['alert-triggers'])
-    const both = await readTopic(kafka, 'alertsTriggered')
-    const again = both.filter(record => !once.some(one => isSameOffset(one, record)))
-    expectBalanced({
-      'alerts triggered': openLedger(triggerEntries(once), triggerEntries(again), SIZE.rules / 4),
-    })
-  })
-
-  it('gives the same summary of the market for one moment', async () => {
-    const read: ReadRecord[][] = []
-    // One after the other: the zone is that of the whole process.
-    for (const run of [FIRST, LAST]) {
-      const at = RUNS.indexOf(run)
-      const [platform, kafka] = [platforms[at], kafkas[at]] as [TestPlatform, KafkaConnection]
-      await summariseAt(platform, kafka, { asOf, zone: run.zone })
-      read.push(await readTopic(kafka, 'summaries'))
+  it('crosses the changes of clocks of the zone, in days that are others there', async () => {
+    const times = (await readTopic(platforms[0].connect(), 'quotes')).map(({ value }) => value.observed_at as number)
+    for (const change of CLOCK_CHANGES) {
+      expect(times.some(time => time > change - HOUR_MS && time < change)).to.equal(true)
+      expect(times.some(time => time >= change && time < change + HOUR_MS)).to.equal(true)
     }
-    const [one = [], other = []] = read
-    expectBalanced({ 'topic summaries': openLedger(summaryEntries(one), summaryEntries(other), SIZE.items / 2) })
-    expect(one.filter(({ value }) => value.best_ask_micro_usd > 0)).to.have.length.above(0)
-    expect(one.filter(({ value }) => value.sales_1d > 0)).to.have.length.above(0)
+    const dayIn = (timeZone: string) => (time: number) => new Date(time).toLocaleDateString('sv', { timeZone })
+    expect(times.some(time => dayIn(ZONE)(time) !== dayIn('UTC')(time))).to.equal(true)
   })
 })
 
-const isSameOffset = (one: { partition: number; offset: number }, other: { partition: number; offset: number }) =>
-  one.partition === other.partition && one.offset === other.offset
-
-/** A time's day in a zone. */
-const dayIn = (timeZone: string): ((time: number) => string) => {
-  const format = new Intl.DateTimeFormat('sv', { timeZone, dateStyle: 'short' })
-  return time => format.format(time)
+/** Refreshes, rates and sales around each change of clocks, and a last sound refresh of each feed. */
+async function writeInput(kafka: KafkaConnection, random: SeededRandom): Promise<void> {
+  const { codec } = kafka
+  const publisher = await openStampedPublisher(kafka, INPUTS)
+  const send = (records: readonly Outgoing[]) => publisher.send(records, TAKEN_AT)
+  const feeds = openSeededMarket(random, { ...SIZE, from: (CLOCK_CHANGES[0] as number) - BEFORE_MS, minutesApart: 90 })
+  for (const change of CLOCK_CHANGES) {
+    const midnight = Math.floor(change / (24 * HOUR_MS)) * 24 * HOUR_MS
+    await send([midnight - 1, midnight, change].map(at => ratesRecord(codec, at, { EUR: `0.92${at % 89}7` })))
+    for (const feed of feeds) feed.skipTo(change - BEFORE_MS + random.integer(0, HOUR_MS))
+    // As they come in the log: mixed.
+    for (const feed of random.shuffle(feeds.flatMap(feed => Array.from({ length: REFRESHES }, () => feed))))
+      await send(refreshRecords(codec, feed.next()))
+    await send(salesAround(kafka, random, feeds[0]?.items ?? [], change))
+  }
+  for (const feed of feeds) await send(refreshRecords(codec, feed.last()))
+  await publisher.close()
 }
 
-/** How far a zone's clocks are from UTC at a time, as `GMT-4`. */
-const offsetIn = (timeZone: string): ((time: number) => string) => {
-  const format = new Intl.DateTimeFormat('en', { timeZone, timeZoneName: 'shortOffset' })
-  return time => format.formatToParts(time).find(({ type }) => type === 'timeZoneName')?.value ?? ''
+const salesAround = ({ codec }: KafkaConnection, random: SeededRandom, items: readonly MarketItem[], at: number) =>
+  Array.from({ length: SALES }, (_, n) =>
+    saleRecord(codec, {
+      ...{ provider: 'provider_12', market_hash_name: random.pick(items).name, phase: null, sale_id: `${at}-${n}` },
+      ...{ price: random.integer(1, 90_000), currency: 'EUR', usd_rate: '0.9213', float: random.next(), paint_seed: n },
+      ...{ sold_at: at + random.integer(-BEFORE_MS, BEFORE_MS), observed_at: at + 24 * HOUR_MS },
+      ...{ stickers: [], charms: null, inspect_in_game: null, screenshot_front: null, screenshot_back: null },
+    }),
+  )
+
+/** Copies the inputs to another namespace, where a topic of the catalogue has one writer alone: by their full names. */
+async function copyInput(from: KafkaConnection, to: KafkaConnection): Promise<void> {
+  const reader = await openRangeReader(from, INPUTS.map(from.topicName))
+  // So that its topics keep the times as they come.
+  await (await openStampedPublisher(to, INPUTS)).close()
+  for (const key of INPUTS) {
+    const topic = from.topicName(key)
+    const copy = await openTopicCopy({ ...to, namespace: '' }, to.topicName(key), topics[key].partitions)
+    const ranges = new Map<number, { from: number; to: number }>()
+    for (let partition = 0; partition < topics[key].partitions; partition++)
+      ranges.set(partition, { from: 0, to: await reader.stableEnd(topic, partition) })
+    for await (const page of scanTopic(reader, topic, ranges)) await copy.send(page)
+    await copy.close()
+  }
+  await reader.close()
 }
 
-/** How many partitions of a topic are the same from end to end, whatever their records stem from. */
-function wholePartitions(one: readonly LedgerEntry[], other: readonly LedgerEntry[]): string {
-  const byPartition = (entries: readonly LedgerEntry[]) => Map.groupBy(entries, ({ key }) => key.split('|')[0])
-  const [ours, theirs] = [byPartition(one), byPartition(other)]
-  const isSame = ([partition, entries]: [string | undefined, LedgerEntry[]]) =>
-    entries.every(({ key, what }, at) => {
-      const came = theirs.get(partition)?.[at]
-      return came?.key === key && came.what === what
-    })
-  return `${[...ours].filter(isSame).length} of ${ours.size}`
+/** Runs roles on a platform's log until they have reached its end; resolves with all that they have derived. */
+async function derive(platform: TestPlatform, environment: Record<string, string>, books: number) {
+  const names = [...Array.from({ length: books }, () => 'book'), SINKS.join(' ')]
+  const running = await Promise.all(names.map(name => platform.spawnRole(name, environment)))
+  await platform.drained(['provisional-items', 'alert-triggers', 'accounts'])
+  for (const role of running) await role.stop()
+  const { servers, namespace } = platform.config
+  const redis = await platform.openRedis()
+  const reader = openReader(servers.clickhouseReadOnly, { database: databaseName(namespace), name: 'test' })
+  const derived: Record<string, LedgerEntry[]> = {}
+  for (const [topic, sourceOf] of Object.entries(SOURCES) as [keyof typeof SOURCES, SourceOf][])
+    derived[`topic ${topic}`] = entriesOf(await readTopic(platform.connect(), topic), sourceOf)
+  for (const [table, entries] of Object.entries(await readTableRows(reader))) derived[`table ${table}`] = entries
+  for (const table of ['sales', 'sales_by_time', 'fx_days']) {
+    const rows = await reader.rows<Record<string, unknown>>(
+      `SELECT * FROM ${reader.database}.${table} FINAL ORDER BY ALL`,
+    )
+    derived[`table ${table}`] = rows.map(row => ({ key: table, what: JSON.stringify(row) }))
+  }
+  await reader.close()
+  const { rows, listed, refreshed } = await readTables(redis, namespace)
+  derived['live rows'] = [...rows].map(([key, row]) => ({ key, what: JSON.stringify(row) }))
+  derived['live listings'] = listed.map(key => ({ key, what: 'listed' }))
+  derived['live refresh times'] = [...refreshed].map(([key, at]) => ({ key, what: String(at) }))
+  derived['provider health'] = Object.entries(await redis.hgetall(healthKey(namespace))).map(([key, what]) => ({
+    key,
+    what,
+  }))
+  return derived
 }
+
+/** Which partition of the input a derived record stems from. */
+type SourceOf = (record: ReadRecord) => string
+
+const ofProvider: SourceOf = ({ value }) => `${value.side}|${partitionOf(value.provider, PROVIDER_PARTITIONS)}`
+const ofPartition: SourceOf = ({ value }) => `${value.group}|${value.topic}|${value.partition}`
+const SOURCES = {
+  bookChanges: ({ value }) => `${value.side}|${value.source_partition}`,
+  book: () => 'its own',
+  ...{ refreshes: ofProvider, quarantine: ofProvider, unresolved: ofPartition, deadLetters: ofPartition },
+} as const satisfies Partial<Record<TopicKey, SourceOf>>
+
+/** All but the positions that the runner notes with each transaction. */
+const entriesOf = (records: readonly ReadRecord[], sourceOf: SourceOf): LedgerEntry[] =>
+  records
+    .filter(({ key }) => key !== 'position')
+    .map(record => ({
+      key: `${record.partition}|${sourceOf(record)}`,
+      what: `${record.key} ${record.raw === null ? '-' : record.raw.toString('base64')}`,
+    }))

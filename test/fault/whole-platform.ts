@@ -10,6 +10,7 @@ import { ROLE_NAMES, type RoleName } from '#services/cli/roles.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import { randomOf, type SeededRandom } from '#test/harness/seeded-random.ts'
+import type { SpawnedRole } from '#test/harness/spawn-role.ts'
 import type { TestPlatform } from '#test/harness/test-platform.ts'
 import { type Kept, keepRunning, SAYS_WHY } from './keep-running.ts'
 
@@ -55,21 +56,19 @@ export function startWholePlatform(
     MARKETLOG_TIERS: writeRoomyTiers(platform.config.stateDir),
   }
   const all: Kept[] = []
-  const addressOf = new Map<Kept, { pid: number; base: string }>()
+  const addressOf = new Map<number, string>()
+  const baseOf = (role: SpawnedRole): string | undefined => {
+    const line = addressOf.has(role.pid) ? undefined : role.lines().find(one => /"port":\d+/.test(one))
+    if (line !== undefined) addressOf.set(role.pid, `http://127.0.0.1:${JSON.parse(line).port}`)
+    return addressOf.get(role.pid)
+  }
   const keep = (role: RoleName, name: string): void => {
     const one = keepRunning({
       name,
       random: randomOf(random.integer(0, 2 ** 31)),
       mayEnd: SAYS_WHY,
       readyLimitMs,
-      async start() {
-        const started = await platform.spawnRole(role, environment)
-        started.baseUrl().then(
-          base => addressOf.set(one, { pid: started.pid, base }),
-          () => undefined,
-        )
-        return started
-      },
+      start: () => platform.spawnRole(role, environment),
     })
     all.push(one)
   }
@@ -84,8 +83,8 @@ export function startWholePlatform(
     of,
     addresses: role =>
       of(role).flatMap(one => {
-        const known = addressOf.get(one)
-        return one.isReady() && known?.pid === one.role()?.pid && known ? [known.base] : []
+        const running = one.isReady() ? one.role() : undefined
+        return running === undefined ? [] : (baseOf(running) ?? [])
       }),
     open: () => keepAll('ingest'),
     async ready() {

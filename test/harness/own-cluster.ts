@@ -24,6 +24,8 @@ export interface OwnBroker extends Omit<OwnProcess, 'terminate' | 'end'> {
   readonly network: WireProxy
   /** Controlled: leaders move away before it ends. */
   stop(): Promise<void>
+  /** Of its process; 0 when it has none. */
+  pid(): number
   /** Starts it again; resolves when it answers. */
   start(): Promise<void>
   log(): string
@@ -95,6 +97,7 @@ function brokerOf(started: StartedServers, id: number, network: WireProxy, dataD
   const { terminate: stop, end, ...control } = controlOf(started, id)
   return {
     ...{ ...control, id, network, stop },
+    pid: () => started.pids[nameOf(id)] ?? 0,
     start: () => started.restart(nameOf(id)),
     log: () => readFileSync(join(dataDir, 'logs', `${nameOf(id)}.log`), 'utf8'),
   }

@@ -17,6 +17,8 @@ export interface ReadRecord {
   offset: number
   key: string
   raw: Buffer | null
+  /** When the log, or its writer, took it, in milliseconds since 1970. */
+  timestamp: number
   /** Undefined for a tombstone. */
   event: string | undefined
   // biome-ignore lint/suspicious/noExplicitAny: the event's name decides the shape.
@@ -31,8 +33,8 @@ export async function readTopic(kafka: KafkaConnection, topic: TopicKey): Promis
   try {
     for (let partition = 0; partition < topics[topic].partitions; partition++) {
       const to = await reader.stableEnd(name, partition)
-      await reader.read({ topic: name, partition, from: 0, to }, async ({ offset, key, value: raw }) => {
-        const position = { partition, offset, key: String(key), raw }
+      await reader.read({ topic: name, partition, from: 0, to }, async ({ offset, key, timestamp, value: raw }) => {
+        const position = { partition, offset, timestamp, key: String(key), raw }
         if (raw === null) records.push({ ...position, event: undefined, value: undefined })
         else records.push({ ...position, ...(await decodeLearning(kafka.codec, raw)) })
       })

@@ -35,7 +35,7 @@ export interface GivenRefresh {
 export type ExpectedChange = Omit<BookChanged, 'source_partition' | 'source_offset' | 'source_index' | 'url'>
 
 /** A row of the final book. */
-export interface ExpectedRow {
+interface ExpectedRow {
   price: number
   currency: string
   price_micro_usd: number

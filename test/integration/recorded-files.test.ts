@@ -1,6 +1,7 @@
 /**
- * From files to tables: what `marketlog ingest recorded` publishes is in Redis, in ClickHouse and in the answers of REST as a
- * brute-force fold of the files has it, for every row.
+ * From files to tables: what `marketlog ingest recorded` publishes is in Redis, in ClickHouse, in the answers of REST and in a feed as a
+ * brute-force fold of the files has it, for every row. `make full` does it at full size: every name and every item, 41 providers with some
+ * 1.2 million live asks, which takes minutes and gigabytes; PROVIDERS makes it smaller.
  *
  * Commands and roles are processes of their own. The files are read a second time here, with no code of the platform; the fold is
  * the harness's. Prices are those of the recorded refreshes; their times are moved to the last hours, which every table still keeps.
@@ -12,48 +13,68 @@ import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
 import { type ClickhouseReader, openReader } from '#infra/clickhouse/clickhouse.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
+import { loadProviders } from '#infra/config/providers.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { readTables } from '#test/fixtures/live-tables.ts'
 import { packagedRate } from '#test/fixtures/packaged-rate.ts'
 import { type RecordedRefresh, readRefreshes } from '#test/fixtures/recorded-refreshes.ts'
+import { eventually } from '#test/harness/eventually.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { bookKey, type Expected, foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
 import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import { runCommand } from '#test/harness/run-command.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
+import { openSse, type SseClient } from '#test/harness/sse-client.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { modelCandles } from '#test/oracles/candle-model.ts'
+import { partEntries, selectPartRows, selectStandingRows, standingEntries } from '#test/oracles/candle-tables.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
 const STEP_MS = 25 * MINUTE_MS
 const PAGE = 1_000
-/** One name in ten, by its length: `make full` has them all. */
-const SOME_NAMES = 10
-const ITEMS_OF_A_QUERY = 2_000
-const ITEMS_WITH_CANDLES = 40
-const ROLES = 'fx book live-view candles history provider-health alert-triggers api'
+const IS_FULL = process.env.SIZE === 'full'
+/** One name in ten, by its length. */
+const SOME_NAMES = IS_FULL ? 1 : 10
+const ITEMS_OF_A_QUERY = IS_FULL ? 500 : 2_000
+const ITEMS_WITH_CANDLES = IS_FULL ? Number.POSITIVE_INFINITY : 40
+const INTERVALS_MS = { '5m': 5 * MINUTE_MS, '1h': HOUR_MS, '1d': 24 * HOUR_MS }
+const LIMIT_S = IS_FULL ? 1_200 : 120
+const ROLES = 'fx book live-view candles history provider-health alert-triggers api feed'
 
+/** A feed of recorded refreshes. */
+interface RecordedFeed {
+  provider: string
+  side: 'ask' | 'bid'
+  currency: string
+  files: number
+}
 /** One feed in dollars, one at a rate, one of buy orders. */
-const FEEDS = [
+const SOME_FEEDS: readonly RecordedFeed[] = [
   { provider: 'provider_02', side: 'ask', currency: 'USD', files: 5 },
   { provider: 'provider_05', side: 'ask', currency: 'CNY', files: 5 },
   { provider: 'provider_02', side: 'bid', currency: 'EUR', files: 3 },
-] as const
+]
+const ALL_ASKS = loadProviders().all.slice(0, Number(process.env.PROVIDERS ?? 41))
+const FEEDS: readonly RecordedFeed[] = IS_FULL
+  ? ALL_ASKS.map(({ key, default_currency: currency }) => ({ provider: key, side: 'ask', currency, files: 3 }))
+  : SOME_FEEDS
 
 /** Half up, as the specification's minor units of a dollar. */
 const cents = (micro: number): number => Math.floor((micro + 5_000) / 10_000)
 const instant = (at: number): string => new Date(at).toISOString()
 
-describe('files of recorded refreshes', () => {
+describe('files of recorded refreshes', function () {
+  if (IS_FULL) this.timeout(LIMIT_S * 1_500)
   const platform = useServers({ catalog: 'whole' })
   const startMs = Math.floor(Date.now() / HOUR_MS) * HOUR_MS - 24 * HOUR_MS
   let dir: string
   let expected: Expected
   let baseUrl: string
   let key: string
+  let feed: SseClient
 
   const command = async (...words: string[]): Promise<{ stdout: string; stderr: string }> => {
     const { code, stdout, stderr } = await runCommand(words, { PATH: process.env.PATH, ...platform.environment })
@@ -66,17 +87,22 @@ describe('files of recorded refreshes', () => {
     const roles = await platform.spawnRole(ROLES, { MARKETLOG_TIERS: writeRoomyTiers(dir) })
     key = JSON.parse((await command('keys', 'create', '--tier', 'quant')).stdout).key
     baseUrl = await roles.baseUrl()
+    feed = await openSse(`${baseUrl}/v1/feed/prices`, { key })
+    await feed.event(({ event }) => event === 'ready')
     const refreshes = readRefreshes()
     const given: GivenRefresh[] = []
     for (const [rank, feed] of FEEDS.entries()) given.push(...(await publish(feed, rank, refreshes.slice(-feed.files))))
-    await command('lag', '--wait', '--timeout', '120')
+    await command('lag', '--wait', '--timeout', String(LIMIT_S))
     expected = foldRefreshes(given)
   })
 
-  after(() => rmSync(dir, { recursive: true, force: true }))
+  after(() => {
+    feed?.close()
+    rmSync(dir, { recursive: true, force: true })
+  })
 
   async function publish(
-    { provider, side, currency }: (typeof FEEDS)[number],
+    { provider, side, currency }: RecordedFeed,
     rank: number,
     refreshes: readonly RecordedRefresh[],
   ): Promise<GivenRefresh[]> {
@@ -201,70 +227,101 @@ describe('files of recorded refreshes', () => {
     })
   }
 
-  it('are the hourly candles and the history of items over REST', async () => {
+  it('are the candles of each interval and the history of items over REST', async () => {
     const changesOf = Map.groupBy(asks(), ({ item_id }) => item_id)
-    const sample = seededRandom('items with candles')
-      .shuffle([...changesOf.keys()])
-      .slice(0, ITEMS_WITH_CANDLES)
-    for (const item_id of sample) {
+    const items = seededRandom('items with candles').shuffle([...changesOf.keys()])
+    const names = new Map(loadProviders().all.map(({ key: provider, display_name }) => [provider, display_name]))
+    const start = instant(startMs - 24 * HOUR_MS)
+    for (const item_id of items.slice(0, ITEMS_WITH_CANDLES)) {
       const changes = changesOf.get(item_id) ?? []
-      const candles = await get('/prices/candles', { item_id, interval: '1h', start: instant(startMs - HOUR_MS) })
-      const wanted = modelCandles(changes as BookChanged[], HOUR_MS).map(({ t, o, h, l, c, v, q }) =>
-        [t / 1000, cents(o), cents(h), cents(l), cents(c), v, q].join(' '),
-      )
-      const found = candles.data.map((each: Record<string, number>) =>
-        ['t', 'o', 'h', 'l', 'c', 'v', 'q'].map(name => each[name]).join(' '),
-      )
-      expect(found, `candles of item ${item_id}`).to.deep.equal(wanted)
+      for (const [interval, intervalMs] of Object.entries(INTERVALS_MS)) {
+        const { data } = await get('/prices/candles', { item_id, interval, start })
+        const wanted = modelCandles(changes as BookChanged[], intervalMs).map(({ t, o, h, l, c, ...rest }) => ({
+          ...{ t: t / 1000, o: cents(o), h: cents(h), l: cents(l), c: cents(c) },
+          ...{ ...rest, providers: { ...rest.providers } },
+        }))
+        expect(data, `candles of ${interval} of item ${item_id}`).to.deep.equal(wanted)
+      }
       const history = await get('/prices/history', { item_id, limit: PAGE })
+      const rows: string[] = history.items.map((row: Record<string, unknown>) =>
+        [row.time, row.provider, row.price, row.quantity].join(' '),
+      )
+      const times = rows.map(row => row.split(' ')[0] ?? '')
+      expect(times, 'newest first').to.deep.equal(times.toSorted().reverse())
+      const listed = changes.filter(({ change }) => change !== 'removed')
       expectSame(
-        history.items.map((row: Record<string, unknown>) => [row.time, row.price, row.quantity].join(' ')),
-        changes
-          .filter(({ change }) => change !== 'removed')
-          .map(each => [instant(each.seen_at), cents(each.price_micro_usd ?? 0), each.quantity].join(' ')),
+        rows,
+        listed.map(({ seen_at, provider, price_micro_usd: micro, quantity }) =>
+          [instant(seen_at), names.get(provider), cents(micro ?? 0), quantity].join(' '),
+        ),
       )
     }
   })
 
-  it('used to lead to the last offer: to the one whose price is shown, also when a refresh changes the URL alone', async () => {
-    const [provider, name] = ['provider_36', 'AK-47 | Redline (Field-Tested)']
-    const at = (path: string): string => `https://provider-36.example/${path}`
-    const shown = async () => {
-      const [entry] = (await get('/prices', { market_hash_name: name, providers: provider })).items
-      const { status, headers } = await fetch(baseUrl + new URL(entry.link).pathname, { redirect: 'manual' })
-      expect([status, headers.get('location')]).to.deep.equal([302, entry.url])
-      return entry
+  it('reach a feed that was open meanwhile, each change once, in the order of the refreshes of each provider', async () => {
+    interface Changed {
+      provider: string
+      seen_at: string
+      items: Record<string, unknown>[]
     }
-    const record = async (observedAt: number, path: string): Promise<void> => {
-      const offers = [
-        { price: 120, quantity: 1, url: at('b') },
-        { price: 100, quantity: 1, url: at(path) },
-      ]
-      const folder = join(dir, path)
-      mkdirSync(folder)
-      const refreshed_at = instant(observedAt)
-      const content = { provider_feed: provider, currency: 'USD', refreshed_at, prices: { [name]: offers } }
-      writeFileSync(join(folder, 'one.json.gz'), gzipSync(JSON.stringify(content)))
-      await command('ingest', 'recorded', '--provider', provider, '--dir', folder)
-      await command('lag', '--wait', '--timeout', '120')
-    }
-    const [first, second] = [startMs, startMs + STEP_MS]
-    await record(first, 'a')
-    expect(await shown()).to.include({ lowest_ask: 100, url: at('a'), timestamp: instant(first) })
-    await record(second, 'c')
-    expect(await shown()).to.include({
-      ...{ lowest_ask: 100, url: at('c'), timestamp: instant(first), last_updated: instant(second) },
-    })
-    const changes = (await readTopic(platform.connect(), 'bookChanges')).filter(
-      ({ value }) => value.provider === provider,
+    const received = () =>
+      feed.events.flatMap(({ event, data }) => {
+        if (event !== 'prices.changed') return []
+        const { provider, seen_at, items } = data as Changed
+        return items.map(one => [provider, seen_at, one.item_id, one.change, one.price, one.qty].join(' '))
+      })
+    await eventually(() => received().length >= asks().length, 'the last event')
+    const wanted = asks().map(({ provider, seen_at, item_id, change, price_micro_usd: micro, quantity }) =>
+      [provider, instant(seen_at), item_id, change, micro === null ? '' : cents(micro), quantity].join(' '),
     )
-    const rows = changes.filter(({ event }) => event !== 'RefreshMarked')
-    expect(rows.map(({ event, value }) => [event, value.url])).to.deep.equal([
-      ['BookChanged', at('a')],
-      ['OfferUrlChanged', at('c')],
-    ])
-    for (const view of ['candles', 'history']) await command('verify', view)
+    expectSame(received(), wanted)
+    for (const [provider, lines] of Map.groupBy(received(), line => line.split(' ')[0])) {
+      const times = lines.map(line => line.split(' ')[1])
+      expect(times, `times of ${provider}`).to.deep.equal(times.toSorted())
+    }
   })
+
+  // At full size the provider has a book of its own, of which this would be an implausible refresh.
+  if (!IS_FULL)
+    it('used to lead to the last offer: to the one whose price is shown, also when a refresh changes the URL alone', async () => {
+      const [provider, name] = ['provider_36', 'AK-47 | Redline (Field-Tested)']
+      const at = (path: string): string => `https://provider-36.example/${path}`
+      const shown = async () => {
+        const [entry] = (await get('/prices', { market_hash_name: name, providers: provider })).items
+        const { status, headers } = await fetch(baseUrl + new URL(entry.link).pathname, { redirect: 'manual' })
+        expect([status, headers.get('location')]).to.deep.equal([302, entry.url])
+        return entry
+      }
+      const record = async (observedAt: number, path: string): Promise<void> => {
+        const offers = [
+          { price: 120, quantity: 1, url: at('b') },
+          { price: 100, quantity: 1, url: at(path) },
+        ]
+        const folder = join(dir, path)
+        mkdirSync(folder)
+        const refreshed_at = instant(observedAt)
+        const content = { provider_feed: provider, currency: 'USD', refreshed_at, prices: { [name]: offers } }
+        writeFileSync(join(folder, 'one.json.gz'), gzipSync(JSON.stringify(content)))
+        await command('ingest', 'recorded', '--provider', provider, '--dir', folder)
+        await command('lag', '--wait', '--timeout', '120')
+      }
+      const [first, second] = [startMs, startMs + STEP_MS]
+      await record(first, 'a')
+      expect(await shown()).to.include({ lowest_ask: 100, url: at('a'), timestamp: instant(first) })
+      await record(second, 'c')
+      expect(await shown()).to.include({
+        ...{ lowest_ask: 100, url: at('c'), timestamp: instant(first), last_updated: instant(second) },
+      })
+      const changes = (await readTopic(platform.connect(), 'bookChanges')).filter(
+        ({ value }) => value.provider === provider,
+      )
+      const rows = changes.filter(({ event }) => event !== 'RefreshMarked')
+      expect(rows.map(({ event, value }) => [event, value.url])).to.deep.equal([
+        ['BookChanged', at('a')],
+        ['OfferUrlChanged', at('c')],
+      ])
+      for (const view of ['candles', 'history']) await command('verify', view)
+    })
 
   // biome-ignore lint/suspicious/noExplicitAny: each test narrows the answer by what it asserts.
   async function get(path: string, query: Record<string, string | number>): Promise<any> {
@@ -303,20 +360,17 @@ async function compareTables(
     { items },
   )
   expectSame(stored.map(lineOf), wanted.map(lineOf))
-  const standing = await tables.rows<Record<string, unknown>>(
-    `SELECT item_id, provider, standing, micro, quantity, at FROM ${tables.database}.candle_standing FINAL
-    WHERE item_id IN {items:Array(UInt32)}`,
-    { items },
-  )
-  const last = new Map(wanted.map(each => [`${each.item_id} ${each.provider}`, each]))
-  expectSame(
-    standing.map(({ item_id, provider, standing: stands, micro, quantity, at }) =>
-      Number(stands) === 1 ? [item_id, provider, micro, quantity, at].join(' ') : `${item_id} ${provider} none`,
-    ),
-    [...last].map(([name, each]) =>
-      each.change === 'removed' ? `${name} none` : [name, each.price_micro_usd, each.quantity, each.seen_at].join(' '),
-    ),
-  )
+  const ofItems = `item_id IN (${items})`
+  for (const [statement, keys, entries] of [
+    [selectPartRows(tables.database, ofItems), 4, partEntries(wanted)],
+    [selectStandingRows(tables.database, ofItems), 2, standingEntries(wanted)],
+  ] as const) {
+    const rows = (await tables.rows<Record<string, unknown>>(statement)).map(row => Object.values(row))
+    expectSame(
+      rows.map(row => [row.slice(0, keys).join('|'), ...row.slice(keys)].join(' ')),
+      entries.map(({ key, what }) => `${key} ${what}`),
+    )
+  }
 }
 
 /** Compares lines in any order; names the first that differs, since a diff of thousands shows nothing. */

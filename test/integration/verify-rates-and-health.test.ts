@@ -9,7 +9,7 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { refreshJudged } from '#schemas/events/refresh-judged.ts'
-import { findingsOf } from '#services/cli/log-tools/verify.ts'
+import { findingsOf, verify as verifyView } from '#services/cli/log-tools/verify.ts'
 import { viewOf } from '#services/cli/log-tools/views.ts'
 import { start as startFx } from '#streams/fx/main.ts'
 import { fxCurrentKey, fxPositionKey } from '#streams/fx/table.ts'
@@ -17,6 +17,7 @@ import { start as startHealth } from '#streams/provider-health/main.ts'
 import { decodeHealth, encodeHealth, healthKey, healthPositionKey } from '#streams/provider-health/table.ts'
 import { parsePosition } from '#streams/runner/positions.ts'
 import { judgedRecords } from '#test/fixtures/sink-records.ts'
+import { collectOutput } from '#test/harness/collected-output.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { ratesRecord } from '#test/harness/published-records.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
@@ -59,7 +60,7 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
     await first.stop()
     await publish(verdicts.slice(half[0]), tables.slice(half[1]))
     await ingest.send([ratesRecord(kafka.codec, today, { EUR: 'none' })])
-    await platform.startRoles([startFx, startHealth])
+    await platform.startRoles([startFx, startHealth, 'sales'])
     await settled()
   })
   after(() => clickhouse.close())
@@ -96,6 +97,17 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
     const closes = new Map(newest.map(({ asOf, EUR }) => [new Date(asOf).toISOString().slice(0, 10), EUR]))
     expect(new Map(rows.map(({ day, rate }) => [day, rate]))).to.deep.equal(closes)
     expect(rows).to.have.length(closes.size)
+  })
+
+  it('pass as a command, which used to pass too where it compared nothing', async () => {
+    const failureOf = async (name: string) => {
+      const output = collectOutput()
+      const failure = await verifyView(platform.config, platform.log, name, output.stream).catch(error => error)
+      return [JSON.parse(output.text()).compared > 0, failure?.exitCode, failure?.message]
+    }
+    expect(await failureOf('fx')).to.deep.equal([true, undefined, undefined])
+    await eventually(() => verify('sales'), 'the position of a view without rows')
+    expect(await failureOf('sales')).to.deep.equal([false, 1, 'no row of sales was compared with the log'])
   })
 
   it('show each wrong row of health, and none after a rebuild, after which the role goes on', async () => {

@@ -3,7 +3,7 @@
  *
  * Reads only, while the role goes on. The cut is the view's own: the head's offset in Redis, the group's committed offset and
  * the offsets that rows carry in ClickHouse; alerts are read until they settle. Prints each difference and a summary as
- * JSON lines; exit code 1 on any. Shares the row codecs with the roles and no code that folds.
+ * JSON lines; exit code 1 on any, and where nothing was compared. Shares the row codecs with the roles and no code that folds.
  */
 import { openLogAccess } from '#infra/kafka/log-access.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
@@ -14,7 +14,7 @@ import { openProgress } from '../progress.ts'
 import { type Output, write } from './output.ts'
 import { viewOf } from './views.ts'
 
-/** Verifies a view; throws when it differs. */
+/** Verifies a view; throws when it differs, or when nothing was compared, which proves nothing. */
 export async function verify(config: PlatformConfig, log: Log, name: string, output: Output): Promise<void> {
   const progress = openProgress(process.stderr)
   const report = (step: string): void => progress.step(`verifying ${name}: ${step}`)
@@ -31,6 +31,7 @@ export async function verify(config: PlatformConfig, log: Log, name: string, out
     const differ = `${summary.differences.toLocaleString('en')} rows of ${name} differ from the log`
     throw new CommandFailure(`${differ}; \`marketlog rebuild ${name}\` rebuilds it`, exitCodes.failed)
   }
+  if (summary.compared === 0) throw new CommandFailure(`no row of ${name} was compared with the log`, exitCodes.failed)
 }
 
 /** Compares a view with the log. */

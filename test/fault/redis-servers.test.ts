@@ -1,21 +1,24 @@
 /**
- * One server with TLS, and a master with its replica under Sentinels: who may come in, and what a failover does to commands.
+ * One server with TLS, a master with its replica under Sentinels, and a Cluster whose slots move: who may come in, what a failover does to
+ * commands, and that large values, scans and writes find their keys. What cannot be answered says so.
  */
 import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { Fenced, writeGuarded } from '#infra/redis/guarded-write.ts'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
-import { requireNoEviction, UnfitRedis } from '#infra/redis/servers.ts'
-import { readValues } from '#infra/redis/value-stream.ts'
+import { closeRedis, openRedis, type Redis, slotOf } from '#infra/redis/redis.ts'
+import { readSlots, requireNoEviction, scanKeys, UnfitRedis } from '#infra/redis/servers.ts'
+import { readValues, ValueMissing } from '#infra/redis/value-stream.ts'
 import { type PlatformConfig, readConfig } from '#infra/runtime/config.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
 import {
   type OwnRedis,
+  type OwnRedisCluster,
   type OwnSentinels,
   openOwnRedis,
+  openOwnRedisCluster,
   openOwnSentinels,
   PLAIN_ACCESS,
   withServer,
@@ -26,13 +29,24 @@ import { useServers } from '#test/harness/use-servers.ts'
 import { openWireProxy } from '#test/harness/wire-proxy.ts'
 
 const LIMIT_MS = 20_000
+const VALUES = 60
 
-const textOf = async (config: PlatformConfig, redis: Redis, key: string): Promise<string> => {
-  let read = Buffer.alloc(0)
+/** Reads values as a bulk stream does, as base64; `at` is called before each of them is taken. */
+async function readAll(
+  settings: PlatformConfig,
+  redis: Redis,
+  keys: readonly string[],
+  at: (index: number) => Promise<void> = async () => undefined,
+): Promise<string[]> {
+  const read = keys.map(() => Buffer.alloc(0))
   const signal = new AbortController().signal
-  for await (const { bytes } of readValues({ settings: config, redis, keys: [key], signal }))
-    read = Buffer.concat([read, bytes])
-  return read.toString('base64')
+  let reached = -1
+  for await (const { index, bytes } of readValues({ settings, redis, keys, signal })) {
+    if (index !== reached) await at(index)
+    reached = index
+    read[index] = Buffer.concat([read[index] as Buffer, bytes])
+  }
+  return read.map(bytes => bytes.toString('base64'))
 }
 
 describe('a Redis with TLS', () => {
@@ -58,7 +72,7 @@ describe('a Redis with TLS', () => {
     const redis = await platform.openRedis()
     const [key, value] = [`${platform.namespace}large`, randomBytes(400_000)]
     await redis.set(key, value)
-    expect(await textOf(platform.config, redis, key)).to.equal(value.toString('base64'))
+    expect(await readAll(platform.config, redis, [key])).to.deep.equal([value.toString('base64')])
     const file = join(platform.config.stateDir, 'redis-password')
     writeFileSync(file, `${platform.environment.REDIS_PASSWORD}\n`)
     expect(await failureOf({ REDIS_PASSWORD: '', REDIS_PASSWORD_FILE: file })).to.equal('opened')
@@ -137,11 +151,7 @@ describe('a master under Sentinels', () => {
     },
   })
 
-  it('is found by any Sentinel, and with it both servers are checked for eviction', async () => {
-    const redis = await platform.openRedis()
-    const [key, value] = [`${platform.namespace}large`, randomBytes(300_000)]
-    await redis.set(key, value)
-    expect(await textOf(platform.config, redis, key)).to.equal(value.toString('base64'))
+  it('has its replica checked for eviction too', async () => {
     await requireNoEviction(platform.config, platform.log)
     const login = `:${encodeURIComponent(platform.environment.REDIS_PASSWORD as string)}@`
     const replica = own.servers[1] as OwnSentinels['servers'][number]
@@ -165,7 +175,7 @@ describe('a master under Sentinels', () => {
       await eventually(() => redis.set(`${key}-after`, '1').then(() => true), 'a write')
       console.log(`      ${how}: written again after ${((performance.now() - startedAt) / 1_000).toFixed(1)} s`)
       expect(await own.master()).not.to.equal(master)
-      expect(await textOf(platform.config, redis, key)).to.equal(value.toString('base64'))
+      expect(await readAll(platform.config, redis, [key])).to.deep.equal([value.toString('base64')])
       if (how === 'killed') await master.start()
       else master.thaw()
       const login = `:${encodeURIComponent(platform.environment.REDIS_PASSWORD as string)}@`
@@ -174,4 +184,106 @@ describe('a master under Sentinels', () => {
       await eventually(follows, 'the former master to follow')
       expect(await redis.get(`${key}-after`)).to.equal('1')
     })
+})
+
+describe('a Redis Cluster with TLS', () => {
+  let cluster: OwnRedisCluster
+  const platform = useServers({
+    setUp: false,
+    redis: async () => {
+      cluster = await openOwnRedisCluster({ tls: true })
+      return cluster
+    },
+  })
+  let redis: Redis
+  before(async () => {
+    redis = await platform.openRedis()
+  })
+
+  const keyOf = (name: string): string => `${platform.namespace}${name}`
+
+  /** Values of many sizes all over the Cluster. */
+  async function store(name: string): Promise<Map<string, Buffer>> {
+    const values = new Map<string, Buffer>()
+    for (let i = 0; i < VALUES; i++) values.set(keyOf(`${name}:${i}`), randomBytes(i % 7 === 0 ? 300_000 : 50 * i))
+    for (const [key, value] of values) await redis.set(key, value)
+    return values
+  }
+
+  async function expectWhole(values: ReadonlyMap<string, Buffer>, at?: (index: number) => Promise<void>) {
+    const read = await within(readAll(platform.config, redis, [...values.keys()], at), 'all values')
+    expect(read).to.deep.equal([...values.values()].map(bytes => bytes.toString('base64')))
+  }
+
+  it('streams large values of all its servers in their order', async () => {
+    const values = await store('all')
+    await expectWhole(values)
+    expect(new Set([...values.keys()].map(slotOf)).size).to.be.above(VALUES / 2)
+  })
+
+  it('streams values of slots that have moved, that move meanwhile, and that are half moved', async () => {
+    const values = await store('moved')
+    const keys = [...values.keys()]
+    const [first, later] = [slotOf(keys[2] as string), slotOf(keys[VALUES - 2] as string)]
+    const target = await cluster.otherMaster(first)
+    // MOVED: the client that knows the slots of before asks the former server.
+    await cluster.move([first], target)
+    await expectWhole(values)
+    // MOVED in the middle of a stream.
+    await expectWhole(values, async index => {
+      if (index === VALUES - 10) await cluster.move([later], await cluster.otherMaster(later))
+    })
+    // ASK: the key is at the new server, the slot still at the old one.
+    let asked = 0
+    await cluster.move([first], await cluster.otherMaster(first), async () => {
+      await expectWhole(values)
+      asked += 1
+    })
+    expect(asked).to.equal(1)
+    await redis.del(keys[1] as string)
+    const missing = await readAll(platform.config, redis, keys).catch(error => error)
+    expect(missing).to.be.instanceOf(ValueMissing)
+  })
+
+  it('carries a write out once when a slot that moves comes to rest, and refuses a former owner then as well', async () => {
+    const tag = keyOf('{moving}')
+    const [guard, old, fresh] = [`${tag}:guard`, `${tag}:old`, `${tag}:new`]
+    await redis.mset(guard, '1', old, 'x')
+    const slot = slotOf(guard)
+    const write = (expected: string, value: string): Promise<void> =>
+      writeGuarded(redis, { guard, expected, value, writes: [{ command: 'HSET', key: fresh, args: [value, value] }] })
+    let writing: Promise<void> | undefined
+    await cluster.move([slot], await cluster.otherMaster(slot), async () => {
+      // One key exists, and the other one nowhere: TRYAGAIN until all are at one server.
+      writing = write('1', '2')
+      writing.catch(() => undefined)
+      await eventually(async () => (await readSlots(redis)) === undefined, 'the slot to be half moved')
+    })
+    await within(writing as Promise<void>, 'the write')
+    expect([await redis.get(guard), await redis.hgetall(fresh)]).to.deep.equal(['2', { 2: '2' }])
+    expect(await write('1', '3').catch(error => error)).to.be.instanceOf(Fenced)
+    expect(await readSlots(redis))
+      .to.be.a('string')
+      .and.not.equal('')
+  })
+
+  it('finds the keys of every server', async () => {
+    const names = Array.from({ length: 200 }, (_, i) => keyOf(`scanned:${i}`))
+    for (const name of names) await redis.set(name, '1')
+    const found = new Set<string>()
+    for await (const keys of scanKeys(redis, `${keyOf('scanned:')}*`, 10)) for (const key of keys) found.add(key)
+    expect([...found].sort()).to.deep.equal(names.sort())
+  })
+
+  it('is refused by set-up when one of its replicas may drop keys', async () => {
+    const { config, log } = platform
+    await requireNoEviction(config, log)
+    const replica = cluster.servers.at(-1) as OwnRedisCluster['servers'][number]
+    await withServer(replica, server => server.config('SET', 'maxmemory-policy', 'allkeys-lru'))
+    const refused = await requireNoEviction(config, log).catch(error => error)
+    expect(refused).to.be.instanceOf(UnfitRedis)
+    expect(String(refused)).to.include(`:${replica.tlsPort}`).and.to.include('noeviction')
+    await withServer(replica, server => server.config('SET', 'maxmemory-policy', 'noeviction'))
+    await requireNoEviction(config, log)
+  })
 })
