@@ -7,15 +7,14 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import type { ZodType } from 'zod'
 import { loadProviders } from '#infra/config/providers.ts'
-import { TIERS } from '#infra/config/tiers.ts'
-import { openApiDocument } from '#infra/http/openapi.ts'
 import { asyncApiDocument } from '#schemas/api/asyncapi.ts'
 import { feedOperations } from '#schemas/api/feed-operations.ts'
 import { feedQuery, replayQuery } from '#schemas/api/feed-query.ts'
 import type { Operation } from '#schemas/api/operation.ts'
 import { parseInstant } from '#schemas/values/instant.ts'
-import type { Description } from '#test/harness/described-answers.ts'
-import { openDescribedAnswers, resolved } from '#test/harness/described-answers.ts'
+import { PINNED } from '#test/fixtures/pinned-operations.ts'
+import { openDescribedAnswers } from '#test/harness/described-answers.ts'
+import { request } from '#test/harness/scenario.ts'
 import { openSse, type SseClient } from '#test/harness/sse-client.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -24,7 +23,6 @@ const RUNS = 2_000
 const registry = loadProviders()
 const OPERATIONS: Operation[] = Object.values(feedOperations(registry.askKeys))
 const STREAMS = OPERATIONS.filter(({ reply }) => reply.events)
-const document = openApiDocument(OPERATIONS, { baseUrl: 'https://api.example.com' }) as unknown as Description
 const feeds = asyncApiDocument({ baseUrl: 'https://api.example.com' }) as {
   channels: Record<string, { address: string; messages: object }>
 }
@@ -143,7 +141,7 @@ describe('the feeds, served as described', () => {
   const platform = useServers()
   let roles: StartedRoles
   const clients: SseClient[] = []
-  const check = openDescribedAnswers(document)
+  const check = openDescribedAnswers(PINNED)
 
   before(async () => {
     roles = await platform.startRoles(['feed'])
@@ -153,52 +151,15 @@ describe('the feeds, served as described', () => {
     for (const client of clients) client.close()
   })
 
-  /** Sends a request and holds its answer against the description, headers included. */
-  async function ask(method: string, path: string, key?: string) {
-    const headers: Record<string, string> = key === undefined ? {} : { authorization: `Bearer ${key}` }
-    const closing = new AbortController()
-    const answer = await fetch(`${roles.baseUrl}/v1${path}`, { method, headers, signal: closing.signal })
-    const type = answer.headers.get('content-type')
-    const isStream = type === 'text/event-stream'
-    const body = isStream ? '' : await answer.json()
-    closing.abort()
-    check({ method, path, status: answer.status, type, body })
-    const [plain = ''] = path.split('?')
-    const operation = document.paths[`/v1${plain}`]?.[method.toLowerCase()]
-    const described = operation?.responses[answer.status]
-    for (const name of Object.keys((described && resolved(document, described).headers) ?? {}))
-      expect(answer.headers.has(name), `${method} ${path} ${answer.status}: ${name}`).to.equal(true)
-    return { status: answer.status, code: (body as { code?: string }).code, isStream }
-  }
-
-  for (const { method: name, path, reply } of OPERATIONS) {
-    const method = name.toUpperCase()
-    const filled = path.includes('replay') ? `${path}?from=2026-03-03` : path
-    it(`${method} ${path} wants a key`, async () => {
-      expect((await ask(method, filled)).code).to.equal('AUTH_INVALID_API_KEY')
-      expect((await ask(method, filled, 'sk_live_root_x')).status).to.equal(401)
-    })
-    for (const tier of TIERS)
-      it(`${method} ${path} is ${tier === 'quant' ? 'open' : 'closed'} to ${tier}`, async () => {
-        const { status, code, isStream } = await ask(method, filled, await platform.newKey(tier))
-        if (tier === 'quant') expect([status, isStream]).to.deep.equal([200, reply.events !== undefined])
-        else expect([status, code]).to.deep.equal([403, 'FORBIDDEN_TIER'])
-      })
-  }
-
   for (const { path } of STREAMS)
-    it(`GET ${path} refuses wrong parameters and a third connection as described`, async () => {
+    it(`GET ${path} refuses a third connection as described`, async () => {
       const key = await platform.newKey('quant')
-      expect((await ask('GET', `${path}?from=2026-03-03&providers=p&item_ids=x`, key)).code).to.equal(
-        'VALIDATION_ERROR',
-      )
-      expect((await ask('GET', `${path}?item_ids=%zz`, key)).code).to.equal('BAD_REQUEST')
       for (let held = 0; held < 2; held++) {
         const client = await openSse(`${roles.baseUrl}/feed/prices`, { key })
         clients.push(client)
         await client.event(({ event }) => event === 'ready')
       }
-      const third = await ask('GET', `${path}?from=2026-03-03`, key)
-      expect([third.status, third.code]).to.deep.equal([429, 'RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'])
+      const third = await request(roles.baseUrl, check, `/v1${path}?from=2026-03-03`, { as: key })
+      expect([third.status, third.body.code]).to.deep.equal([429, 'RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'])
     })
 })

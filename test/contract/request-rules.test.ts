@@ -4,13 +4,13 @@
  * Made of the description alone, so that an operation which is added later is held to them too. The routes answer as in a process of
  * both roles, behind its HTTP host; nothing is behind them.
  */
+import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { expect } from 'chai'
-import { openApiDocument } from '#infra/http/openapi.ts'
 import { type HttpHost, openHttpHost } from '#infra/runtime/http-host.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import { errorReply } from '#schemas/api/error.ts'
-import { openAppsAlone, operationsDescribed } from '#test/fixtures/api-routes.ts'
-import { filledPath, queryOf, type SweptOperation, sweptOperations } from '#test/fixtures/hostile-requests.ts'
+import { openAppsAlone } from '#test/fixtures/api-routes.ts'
+import { filledPath, type PinnedOperation, pinnedOperations, queryOf } from '#test/fixtures/pinned-operations.ts'
 import { answerOf, exchangeAt } from '#test/harness/exchange.ts'
 
 const ID = '7d9f3c52-64a8-4a0a-9d8e-0b6f6f3f2a11'
@@ -25,7 +25,7 @@ interface Sent {
 }
 
 describe('every operation', () => {
-  const operations = sweptOperations(openApiDocument(operationsDescribed(), { baseUrl: '' }), () => true)
+  const operations = pinnedOperations()
   const gets = operations.filter(({ method }) => method === 'GET')
   const apps = openAppsAlone()
   let host: HttpHost
@@ -39,14 +39,14 @@ describe('every operation', () => {
   })
   after('end of the process', () => host.close())
 
-  const pathOf = (operation: SweptOperation): string =>
+  const pathOf = (operation: PinnedOperation): string =>
     filledPath(
       operation,
       operation.pathParameters.map(name => (name === 'item_id' ? '1' : ID)),
     )
 
   /** Sends a request as it is; one of the operation's own examples where nothing else is said. */
-  async function send(operation: SweptOperation, sent: Sent = {}) {
+  async function send(operation: PinnedOperation, sent: Sent = {}) {
     const { method = operation.method, target = pathOf(operation) + queryOf(operation), headers } = sent
     const { contentType = 'application/json' } = sent
     const { body = operation.body && Buffer.from(JSON.stringify(operation.body.example)) } = sent
@@ -65,7 +65,7 @@ describe('every operation', () => {
 
   /** What is wrong with the parameters of a request, by name. */
   async function faultsOf(
-    operation: SweptOperation,
+    operation: PinnedOperation,
     query: string,
   ): Promise<Map<string, { type: string; ctx: object }>> {
     const { status, text, at } = await send(operation, { target: `${pathOf(operation)}?${query}` })
@@ -192,7 +192,7 @@ describe('every operation', () => {
       }
     }
     expect(apps.counted()).to.equal(before)
-    const [first] = operations as [SweptOperation]
+    const [first] = operations as [PinnedOperation]
     for (const target of ['/v1/nothing', '/v1/feed/nothing']) {
       const { status, headers } = await send(first, { method: 'OPTIONS', target, headers: preflight })
       expect([status, headers.get('access-control-allow-origin')], target).to.deep.equal([404, '*'])
@@ -213,5 +213,41 @@ describe('every operation', () => {
         expect(exposed, at).to.include.members(shown)
       }
     }
+  })
+
+  describe('with a body that is refused', () => {
+    const operationAt = (name: string): PinnedOperation =>
+      operations.find(one => one.name === name) ?? expect.fail(`there is no ${name}`)
+    const listOf = (entry: string, count: number): string => `[${Array(count).fill(entry).join(',')}]`
+
+    it('bounds what it unpacks by what was sent', async () => {
+      const operation = operationAt('POST /v1/portfolio/value')
+      const packed = (coding: string) => ['Authorization: Bearer k', `Content-Encoding: ${coding}`]
+      const bomb = `{"items":[],"providers":${listOf('1', 125_000)}}`
+      for (const [coding, body] of [
+        ['gzip', gzipSync(bomb)],
+        ['br', brotliCompressSync(bomb)],
+      ] as const) {
+        const { status, at } = await send(operation, { body, headers: packed(coding) })
+        expect(status, at).to.equal(413)
+      }
+      const items = Array.from({ length: 100 }, (_, i) => ({ item_id: i + 1, quantity: 1 + (i % 7) }))
+      const sound = gzipSync(JSON.stringify({ items, providers: null, currency: 'USD' }))
+      expect((await send(operation, { body: sound, headers: packed('gzip') })).status).to.equal(200)
+    })
+
+    it('describes the first twenty of its faults, counts the others, and names what would do once', async () => {
+      const operation = operationAt('POST /v1/prices/batch')
+      const item_ids = Array.from({ length: 50 }, () => 'x'.repeat(500))
+      const refusalOf = async (text: string) => (await send(operation, { body: Buffer.from(text) })).text
+      const { detail, omitted } = JSON.parse(await refusalOf(JSON.stringify({ item_ids, providers: ['nobody'], a: 1 })))
+      expect([detail.length, omitted]).to.deep.equal([20, 32])
+      expect(detail[0].input).to.equal(`${'x'.repeat(199)}\u2026`)
+      const text = await refusalOf('{"item_ids":[1],"providers":["nobody"]}')
+      expect(text.match(/provider_41/g)).to.have.length(1)
+      expect(JSON.parse(text).detail[0].ctx.expected).to.include("'provider_02'")
+      const long = JSON.parse(await refusalOf(`{"item_ids":[1],"providers":${listOf('1', 1_000)}}`))
+      expect(long.detail.map(({ type }: { type: string }) => type)).to.deep.equal(['too_long'])
+    })
   })
 })
