@@ -52,7 +52,7 @@ export function makeApp(endpoints: readonly Endpoint[], guard: Guard, options: A
 }
 
 /** The router of some routes, which refuses other methods of their paths. */
-export function routerOf(
+function routerOf(
   endpoints: readonly Endpoint[],
   guard: Guard,
   { takesHead = true }: Pick<AppOptions, 'takesHead'> = {},

@@ -10,7 +10,7 @@ import type { Verdict } from '#schemas/events/refresh-judged.ts'
 import type { LedgerEntry } from './ledger.ts'
 
 /** One entry of a refresh, its name resolved already; undefined where the catalog has no such item. */
-export interface GivenEntry {
+interface GivenEntry {
   itemId: number | undefined
   price: number
   quantity: number
