@@ -107,7 +107,7 @@ export function openGuard(needs: GuardNeeds): Guard {
     },
     async refused(request, { code, detail, isCounted }) {
       await charge(request, isGuess(request) ? 'credentials' : 'requests', isCounted)
-      return new HttpError(code, detail, { headers: ['WWW-Authenticate', 'Bearer'] })
+      return new HttpError(code, detail)
     },
     closed,
     async withLimits(response, credential, refusal) {

@@ -1,4 +1,4 @@
-import type { ErrorCode, Violation } from '#schemas/api/error.ts'
+import { ERROR_STATUS, type ErrorCode, type Violation } from '#schemas/api/error.ts'
 import type { ExceededLimit } from '#schemas/api/rate-limit.ts'
 
 /** An answer that is not the one that was asked for. */
@@ -29,7 +29,12 @@ export class HttpError extends Error {
     this.code = code
     this.detail = detail
     const { exceeded, headers = [] } = options
-    this.headers = exceeded ? ['Retry-After', String(exceeded.resetSeconds), ...headers] : headers
+    this.headers = [
+      ...(exceeded ? ['Retry-After', String(exceeded.resetSeconds)] : []),
+      // Each 401 names a way to authenticate (RFC 9110, 15.5.2).
+      ...(ERROR_STATUS[code] === 401 ? ['WWW-Authenticate', 'Bearer'] : []),
+      ...headers,
+    ]
     this.exceeded = exceeded
     this.omitted = options.omitted ?? 0
     this.members = options.members ?? {}
