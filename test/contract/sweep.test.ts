@@ -29,7 +29,7 @@ import {
 } from '#test/fixtures/operation-requests.ts'
 import { type Ids, MARKER, PUBLIC_PARAMS } from '#test/fixtures/operation-steps.ts'
 import type { PinnedOperation } from '#test/fixtures/pinned-operations.ts'
-import { neededPaths, noteValues } from '#test/fixtures/reply-paths.ts'
+import { checkForms, neededPaths, noteValues } from '#test/fixtures/reply-paths.ts'
 import {
   type FullAccount,
   openFullAccount,
@@ -134,7 +134,10 @@ describe('every operation', () => {
               .split('\n')
               .map(line => JSON.parse(line))
           : [body]
-      for (const line of lines) if (success.schema) noteValues(line, success.schema, name, seen)
+      for (const line of lines) {
+        checkForms(line, name)
+        if (success.schema) noteValues(line, success.schema, name, seen)
+      }
     }
   }
 
@@ -308,7 +311,11 @@ describe('every operation', () => {
         const client = await openSse(`${sweep.signIn.baseUrl}/v1${path}${query}`, { key })
         // A resync comes to streams that fell behind alone: feed-resume.test.ts.
         for (const [name, { schema }] of Object.entries(reply.events ?? {}))
-          if (name !== 'resync') schema.parse((await client.event(({ event }) => event === name)).data)
+          if (name !== 'resync') {
+            const { data } = await client.event(({ event }) => event === name)
+            schema.parse(data)
+            checkForms(data, `${path} ${name}`)
+          }
         client.close()
       })
   })

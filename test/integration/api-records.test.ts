@@ -2,7 +2,9 @@
 import { expect } from 'chai'
 import { candlesReply } from '#schemas/api/candles.ts'
 import { historyReply } from '#schemas/api/history.ts'
+import { providersReply } from '#schemas/api/providers.ts'
 import type { Candle } from '#streams/candles/reader.ts'
+import { healthKey, type StoredHealth } from '#streams/provider-health/table.ts'
 import {
   convertedAt,
   makeChanges,
@@ -40,6 +42,22 @@ describe('stored records', () => {
   after('end of the market', () => scenario.close())
 
   const converted = (micro: number, currency: string, at: number) => convertedAt(rateDays, micro, currency, at)
+
+  it('of health make a provider up, and those of rates keep the digits of their source', async () => {
+    const now = Date.now()
+    const health: StoredHealth = {
+      ...{ last_completed_at: now, last_checked_at: now, consecutive_failures: 0, quarantined_reason: null, sides: {} },
+      ...{ total_offers: 12, unique_items: 7, total_value: 5_000, total_value_usd: 700, currency: 'CNY' },
+    }
+    await scenario.redis.hset(healthKey(platform.namespace), 'provider_02', JSON.stringify(health))
+    const records = Object.values(providersReply.parse((await scenario.ask('/v1/providers')).body))
+    expect(records.map(({ key }) => key)).to.deep.equal(scenario.providers.map(({ key }) => key))
+    expect(records.filter(({ health: { status } }) => status === 'up').map(({ key }) => key)).to.deep.equal([
+      'provider_02',
+    ])
+    const { text } = await scenario.ask('/v1/fx')
+    for (const [code, rate] of Object.entries(scenario.rates)) expect(text).to.include(`"${code}":${rate}`)
+  })
 
   describe('GET /prices/candles', () => {
     const asks = (itemId: number) => changes.filter(change => change.side === 'ask' && change.item_id === itemId)
