@@ -163,8 +163,8 @@ describe('topics that are no longer what they were', () => {
     await recreate('book')
     await stoppedFor('book', /market.book holds no position, though book has committed \d+/)
     await succeeds('reset', 'book')
-    await publish(4_000)
-    await eventually(async () => expect(await price()).to.equal(4_000), 'the prices of a new changelog')
+    await publish(3_000)
+    await eventually(async () => expect(await price()).to.equal(3_000), 'the prices of a new changelog')
   })
 
   it('stop a view alone, which refuses its readers and says what was found, until it is rebuilt', async () => {

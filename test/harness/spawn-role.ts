@@ -79,7 +79,12 @@ export async function spawnRole(role: string, environment: Record<string, string
     if (found === null) throw new Error(`${role} ended; its last lines:\n${lines.slice(-20).join('\n')}`)
     return found
   }
-  const ports = async () => JSON.parse(await line(/"port":\d+/)) as { port: number; operator_port: number }
+  let listening: { port: number; operator_port: number } | undefined
+  // Known from its first line on, which a process that logs much does not keep.
+  const ports = async () => {
+    listening ??= JSON.parse(await line(/"port":\d+/)) as { port: number; operator_port: number }
+    return listening
+  }
   return {
     role,
     pid: child.pid,
