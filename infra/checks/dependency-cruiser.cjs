@@ -24,6 +24,7 @@ const CLIENT_LIBRARIES = {
   busboy: 'infra/http',
   'csv-parse|csv-stringify': 'services/(portfolios|ingest)|infra/config',
   express: 'infra/http|services/(api|feed)|test/bench',
+  testcontainers: 'test/harness',
 }
 
 /** What a service lets others ask and read: of the whole service, or of a folder of it. */

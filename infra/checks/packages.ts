@@ -22,7 +22,10 @@ const ALLOWED = new Set([
 const READ_BY_HAND: Record<string, string> = {
   '@fawazahmed0/currency-api': 'CC0-1.0',
   '@kafkajs/confluent-schema-registry': 'MIT',
+  buildcheck: 'MIT',
   busboy: 'MIT',
+  'cpu-features': 'MIT',
+  ssh2: 'MIT',
   streamsearch: 'MIT',
 }
 

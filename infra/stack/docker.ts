@@ -47,7 +47,7 @@ interface DockerNote {
 }
 
 /** Whether a Docker engine answers; a client without an engine does not count. */
-async function dockerAnswers(
+export async function dockerAnswers(
   environment: Record<string, string | undefined>,
   signal: AbortSignal = new AbortController().signal,
 ): Promise<boolean> {

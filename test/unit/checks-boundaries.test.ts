@@ -23,6 +23,7 @@ const LIBRARIES = [
   ],
   ...['pg', 'node-pg-migrate', 'graphile-worker', 'nodemailer', 'ipaddr.js', 'openid-client', 'oauth4webapi', 'jose'],
   ...['prom-client', 'pino', 'chdb', 'ffi-rs', 'hyparquet-writer', 'busboy', 'csv-parse', 'csv-stringify', 'express'],
+  'testcontainers',
 ]
 
 /** File → what it imports, or its text. */
