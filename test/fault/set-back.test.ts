@@ -110,7 +110,7 @@ describe('stores and topics that are no longer what they were', function () {
   const day = (from: number): string => new Date(Date.now() + from * 24 * HOUR_MS).toISOString().slice(0, 10)
 
   function keep(name: string): Kept {
-    const tiers = writeRoomyTiers(platform.config.stateDir)
+    const tiers = writeRoomyTiers(platform.config.stateDir, { streamStarts: 'unlimited' })
     const start = () => platform.spawnRole(name, { MARKETLOG_TIERS: tiers })
     const one = keepRunning({ name, start, random: randomOf(random.integer(0, 2 ** 31)), mayEnd: MAY_END })
     kept.push(one)
