@@ -7,7 +7,9 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type PlatformConfig, readConfig, type ServerAddresses } from '#infra/runtime/config.ts'
+import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { type Database, type DatabaseOptions, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName, type PlatformConfig, readConfig, type ServerAddresses } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { RoleName } from '#services/cli/roles.ts'
 import { setUp } from '#services/cli/set-up.ts'
@@ -81,4 +83,24 @@ export async function openBenchPlatform({ addresses, log, logs }: BenchPlatformO
       rmSync(stateDir, { recursive: true, force: true })
     },
   }
+}
+
+/** Works on the namespace's database of ClickHouse. */
+export function withClickhouse<T>(
+  { config }: BenchPlatform,
+  work: (writer: ClickhouseWriter) => Promise<T>,
+): Promise<T> {
+  const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'bench' })
+  return work(writer).finally(() => writer.close())
+}
+
+/** Works on its database of Postgres. */
+export function withDatabase<T>(
+  { config, log }: BenchPlatform,
+  options: Partial<DatabaseOptions>,
+  work: (database: Database) => Promise<T>,
+): Promise<T> {
+  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
+  const database = openDatabase(url, { name: 'bench', log, connections: 1, ...options })
+  return work(database).finally(() => database.close())
 }

@@ -8,6 +8,7 @@
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
+import type { Turn } from './entry.ts'
 
 /** A topic that can be held back. */
 export interface Gate {
@@ -48,4 +49,25 @@ export async function openGate(kafka: KafkaConnection, topic: TopicKey): Promise
       await producer.disconnect()
     },
   }
+}
+
+/**
+ * Two turns of two rounds. Ours works the first round off when the gate opens, theirs while the gate holds the second back, ours works the
+ * second one off, and theirs follows: each comes first after a round was made as often as it follows.
+ */
+export async function pairOfTurns<R>(
+  makeRound: () => Promise<R>,
+  ours: (round: R) => Promise<number>,
+  theirs: (round: R) => Promise<number>,
+): Promise<Turn[]> {
+  const first = await makeRound()
+  const ourFirst = await ours(first)
+  const second = await makeRound()
+  const theirFirst = await theirs(first)
+  const ourSecond = await ours(second)
+  const theirSecond = await theirs(second)
+  return [
+    { value: ourFirst, against: theirFirst },
+    { value: ourSecond, against: theirSecond },
+  ]
 }

@@ -23,6 +23,7 @@ interface ProcessFigures {
 export interface RoleProcess {
   readonly name: string
   readonly pid: number
+  readonly port: number
   readonly baseUrl: string
   figures(): Promise<ProcessFigures>
   /** The sum of a metric over all of its series. */
@@ -76,9 +77,7 @@ export async function startRoleProcess({ name, roles, environment, logs }: RoleS
     const [baseUrl, operatorUrl] = [`http://127.0.0.1:${port}`, `http://127.0.0.1:${operatorPort}`]
     const pid = child.pid as number
     return {
-      name,
-      pid,
-      baseUrl,
+      ...{ name, pid, port, baseUrl },
       ...figuresOf(name, operatorUrl),
       kill: () => end('SIGKILL'),
       stop: () => end('SIGTERM'),

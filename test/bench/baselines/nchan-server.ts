@@ -5,14 +5,13 @@
  * nginx runs in a folder of its own and ends with this process.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
-import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { eventually } from '#test/harness/eventually.ts'
+import { freePort } from '#test/harness/listen.ts'
 import { answerAsBaseline, type Measured } from '../baseline.ts'
 import { cpuSecondsOf } from '../process-figures.ts'
 import type { FeedPace } from './feed-server.ts'
@@ -43,15 +42,6 @@ http {
   }
 }
 `
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port: found } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return found
-}
 
 /** CPU seconds of the worker so far. */
 function workerSeconds(): number {

@@ -20,9 +20,8 @@ import { fillPortfolio, manyPhases, storePast } from '../costly-stage.ts'
 import { entryOf } from '../entry.ts'
 import { publishBids } from '../market-analytics-load.ts'
 import type { RoleProcess } from '../role-process.ts'
-import { serveApi } from '../serve-api.ts'
 import { standingPlatform } from '../settled.ts'
-import type { Stage } from '../stage.ts'
+import { type Stage, serveApi } from '../stage.ts'
 import { median } from '../statistics.ts'
 
 const PROBE = new URL('../loop-probe.ts', import.meta.url)

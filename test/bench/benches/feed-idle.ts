@@ -32,7 +32,7 @@ export const feedIdle: Bench = {
       context.say(`making ${count / PER_KEY} keys`)
       const keys = await makeKeys(platform, count / PER_KEY)
       context.say(`connecting ${count} clients`)
-      await clients.ask('connect', { port: Number(new URL(role.baseUrl).port), count, keys } satisfies FeedCrowd)
+      await clients.ask('connect', { port: role.port, count, keys } satisfies FeedCrowd)
       const connected = await role.figures()
       const startedAt = performance.now()
       let peakMib = connected.residentMib
@@ -50,7 +50,6 @@ export const feedIdle: Bench = {
       return [entryOf(`${name}: memory of the role`, 'MiB', peakMib), entryOf(`${name}: CPU`, 'cores', cores)]
     } finally {
       await clients.stop()
-      await platform.close()
     }
   },
 }

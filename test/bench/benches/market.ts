@@ -11,6 +11,7 @@ import { startBaseline } from '../baseline.ts'
 import type { Reading, ReadingTimes } from '../baselines/readers.ts'
 import type { Bench, BenchContext } from '../bench.ts'
 import { type Entry, entryOf } from '../entry.ts'
+import { askAs } from '../http-load.ts'
 import { publishBids, publishYear } from '../market-analytics-load.ts'
 import { requireOffered, requireSome } from '../requirements.ts'
 import { standingPlatform } from '../settled.ts'
@@ -60,12 +61,7 @@ async function measure(context: BenchContext, run: (asked: Asked) => Promise<Ent
   const key = await newKey(stage)
   const baseUrl = await startRoles(context, stage)
   const readers = startBaseline(READERS)
-  const json = async <T>(path: string): Promise<T> => {
-    const answer = await fetch(baseUrl + path, { headers: { authorization: `Bearer ${key}` } })
-    const text = await answer.text()
-    if (!answer.ok) throw new Error(`${path} answered ${answer.status}: ${text.slice(0, 300)}`)
-    return JSON.parse(text) as T
-  }
+  const json = async <T>(path: string): Promise<T> => JSON.parse(await askAs(key, baseUrl + path)) as T
   try {
     context.say('waiting for the views of the market')
     for (const path of ['/market/items', '/market/arbitrage'])

@@ -13,9 +13,8 @@ import type { Bench, BenchContext } from '../bench.ts'
 import { type Entry, entryOf, type Turn } from '../entry.ts'
 import { type HttpQuestion, type HttpTarget, loadFor } from '../http-load.ts'
 import { requireOffered } from '../requirements.ts'
-import { serveApi } from '../serve-api.ts'
 import { smallKeys, whileRefreshing, writeProviders } from '../small-providers.ts'
-import type { Stage } from '../stage.ts'
+import { type Stage, serveApi } from '../stage.ts'
 
 const EXPRESS = new URL('../baselines/bare-express.ts', import.meta.url)
 const SOME_ITEMS = 500

@@ -21,7 +21,7 @@ export const restart: Bench = {
   about: 'seconds until book and live-view work again after SIGKILL, with 1.2 million rows of state',
   async run(context) {
     const stage = await context.stage()
-    await stage.book()
+    await stage.role('book')
     await stage.role('live-view')
     await untilLive(stage)
     const probe = stage.market.smallListings(['restart_probe'], PROBE_ITEMS)

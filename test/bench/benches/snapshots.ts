@@ -18,8 +18,7 @@ import type { Bench, BenchContext } from '../bench.ts'
 import { type Entry, entryOf, type Turn } from '../entry.ts'
 import { requireSome } from '../requirements.ts'
 import type { RoleProcess } from '../role-process.ts'
-import { serveApi } from '../serve-api.ts'
-import type { Stage } from '../stage.ts'
+import { type Stage, serveApi } from '../stage.ts'
 import { percentile } from '../statistics.ts'
 
 const TURNS = 5

@@ -1,5 +1,5 @@
 /**
- * The Kafka Streams program on a stage's log: reads the stage's market.quotes, writes topics of its own.
+ * The Kafka Streams program on a stage's log, reading the stage's market.quotes and writing topics of its own, and what it and the book wrote.
  *
  * Creates `<namespace>streams.<name>` for each output, which goes with the namespace; the program makes its changelog
  * itself. Invariant: the process ends when its standard input closes, so it never outlives the run; while paused it
@@ -10,8 +10,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { crc32 } from 'node:zlib'
 import { catalogVersion, loadCatalog } from '#infra/config/catalog.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { createTopics } from '#infra/kafka/topic-admin.ts'
 import { type EventSchema, subjectOf } from '#schemas/events/event.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
@@ -19,7 +21,7 @@ import { within } from '#test/harness/eventually.ts'
 import { javaSettings } from '#test/harness/java-reader.ts'
 import { type JudgedWatch, watchJudged } from '../judged-watch.ts'
 import { residentMibOf } from '../process-figures.ts'
-import type { Stage } from '../stage.ts'
+import { endsOf, type Stage } from '../stage.ts'
 import type { BuiltProgram } from './build.ts'
 
 /** The program, running. */
@@ -149,4 +151,64 @@ async function settingsOf({ config, kafka }: Stage, own: KafkaConnection, folder
     catalogVersion: catalogVersion(),
     schemas,
   }
+}
+
+/** Topics whose records are compared. */
+const COMPARED = ['bookChanges', 'refreshes'] as const satisfies readonly TopicKey[]
+
+/** A writer's outputs: where they are, and from which offsets on. */
+interface WrittenOutputs {
+  kafka: KafkaConnection
+  from: Record<(typeof COMPARED)[number], number[]>
+}
+
+/** End offset of each partition of the compared topics. */
+export async function endsOfOutputs(kafka: KafkaConnection): Promise<WrittenOutputs['from']> {
+  const reader = await openRangeReader(kafka, COMPARED.map(kafka.topicName))
+  try {
+    const [bookChanges, refreshes] = [
+      await endsOf(reader, kafka, 'bookChanges'),
+      await endsOf(reader, kafka, 'refreshes'),
+    ]
+    return { bookChanges, refreshes }
+  } finally {
+    await reader.close()
+  }
+}
+
+/**
+ * Throws unless both wrote the same: equal numbers of records, and equal checksums that do not depend on order, since that between refreshes
+ * of different providers is free. Invariant: equal checksums mean equal keys and bytes, source offsets included.
+ */
+export async function compareOutputs(book: WrittenOutputs, streams: WrittenOutputs): Promise<void> {
+  for (const key of COMPARED) {
+    const [ours, theirs] = [await contentOf(book, key), await contentOf(streams, key)]
+    const { name } = topics[key]
+    if (ours.records === 0) throw new Error(`book: there was nothing in ${name} to compare`)
+    if (ours.records !== theirs.records)
+      throw new Error(`book: Kafka Streams wrote ${theirs.records} records to ${name}, the book ${ours.records}`)
+    if (ours.checksum !== theirs.checksum) throw new Error(`book: Kafka Streams wrote other records to ${name}`)
+  }
+}
+
+async function contentOf({ kafka, from }: WrittenOutputs, key: (typeof COMPARED)[number]) {
+  const topic = kafka.topicName(key)
+  const reader = await openRangeReader(kafka, [topic])
+  let records = 0
+  let checksum = 0n
+  let sum = 0
+  try {
+    for (const [partition, end] of (await endsOfOutputs(kafka))[key].entries()) {
+      await reader.read({ topic, partition, from: from[key][partition] ?? 0, to: end }, record => {
+        // The square distinguishes two records from two others of the same sum.
+        const hash = crc32(record.value ?? '', crc32(record.key ?? ''))
+        records += 1
+        sum += hash
+        checksum += BigInt(hash) * BigInt(hash)
+      })
+    }
+  } finally {
+    await reader.close()
+  }
+  return { records, checksum: checksum + (BigInt(sum) << 128n) }
 }
