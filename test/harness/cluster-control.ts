@@ -9,6 +9,7 @@ import { Decoder, Encoder, type WireDecoder, type WireEncoder } from '#infra/kaf
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { eventually } from './eventually.ts'
 import type { TestCluster } from './use-cluster.ts'
+import { withAdmin } from './with-admin.ts'
 
 /** A partition as a broker sees it. */
 interface SeenPartition {
@@ -78,7 +79,7 @@ export function openClusterControl(platform: TestCluster): ClusterControl {
           replicas: [to, ...replicas.filter(replica => replica !== to)],
         })),
       }))
-      await ask(all, admin => admin.alterPartitionReassignments({ topics: changed }), CHANGE_LIMIT_MS)
+      await withAdmin(all, admin => admin.alterPartitionReassignments({ topics: changed }), once(CHANGE_LIMIT_MS))
       await electPreferredLeaders(all, new Map(byTopic.map(([topic, own]) => [topic, own.map(one => one.partition)])))
       const isMoved = async (): Promise<boolean> => {
         const now = new Map((await seenBy()).map(({ topic, partition, leader }) => [`${topic}-${partition}`, leader]))
@@ -92,32 +93,15 @@ export function openClusterControl(platform: TestCluster): ClusterControl {
   }
 }
 
-async function ask<T>(
-  kafka: KafkaConnection,
-  work: (admin: Admin) => Promise<T>,
-  requestTimeout = ASK_LIMIT_MS,
-): Promise<T> {
-  const admin = kafka.newClient('control', { requestTimeout, retry: { retries: 1 } }).admin()
-  await admin.connect()
-  return work(admin).finally(() => admin.disconnect())
-}
+const once = (requestTimeout: number) => ({ requestTimeout, retry: { retries: 1 } })
 
 /** A new client asks the one broker that it was given. */
-const readPartitions = (kafka: KafkaConnection): Promise<SeenPartition[]> =>
-  ask(kafka, async admin => {
-    const { topics } = await admin.fetchTopicMetadata()
-    return topics.flatMap(({ name: topic, partitions }) =>
-      partitions.map(({ partitionId: partition, leader, replicas, isr: inSync }) => ({
-        topic,
-        partition,
-        leader,
-        replicas,
-        inSync,
-      })),
-    )
-  })
-
-type Admin = ReturnType<ReturnType<KafkaConnection['newClient']>['admin']>
+async function readPartitions(kafka: KafkaConnection): Promise<SeenPartition[]> {
+  const { topics } = await withAdmin(kafka, admin => admin.fetchTopicMetadata(), once(ASK_LIMIT_MS))
+  return topics.flatMap(({ name: topic, partitions }) =>
+    partitions.map(one => ({ ...one, topic, partition: one.partitionId, inSync: one.isr })),
+  )
+}
 
 /** Partitions by topic. */
 type Partitions = ReadonlyMap<string, readonly number[]>

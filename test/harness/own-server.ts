@@ -81,19 +81,10 @@ export function controlProcess(name: string, identity: () => ProcessIdentity | u
   }
 }
 
-/** Where servers keep what they store, within their data folder. */
-const STORES: Record<ServerName, string> = {
-  kafka: 'kafka',
-  schemaRegistry: 'schema-registry',
-  redis: 'redis',
-  clickhouse: 'clickhouse',
-  postgres: 'postgres',
-}
-
 /** Starts a server of a test's own. */
 export async function openOwnServer(name: ServerName, options: OwnServerOptions = {}): Promise<OwnServer> {
   const dataDir = mkdtempSync(join(tmpdir(), `marketlog-own-${name}-`))
-  const storeDir = join(dataDir, STORES[name])
+  const storeDir = join(dataDir, name === 'schemaRegistry' ? 'schema-registry' : name)
   for (const part of ['logs', 'pids']) mkdirSync(join(dataDir, part))
   const unmount = options.diskMegabytes === undefined ? () => undefined : mountDisk(storeDir, options.diskMegabytes)
   const shared = { dataDir, environment: process.env, say: () => undefined, signal: new AbortController().signal }

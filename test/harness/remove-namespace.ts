@@ -12,6 +12,7 @@ import { scanKeys } from '#infra/redis/servers.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { databaseOf } from '#infra/runtime/postgres-address.ts'
+import { withAdmin } from './with-admin.ts'
 
 const REQUEST_LIMIT_MS = 10_000
 const DROP_LIMIT_MS = 30_000
@@ -57,16 +58,11 @@ export async function dropDatabase(url: string, log: Log): Promise<void> {
   }
 }
 
-async function deleteTopics(kafka: KafkaConnection): Promise<void> {
-  const admin = kafka.newClient('admin').admin()
-  await admin.connect()
-  try {
+const deleteTopics = (kafka: KafkaConnection): Promise<void> =>
+  withAdmin(kafka, async admin => {
     const own = (await admin.listTopics()).filter(topic => topic.startsWith(kafka.namespace))
     if (own.length > 0) await admin.deleteTopics({ topics: own })
-  } finally {
-    await admin.disconnect()
-  }
-}
+  })
 
 async function deleteKeys(config: PlatformConfig, log: Log): Promise<void> {
   const redis = await openRedis(config, { name: 'test', log })

@@ -19,6 +19,7 @@ import { type EventSchema, subjectOf } from '#schemas/events/event.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { within } from '#test/harness/eventually.ts'
 import { javaSettings } from '#test/harness/java-reader.ts'
+import { withAdmin } from '#test/harness/with-admin.ts'
 import { type JudgedWatch, watchJudged } from '../judged-watch.ts'
 import { residentMibOf } from '../process-figures.ts'
 import { endsOf, type Stage } from '../stage.ts'
@@ -108,20 +109,12 @@ export async function startStreamsBook({ launcher, classPath }: BuiltProgram, st
 }
 
 async function createOutputs(kafka: KafkaConnection): Promise<void> {
-  const admin = kafka.newClient('streams').admin()
-  await admin.connect()
-  try {
-    await createTopics(
-      admin,
-      Object.values(OUTPUTS).map(key => ({
-        topic: kafka.topicName(key),
-        numPartitions: topics[key].partitions,
-        configEntries: [{ name: 'max.message.bytes', value: MAX_MESSAGE_BYTES }],
-      })),
-    )
-  } finally {
-    await admin.disconnect()
-  }
+  const created = Object.values(OUTPUTS).map(key => ({
+    topic: kafka.topicName(key),
+    numPartitions: topics[key].partitions,
+    configEntries: [{ name: 'max.message.bytes', value: MAX_MESSAGE_BYTES }],
+  }))
+  await withAdmin(kafka, admin => createTopics(admin, created))
 }
 
 async function settingsOf({ config, kafka }: Stage, own: KafkaConnection, folder: string): Promise<object> {
