@@ -8,14 +8,12 @@ import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { within } from '#test/harness/eventually.ts'
 
-/** A process that measures when asked. */
 export interface Baseline {
   readonly pid: number | undefined
   ask<T>(question: string, argument: unknown): Promise<T>
   stop(): Promise<void>
 }
 
-/** Answers by the name of the question. */
 export type Answers = Record<string, (argument: never) => Promise<unknown>>
 
 interface Question {
@@ -71,7 +69,6 @@ export function answerAsBaseline(answers: Answers): void {
   })
 }
 
-/** What a baseline measures of itself. */
 export interface Measured {
   count: number
   ms: number

@@ -18,7 +18,6 @@ import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import { newEnvironment } from '#test/harness/test-platform.ts'
 import { type RoleProcess, startRoleProcess } from './role-process.ts'
 
-/** A namespace on the servers and the processes in it. */
 export interface BenchPlatform {
   readonly config: PlatformConfig
   /** What gives a child process the same configuration. */
@@ -28,15 +27,12 @@ export interface BenchPlatform {
   role(name: RoleName, env?: Record<string, string>): Promise<RoleProcess>
   /** Starts a process of one or more roles, as the first or in the place of one that has ended. */
   start(name: string, roles: readonly RoleName[], env?: Record<string, string>): Promise<RoleProcess>
-  /** Stops the process of a name, if it runs. */
   stop(name: string): Promise<void>
-  /** Stops every process. */
   stopAll(): Promise<void>
   /** Stops every process and removes the namespace. */
   close(): Promise<void>
 }
 
-/** Where a platform is opened. */
 export interface BenchPlatformOptions {
   addresses: ServerAddresses
   log: Log
@@ -44,7 +40,6 @@ export interface BenchPlatformOptions {
   logs: string
 }
 
-/** Sets a fresh namespace up. */
 export async function openBenchPlatform({ addresses, log, logs }: BenchPlatformOptions): Promise<BenchPlatform> {
   rmSync(logs, { recursive: true, force: true })
   mkdirSync(logs, { recursive: true })
@@ -94,7 +89,6 @@ export function withClickhouse<T>(
   return work(writer).finally(() => writer.close())
 }
 
-/** Works on its database of Postgres. */
 export function withDatabase<T>(
   { config, log }: BenchPlatform,
   options: Partial<DatabaseOptions>,

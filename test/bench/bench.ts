@@ -9,12 +9,10 @@ import type { BenchPlatform } from './bench-platform.ts'
 import type { Entry } from './entry.ts'
 import type { Stage } from './stage.ts'
 
-/** What a benchmark is given. */
 export interface BenchContext {
   /** A short version: less data and fewer turns, for trying a change; its figures mean little. */
   readonly isQuick: boolean
   readonly log: Log
-  /** Shows what is being done. */
   say(text: string): void
   /** The market at full size on real servers, with the book alone running; asked for once. */
   stage(): Promise<Stage>
@@ -24,7 +22,6 @@ export interface BenchContext {
   readonly signal: AbortSignal
 }
 
-/** One benchmark. */
 export interface Bench {
   readonly name: string
   /** What it measures, in half a line. */

@@ -10,7 +10,6 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import type { Turn } from './entry.ts'
 
-/** A topic that can be held back. */
 export interface Gate {
   hold(): Promise<void>
   /** Resolves when the log holds the end of the transaction. */

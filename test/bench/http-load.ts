@@ -7,7 +7,6 @@
  */
 import { connect } from 'node:net'
 
-/** What is asked, and whom. */
 export interface HttpTarget {
   baseUrl: string
   /** Asked one after the other by whichever connection is free, and from the first again after the last. */
@@ -15,13 +14,11 @@ export interface HttpTarget {
   headers: Readonly<Record<string, string>>
 }
 
-/** A GET, or a POST of a JSON text. */
 export interface HttpQuestion {
   path: string
   body?: string
 }
 
-/** A kept connection. */
 export interface KeptConnection {
   /** Resolves with the status line once the answer is whole; rejects when the connection ends. */
   ask(request: Buffer | string): Promise<string>
@@ -73,7 +70,6 @@ function requestText({ path, body }: HttpQuestion, headers: HttpTarget['headers'
   return Buffer.from(`${body === undefined ? 'GET' : 'POST'} ${path} HTTP/1.1\r\n${lines.join('')}\r\n${body ?? ''}`)
 }
 
-/** Opens a connection of this machine. */
 export function keepConnection(port: number): KeptConnection {
   const socket = connect(port, '127.0.0.1').setNoDelay(true)
   let answer: PromiseWithResolvers<string> | undefined

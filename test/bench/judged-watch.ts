@@ -10,7 +10,6 @@ import { decodeLearning } from '#infra/kafka/learning.ts'
 import type { RefreshJudged } from '#schemas/events/refresh-judged.ts'
 import { within } from '#test/harness/eventually.ts'
 
-/** Watches the book's verdicts. */
 export interface JudgedWatch {
   /** Resolves when all of these refreshes (`provider|refresh_id`) are applied. */
   applied(refreshes: readonly string[], limitMs: number): Promise<void>

@@ -33,13 +33,11 @@ interface Options {
   compare?: string
 }
 
-/** What a run works with. */
 interface Run {
   benches: readonly Bench[]
   isQuick: boolean
   progress: Progress
   signal: AbortSignal
-  /** The run directory. */
   root: string
 }
 

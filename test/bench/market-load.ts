@@ -14,20 +14,17 @@ import type { RawEntry } from '#services/ingest/connector.ts'
 import { readRecorded } from '#services/ingest/connectors/recorded/client.ts'
 import { openTestIngest } from '#test/fixtures/test-ingest.ts'
 
-/** A provider that lists something. */
 export interface Listing {
   readonly provider: string
   readonly currency: string
   readonly names: readonly string[]
   /** Hundredths of `currency`, in the order of the names. */
   readonly prices: number[]
-  /** What the prices were at first. */
   readonly firstPrices: readonly number[]
   refreshes: number
   observedAt: number
 }
 
-/** What was published. */
 export interface PublishedRound {
   /** Records, the completing ones included. */
   records: number
@@ -36,7 +33,6 @@ export interface PublishedRound {
   refreshes: string[]
 }
 
-/** A market that can be refreshed. */
 export interface MarketLoad {
   readonly listings: readonly Listing[]
   /** Makes listings of providers that the market does not have, of `items` items in US dollars each. */
@@ -50,7 +46,6 @@ export interface MarketLoad {
   close(): Promise<void>
 }
 
-/** Providers and items of a market. */
 export interface MarketSize {
   providers: number
   items: number

@@ -13,13 +13,11 @@ import type { HostPorts } from '#infra/runtime/http-host.ts'
 import type { RoleName } from '#services/cli/roles.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
 
-/** What a process says of itself. */
 interface ProcessFigures {
   cpuSeconds: number
   residentMib: number
 }
 
-/** A role, or several, that run as a process. */
 export interface RoleProcess {
   readonly name: string
   readonly pid: number
@@ -30,12 +28,10 @@ export interface RoleProcess {
   metric(name: string): Promise<number>
   /** Resolves when every role says that it is ready. */
   ready(limitMs?: number): Promise<void>
-  /** Ends the process with SIGKILL. */
   kill(): Promise<void>
   stop(): Promise<void>
 }
 
-/** How a role is started. */
 export interface RoleStart {
   name: string
   roles: readonly RoleName[]

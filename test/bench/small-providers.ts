@@ -21,7 +21,6 @@ export interface RefreshPace {
   onRefresh?(listing: Listing, refresh: number): void
 }
 
-/** Keys of so many small providers. */
 export const smallKeys = (count: number): string[] =>
   Array.from({ length: count }, (_, each) => `small_${String(each + 1).padStart(2, '0')}`)
 

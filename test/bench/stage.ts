@@ -15,7 +15,6 @@ import { type JudgedWatch, watchJudged } from './judged-watch.ts'
 import { type Listing, type MarketLoad, type MarketSize, openMarketLoad } from './market-load.ts'
 import type { RoleProcess } from './role-process.ts'
 
-/** A loaded market and the book that holds it. */
 export interface Stage extends BenchPlatform {
   readonly size: MarketSize
   readonly kafka: KafkaConnection
@@ -42,7 +41,6 @@ const LOAD_LIMIT_MS = 300_000
 const CATCH_UP_LIMIT_MS = 240_000
 const WARM_UP = { providers: 4, share: 0.2, limitMs: 120_000 }
 
-/** How a stage is set. */
 export interface StageOptions extends BenchPlatformOptions {
   size: MarketSize
   say(text: string): void
@@ -52,7 +50,6 @@ export interface StageOptions extends BenchPlatformOptions {
 export const endsOf = (reader: RangeReader, kafka: KafkaConnection, topic: TopicKey): Promise<number[]> =>
   Promise.all(Array.from({ length: topics[topic].partitions }, (_, each) => reader.end(kafka.topicName(topic), each)))
 
-/** Loads the market and waits until the book holds it. */
 export async function openStage(options: StageOptions): Promise<Stage> {
   const { log, say, size } = options
   say('setting a namespace up')

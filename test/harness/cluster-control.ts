@@ -11,7 +11,6 @@ import { eventually } from './eventually.ts'
 import type { TestCluster } from './use-cluster.ts'
 import { withAdmin } from './with-admin.ts'
 
-/** A partition as a broker sees it. */
 interface SeenPartition {
   topic: string
   partition: number
@@ -20,7 +19,6 @@ interface SeenPartition {
   inSync: number[]
 }
 
-/** A cluster's leaders in a test's hands. */
 export interface ClusterControl {
   /** All partitions, the brokers' own topics included, as one broker sees them; the first that answers unless one is named. */
   partitions(broker?: number): Promise<SeenPartition[]>
@@ -39,7 +37,6 @@ const ELECTION_LIMIT_MS = 10_000
 /** The preferred replica leads already. */
 const ELECTION_NOT_NEEDED = 84
 
-/** Opens the control of a file's cluster. */
 export function openClusterControl(platform: TestCluster): ClusterControl {
   const connect = (brokers: string[]): KafkaConnection => {
     const { config, log } = platform
@@ -103,7 +100,6 @@ async function readPartitions(kafka: KafkaConnection): Promise<SeenPartition[]> 
   )
 }
 
-/** Partitions by topic. */
 type Partitions = ReadonlyMap<string, readonly number[]>
 
 /**

@@ -5,7 +5,6 @@
  */
 import { Writable } from 'node:stream'
 
-/** A stream and what came through it. */
 export interface CollectedOutput {
   readonly stream: Writable
   text(): string
@@ -14,7 +13,6 @@ export interface CollectedOutput {
   lines(): any[]
 }
 
-/** Opens an output. */
 export function collectOutput(): CollectedOutput {
   let text = ''
   const stream = new Writable({

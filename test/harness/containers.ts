@@ -118,7 +118,6 @@ function postgres(name: string, password: string): GenericContainer {
   )
 }
 
-/** Image by service name, as infra/compose.yaml has them. */
 function composeImages(): Map<string, string> {
   const compose = readFileSync(new URL('../../infra/compose.yaml', import.meta.url), 'utf8')
   const found = compose.matchAll(/^ {2}([a-z-]+):\n {4}image: (\S+)$/gm)

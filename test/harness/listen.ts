@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server } from 'node:net'
 
-/** A server that listens. */
 export interface Listening {
   readonly port: number
   /** Ends it and its connections. */

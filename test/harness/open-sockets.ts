@@ -33,9 +33,7 @@ function inodeOf(pid: number, fd: string): string | undefined {
   }
 }
 
-/** Counts connections again and again. */
 export interface ConnectionWatch {
-  /** Most at a time. */
   most(): number
   /** All that were seen so far. */
   seen(): number

@@ -17,11 +17,9 @@ import { installPackages } from '#infra/stack/system-packages.ts'
 import { collectOutput } from './collected-output.ts'
 import { eventually } from './eventually.ts'
 
-/** A pooler of a test's own. */
 export interface OwnPooler {
   /** The server's URL by way of the pooler. */
   readonly url: string
-  /** What it has logged so far. */
   log(): string
   close(): Promise<void>
 }
@@ -35,7 +33,6 @@ process.once('exit', () => {
   for (const child of living) child.kill('SIGKILL')
 })
 
-/** Starts a pooler before a server. */
 export async function openOwnPooler(server: string): Promise<OwnPooler> {
   const program = await provideProgram()
   const folder = mkdtempSync(join(tmpdir(), 'marketlog-pooler-'))

@@ -11,7 +11,6 @@ import { type TopicKey, topics } from '#schemas/topics.ts'
 import type { JavaReader } from './java-reader.ts'
 import type { LedgerEntry } from './ledger.ts'
 
-/** A record with its partition and offset. */
 export interface ReadRecord {
   partition: number
   offset: number
@@ -25,7 +24,6 @@ export interface ReadRecord {
   value: any
 }
 
-/** Reads a topic from start to end. */
 export async function readTopic(kafka: KafkaConnection, topic: TopicKey): Promise<ReadRecord[]> {
   const name = kafka.topicName(topic)
   const reader = await openRangeReader(kafka, [name])

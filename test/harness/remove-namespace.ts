@@ -35,7 +35,6 @@ export async function removeNamespace(
   await dropClickhouse(clickhouse).finally(() => clickhouse.close())
 }
 
-/** Drops the writer's ClickHouse database with everything in it. */
 export async function dropClickhouse(writer: ClickhouseWriter): Promise<void> {
   await writer.command(`DROP DATABASE IF EXISTS ${writer.database} SYNC`)
 }

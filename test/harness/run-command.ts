@@ -6,7 +6,6 @@
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
-/** How a command ended and what it wrote. */
 export interface Finished {
   code: number | null
   stdout: string
@@ -35,7 +34,6 @@ export function runOnTerminal(
   return runToEnd('script', ['-qefc', onTerminal, '/dev/null'], { TERM: 'xterm-256color', ...environment })
 }
 
-/** Runs any program to its end. */
 export function runToEnd(
   program: string,
   args: readonly string[],

@@ -14,7 +14,6 @@ import { writeRoomyTiers } from './roomy-tiers.ts'
 import type { StartedRoles } from './start-roles.ts'
 import type { TestPlatform } from './test-platform.ts'
 
-/** An answer of the service. */
 export interface Answer {
   status: number
   headers: Headers
@@ -23,7 +22,6 @@ export interface Answer {
   body: any
 }
 
-/** How a request is made. */
 export interface Ask {
   /** A tier's key, or a key's or token's text, or null for none. */
   as?: Tier | null | (string & {})
@@ -33,7 +31,6 @@ export interface Ask {
   headers?: Record<string, string>
 }
 
-/** Running roles and ways to ask them. */
 export interface Scenario {
   readonly platform: TestPlatform
   readonly database: Database
@@ -47,7 +44,6 @@ export interface Scenario {
   close(): Promise<void>
 }
 
-/** What a scenario is opened with. */
 export interface ScenarioOptions {
   roles?: readonly (RoleName | StartRole)[]
   config?: Partial<PlatformConfig>
@@ -55,7 +51,6 @@ export interface ScenarioOptions {
   keys?: Record<Tier, string>
 }
 
-/** Starts the roles; resolves when they are ready. */
 export async function openScenario(platform: TestPlatform, options: ScenarioOptions = {}): Promise<Scenario> {
   const startAnother = async (): Promise<StartedRoles> => {
     const tiersFile = writeRoomyTiers(platform.config.stateDir)
@@ -76,7 +71,6 @@ export async function openScenario(platform: TestPlatform, options: ScenarioOpti
   }
 }
 
-/** A key of each tier. */
 export async function keysOfTiers(platform: TestPlatform): Promise<Record<Tier, string>> {
   const keys = {} as Record<Tier, string>
   for (const tier of TIERS) keys[tier] = await platform.newKey(tier)

@@ -23,7 +23,6 @@ const SETTINGS: readonly TopicSettings[] = [
 /** ConfigResource.Type of Kafka's protocol. */
 const TOPIC_RESOURCE = 2
 
-/** Opens a publisher of some topics. */
 export async function openStampedPublisher(kafka: KafkaConnection, keys: readonly TopicKey[]) {
   await kafka.codec.prepare(keys.flatMap(key => [...topics[key].events]))
   for (const settings of SETTINGS) await applySettings(kafka, keys.map(kafka.topicName), settings)

@@ -29,7 +29,6 @@ import type { StartedRoles } from './start-roles.ts'
 import { startRoles } from './start-roles.ts'
 
 const START_LIMIT_MS = 300_000
-/** A safety net. */
 const DRAIN_LIMIT_MS = 120_000
 
 /** A platform; its members may be read from the first `before` hook on. */
@@ -48,9 +47,7 @@ export interface TestPlatform {
   connect(role?: string, changes?: Record<string, string>): KafkaConnection
   /** A publisher of one writer on a connection, whose codec it prepares. */
   openPublisher(kafka: KafkaConnection, writer: Parameters<typeof openPublisher>[1]): Promise<Publisher>
-  /** How far the groups are behind. */
   openLagReader(): Promise<LagReader>
-  /** The key of a new account. */
   newKey(tier?: Tier): Promise<string>
   /** Resolves when every view, but those of the groups named, reflects what the log holds now. */
   drained(without?: readonly string[], limitMs?: number): Promise<void>
@@ -65,7 +62,6 @@ export interface TestPlatform {
 /** Registers what is to be done after the file's last test. */
 export type OnEnd = (end: () => unknown) => void
 
-/** What a platform is opened on. */
 export interface OpenedPlatform {
   config: PlatformConfig
   environment: Record<string, string>

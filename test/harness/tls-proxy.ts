@@ -8,13 +8,11 @@ import { connect } from 'node:net'
 import { createServer, type TlsOptions } from 'node:tls'
 import { listen } from './listen.ts'
 
-/** PEM files of a certificate. */
 interface Pem {
   key: string
   certificate: string
 }
 
-/** A way to one server by TLS. */
 export interface TlsProxy {
   readonly port: number
   /** The server's URL by way of the proxy, `http:` as `https:`. */

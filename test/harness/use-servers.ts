@@ -23,7 +23,6 @@ export interface ServersPlatform extends TestPlatform {
   own(name: ServerName): OwnServer
 }
 
-/** How a server of a file's own comes to be. */
 type Own = OwnServerOptions | (() => Promise<OwnServer>)
 
 /**

@@ -8,7 +8,6 @@ import { answerAsBaseline } from '../baseline.ts'
 import { type KeptConnection, keepConnection } from '../http-load.ts'
 import { percentile } from '../statistics.ts'
 
-/** What they ask for. */
 export interface GoodLoad {
   port: number
   key: string
@@ -17,7 +16,6 @@ export interface GoodLoad {
   seconds: number
 }
 
-/** What they were answered. */
 export interface GoodSeen {
   p99Ms: number
   /** The first lines of answers that are no 200. */

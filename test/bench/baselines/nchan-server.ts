@@ -16,7 +16,6 @@ import { answerAsBaseline, type Measured } from '../baseline.ts'
 import { cpuSecondsOf } from '../process-figures.ts'
 import type { FeedPace } from './feed-server.ts'
 
-/** Paths of the server and of its module. */
 export interface NchanPrograms {
   program: string
   module: string
@@ -43,7 +42,6 @@ http {
 }
 `
 
-/** CPU seconds of the worker so far. */
 function workerSeconds(): number {
   const master = nginx?.pid
   const [worker] = readFileSync(`/proc/${master}/task/${master}/children`, 'utf8').trim().split(' ')
@@ -66,7 +64,6 @@ const dataNow = (): string => {
 }
 
 answerAsBaseline({
-  /** The port. */
   async open({ program, module }: NchanPrograms): Promise<number> {
     port = await freePort()
     const folder = mkdtempSync(join(tmpdir(), 'marketlog-nchan-'))

@@ -85,7 +85,6 @@ function rowOf(change: BookChanged): string {
   })
 }
 
-/** It has made no store of its own. */
 const remove = async (): Promise<void> => undefined
 
 answerAsBaseline({ write, present, remove })

@@ -28,17 +28,14 @@ export interface SinkQuestion extends SinkRound {
   sink: SinkName
 }
 
-/** Sinks that are measured. */
 export type SinkName = 'live-view' | 'history' | 'candles'
 
-/** A change with its partition and offset. */
 export interface ReadChange {
   partition: number
   offset: number
   change: BookChanged
 }
 
-/** Reads the changes of a stretch, partition by partition. */
 export async function readChanges({ environment, from, to }: SinkQuestion): Promise<ReadChange[]> {
   const log = openLog({ level: 'warn', name: 'baseline' })
   const kafka = connectKafka({ config: readConfig(environment), role: 'baseline', log })

@@ -41,7 +41,6 @@ const LOOK_EVERY_MS = 500
 const OTHERS_LIMIT_MS = 60_000
 const CSV = 'date,type,item_id,quantity,price\r\n2026-01-02,buy,1,1,100\r\n'
 
-/** Latency of good clients, refusals, memory. */
 export const abuse: Bench = {
   name: 'abuse',
   about: 'what 200 hostile clients cost good ones, and the processes; ABUSE=long for five minutes instead of one',
@@ -99,7 +98,6 @@ async function measure(context: BenchContext, scene: Scene): Promise<Entry[]> {
   ]
 }
 
-/** Windows of the steady load. */
 async function goodWindows(
   { say, signal, log }: BenchContext,
   { stage, api, good }: Scene,

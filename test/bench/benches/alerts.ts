@@ -33,10 +33,8 @@ const BACKLOG_ROUNDS = 4
 const TURNS = 3
 const LIMIT_MS = 240_000
 
-/** The price at which a canary fires. */
 const CANARY_MICRO = 150
 
-/** Whose asks are moved. */
 const PROVIDER = 'alerts_bench'
 const RULES_PER_SEND = 20_000
 const EPOCH = Date.UTC(2026, 2, 1)
@@ -53,7 +51,6 @@ const SHAPES: readonly [kind: AlertKind, value: string, currency: string | null]
   ['spread_exceeds', '99.9', null],
 ]
 
-/** Latency, memory and cost of alert triggers. */
 export const alerts: Bench = {
   name: 'alerts',
   ownStage: true,
@@ -208,7 +205,6 @@ async function times(
   return found
 }
 
-/** Rules and changes under way to the log. */
 type AlertBench = Awaited<ReturnType<typeof openAlertBench>>
 
 async function openAlertBench(kafka: KafkaConnection, itemIds: readonly number[]) {
@@ -258,7 +254,6 @@ async function openAlertBench(kafka: KafkaConnection, itemIds: readonly number[]
 
 const restingAt = (turn: number): number => MICRO.resting + (turn % 2) * MICRO.step
 
-/** A UUID that holds a number. */
 const idOf = (number: number): string => `00000000-0000-7000-8000-${number.toString(16).padStart(12, '0')}`
 
 async function sendRules(

@@ -22,7 +22,6 @@ const MOVED_SHARE = 0.2
 const ROUND_LIMIT_MS = 120_000
 const CATCH_UP_LIMIT_MS = 300_000
 
-/** What is measured and what it runs on. */
 interface Setup {
   context: BenchContext
   stage: Stage
@@ -30,7 +29,6 @@ interface Setup {
   streams: StreamsBook
 }
 
-/** Records of market.quotes a second. */
 export const book: Bench = {
   name: 'book',
   about: 'records a second and memory of the book, beside Kafka Streams',

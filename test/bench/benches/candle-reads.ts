@@ -25,7 +25,6 @@ const PARTS_AT_LEAST = 20_000_000
 /** An insert of more takes gigabytes of the server's memory. */
 const ITEMS_IN_AN_INSERT = 500
 
-/** Candles of a month. */
 export const candleReads: Bench = {
   name: 'candle-reads',
   about: 'a month of 1h candles over 20 million stored changes',
@@ -63,7 +62,6 @@ export const candleReads: Bench = {
   },
 }
 
-/** Fills the table with parts of the last month. */
 const fill = (context: BenchContext, platform: BenchPlatform, ids: readonly number[]): Promise<void> =>
   withClickhouse(platform, async writer => {
     for (let from = 0; from < ids.length; from += ITEMS_IN_AN_INSERT) {

@@ -42,7 +42,6 @@ const isAsked = ({ group, id, access }: Operation): boolean =>
   id !== 'reissueKey' &&
   access !== 'recent-session'
 
-/** The longest stretch of each operation. */
 export const cost: Bench = {
   name: 'cost',
   about: 'how long the costliest accepted input of each operation holds the event loop',
@@ -110,7 +109,6 @@ async function openScene(context: BenchContext, stage: Stage): Promise<Scene> {
   return { ...scene, portfolio }
 }
 
-/** A request. */
 interface Input {
   method: string
   path: string

@@ -17,7 +17,6 @@ const PER_KEY = 2
 const LOOKS = { full: 15, quick: 4 }
 const LOOK_EVERY_MS = 2_000
 
-/** Mebibytes and cores. */
 export const feedIdle: Bench = {
   name: 'feed-idle',
   about: 'memory and CPU of the feed with 10,000 clients that only listen',

@@ -25,10 +25,8 @@ const ITEMS = 600
 /** Refreshes before the kill, and those that all have missed; sixty rows each on average. */
 const REFRESHES = { before: 5, missed: 40 }
 const LOOK_EVERY_MS = 100
-/** The same market in every run. */
 const SEED = 1
 
-/** Seconds, connections and mebibytes. */
 export const feedResume: Bench = {
   name: 'feed-resume',
   about: '2,000 clients that resume at another gateway when theirs is killed',

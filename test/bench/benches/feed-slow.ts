@@ -33,7 +33,6 @@ const SETTING_UP = `ip link set lo up && echo '${SEND_BUFFERS}' > /proc/sys/net/
 const NEW_NETWORK = ['unshare', '--map-root-user', '--net', 'sh', '-c', SETTING_UP, 'sh'] as const
 const SECONDS = { full: { alone: 25, beside: 100 }, quick: { alone: 11, beside: 21 } }
 
-/** Latency of good clients, memory of the process. */
 export const feedSlow: Bench = {
   name: 'feed-slow',
   about: 'what 100 stalled and 100 slow clients of the feed cost 100 good ones, and the process',
@@ -100,7 +99,6 @@ async function withClients(context: BenchContext, server: Baseline, port: number
   }
 }
 
-/** What good clients and the process went through in one phase. */
 interface Phase {
   /** Of each window of five seconds: a stall of the machine spoils one of them, and not the figure. */
   windowsP99Ms: number[]

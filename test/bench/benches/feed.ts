@@ -36,7 +36,6 @@ interface Slice {
   p99Ms: number
 }
 
-/** Deliveries of the feed. */
 export const feed: Bench = {
   name: 'feed',
   about: 'deliveries of the feed to 1,000 subscribers, against plain Node that writes one shared buffer, and nchan',

@@ -52,7 +52,6 @@ interface Asked {
   context: BenchContext
   stage: Stage
   read(reading: Pick<Reading, 'paths' | 'until'> & Partial<Reading>): Promise<ReadingTimes>
-  /** The whole answer of a path. */
   json<T>(path: string): Promise<T>
 }
 

@@ -22,7 +22,6 @@ const FILE_BYTES = 5 * 1024 * 1024
 const PAGES = 200
 const DAY_MS = 86_400_000
 
-/** Portfolios. */
 export const portfolio: Bench = {
   name: 'portfolio',
   about: 'daily values of a ledger of 10,000 entries over five years, the import of 5 MB',

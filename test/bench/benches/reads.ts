@@ -35,7 +35,6 @@ const TURN_MS = 600
 /** The engine works for that long on what it has not run before: after 2 s a request still took twice the CPU. */
 const WARM_UP_MS = 8_000
 
-/** Requests a second. */
 export const reads: Bench = {
   name: 'reads',
   about: 'requests a second of prices, pages, batches and the whole catalog, against bare Express with the same bytes',
@@ -102,7 +101,6 @@ function questionsOf({ market, size }: Stage, many: readonly number[]): Record<s
   }
 }
 
-/** Runs the turns beside something else. */
 type Beside = (turns: () => Promise<void>) => Promise<void>
 
 /** Requests a second by some questions, each of which the route answers the same every time but for what changes beside it. */

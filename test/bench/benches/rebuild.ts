@@ -15,7 +15,6 @@ const LIMIT_MS = 180_000
 const MAIN = fileURLToPath(new URL('../../../services/cli/main.ts', import.meta.url))
 const run = promisify(execFile)
 
-/** Seconds. */
 export const rebuild: Bench = {
   name: 'rebuild',
   about: 'seconds until `marketlog rebuild live-view` has switched, with 1.2 million rows and the role running',

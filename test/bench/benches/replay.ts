@@ -12,7 +12,6 @@ import { entryOf, type Turn } from '../entry.ts'
 const TURNS = 5
 const READERS = new URL('../baselines/log-readers.ts', import.meta.url)
 
-/** Records a second. */
 export const replay: Bench = {
   name: 'replay',
   ownStage: true,

@@ -14,7 +14,6 @@ const DEATHS = 3
 const PROBE_ITEMS = 250
 const LIMIT_MS = 180_000
 
-/** Seconds from death to work. */
 export const restart: Bench = {
   name: 'restart',
   ownStage: true,

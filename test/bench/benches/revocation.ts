@@ -16,13 +16,11 @@ import { worst } from '../statistics.ts'
 
 const ROUNDS = { full: 20, quick: 3 }
 const IN_USE_MS = 500
-/** From round to round. */
 const LATER_MS = 37
 /** Adds at most so much. */
 const POLL_MS = 5
 const LIMIT_MS = 10_000
 
-/** Seconds. */
 export const revocation: Bench = {
   name: 'revocation',
   about: 'seconds until a revoked key is refused in another process, and its streams have ended',
@@ -83,6 +81,5 @@ async function openStream(url: string, key: string): Promise<IncomingMessage> {
   return stream
 }
 
-/** Resolves with when a stream has ended, however. */
 const endOf = (stream: IncomingMessage): Promise<number> =>
   new Promise(resolve => void stream.once('close', () => resolve(performance.now())))

@@ -35,7 +35,6 @@ const CODINGS = [
   { coding: 'gzip', label: 'gzip' },
 ]
 
-/** Bulk snapshots. */
 export const snapshots: Bench = {
   name: 'snapshots',
   about: 'POST /prices, all asks: first byte, throughput against a file server, memory of eight readers',

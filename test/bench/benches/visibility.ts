@@ -35,7 +35,6 @@ const CATCH_UP_LIMIT_MS = 300_000
 /** Adds at most so much. Twenty probes begin each second: at 5 ms, half a second to wait makes 2,000 requests a second. */
 const POLL_MS = 25
 
-/** Seconds from observation to visible. */
 export const visibility: Bench = {
   name: 'visibility',
   ownStage: true,

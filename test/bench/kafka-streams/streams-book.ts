@@ -25,7 +25,6 @@ import { residentMibOf } from '../process-figures.ts'
 import { endsOf, type Stage } from '../stage.ts'
 import type { BuiltProgram } from './build.ts'
 
-/** The program, running. */
 export interface StreamsBook {
   /** Where its outputs are: the same topics under a prefix of their own. */
   readonly kafka: KafkaConnection
@@ -146,7 +145,6 @@ async function settingsOf({ config, kafka }: Stage, own: KafkaConnection, folder
   }
 }
 
-/** Topics whose records are compared. */
 const COMPARED = ['bookChanges', 'refreshes'] as const satisfies readonly TopicKey[]
 
 /** A writer's outputs: where they are, and from which offsets on. */
@@ -155,7 +153,6 @@ interface WrittenOutputs {
   from: Record<(typeof COMPARED)[number], number[]>
 }
 
-/** End offset of each partition of the compared topics. */
 export async function endsOfOutputs(kafka: KafkaConnection): Promise<WrittenOutputs['from']> {
   const reader = await openRangeReader(kafka, COMPARED.map(kafka.topicName))
   try {
