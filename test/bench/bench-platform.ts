@@ -1,9 +1,4 @@
-/**
- * A platform of a benchmark's own: a namespace on the servers, and roles that run in it as processes of their own.
- *
- * Roles never share the measuring process's event loop. Everything that was started here has ended, and the namespace is gone
- * from the servers, when `close` resolves.
- */
+/** Roles never share the measuring process's event loop: each runs as a process of its own. */
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

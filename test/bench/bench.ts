@@ -1,9 +1,4 @@
-/**
- * What a benchmark is, what it is given, and what it hands back.
- *
- * One file under benches/ exports one {@link Bench} or some; benches.ts lists them. Invariant: what has a peer is measured in the
- * same run as that peer, in turns with it, because one machine is never the same machine twice.
- */
+/** Invariant: what has a peer is measured in the same run as that peer, in turns with it, because one machine is never the same machine twice. */
 import type { Log } from '#infra/runtime/log.ts'
 import type { BenchPlatform } from './bench-platform.ts'
 import type { Entry } from './entry.ts'

@@ -1,9 +1,4 @@
-/**
- * Resolves when the book has judged refreshes, from its own verdicts in market.refreshes.
- *
- * Reads the topic without a group. A refresh that was not applied as a whole fails the benchmark that waits for
- * it, so no figure is based on refreshes that the book refused.
- */
+/** A refresh that was not applied as a whole fails the benchmark that waits for it, so no figure is based on refreshes that the book refused. */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { follow } from '#infra/kafka/follower.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'

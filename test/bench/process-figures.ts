@@ -1,6 +1,4 @@
-/**
- * CPU time and memory of a process that is not ours to ask, from Linux' /proc.
- */
+/** CPU time and memory of a process that is not ours to ask, from Linux' /proc. */
 import { readFileSync } from 'node:fs'
 
 const TICKS_PER_SECOND = 100

@@ -1,10 +1,4 @@
-/**
- * Shows and keeps the results with what they were measured on: a table on a terminal, JSON in a pipe, and always `bench.json` in the
- * run directory.
- *
- * Figures are rounded: more digits would pretend to a precision that no measurement here has. Invariant: the file is replaced in one
- * step.
- */
+/** Figures are rounded: more digits would pretend to a precision that no measurement here has. Invariant: files are replaced in one step. */
 import { execFileSync } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { availableParallelism, cpus, totalmem } from 'node:os'

@@ -1,10 +1,4 @@
-/**
- * A role as a process of its own whose figures can be read: its CPU time, its memory, its counters.
- *
- * Starts `marketlog run` as the supervisor does: the servers are set up, the log goes to a file, the channel is the
- * child's life line. Reads `/metrics` and `/readyz`. Invariant: reading costs the role one request, so it is
- * done at the ends of a measurement and never within.
- */
+/** Invariant: reading a role's figures costs it one request, so it is done at the ends of a measurement and never within. */
 import { spawn } from 'node:child_process'
 import { closeSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

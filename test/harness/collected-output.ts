@@ -1,8 +1,4 @@
-/**
- * Standard output of a command that runs in the test's process: what it wrote, as lines.
- *
- * It is no terminal, so commands write what they write into a pipe.
- */
+/** Standard output of a command that runs in the test's process. It is no terminal, so commands write what they write into a pipe. */
 import { Writable } from 'node:stream'
 
 export interface CollectedOutput {

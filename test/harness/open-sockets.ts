@@ -1,6 +1,4 @@
-/**
- * The TCP connections that a process holds to some ports, from Linux' /proc: what it says of itself is not asked for.
- */
+/** The TCP connections that a process holds to some ports, from Linux' /proc: what it says of itself is not asked for. */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 
 const ESTABLISHED = '01'

@@ -1,9 +1,4 @@
-/**
- * PgBouncer in transaction mode before the run's Postgres: each transaction may be given another session.
- *
- * The system's package, installed where that is allowed (infra/stack/system-packages.ts). It has fewer sessions than its clients have connections.
- * Writes a folder of its own under the system's temporary folder, which goes with it.
- */
+/** PgBouncer in transaction mode: each transaction may be given another session, of which there are fewer than its clients have connections. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, chownSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,8 +1,4 @@
-/**
- * Redis as production runs it, a test's own: one server with TLS, a master with its replica under Sentinels, a Cluster.
- *
- * `variables` are what a process is given to reach it. Invariant: as for redis-processes.ts.
- */
+/** Redis as production runs it, a test's own. Invariant: as for redis-processes.ts. */
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import type { RedisAccess } from '#infra/runtime/redis-settings.ts'

@@ -1,9 +1,4 @@
-/**
- * All committed records of a topic, decoded, by the platform's own range reader.
- *
- * The order is that of the log, partition after partition; each record has its offset and its raw bytes, so that a second
- * reader can be compared with it.
- */
+/** The order is that of the log, partition after partition; offsets and raw bytes let a second reader be compared with it. */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'

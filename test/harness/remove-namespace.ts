@@ -1,9 +1,4 @@
-/**
- * Removes what a test file has left on the servers, so that shared servers stay small.
- *
- * Deletes the namespace's topics, registry subjects, Redis keys and databases. Invariant: the production namespace is refused;
- * nothing outside the given namespace is touched.
- */
+/** Invariant: the production namespace is refused; nothing outside the given namespace is touched. */
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'

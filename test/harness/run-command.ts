@@ -1,8 +1,4 @@
-/**
- * A command of `marketlog` as a user runs it: a process of its own, to its end.
- *
- * The environment is exactly the given one, so nothing of the test's own reaches the command.
- */
+/** The environment is exactly the given one, so nothing of the test's own reaches the command. */
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 

@@ -1,9 +1,4 @@
-/**
- * Roles of a platform behind one HTTP host, and a client of the API whose every answer is held against its description.
- *
- * What tests of the API, of webhooks, of alerts and of signing in start from; each adds what it is about. Limits on the number
- * of requests are lifted, all others are as built in.
- */
+/** Limits on the number of requests are lifted, all others are as built in. */
 import { TIERS, type Tier } from '#infra/config/tiers.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'

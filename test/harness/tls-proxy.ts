@@ -1,8 +1,4 @@
-/**
- * A proxy on loopback that speaks TLS with clients, for a server that cannot, and plain TCP with that server.
- *
- * Its certificate can be exchanged while it runs; connections that are open keep theirs. It answers nothing itself.
- */
+/** A way by TLS to a server that cannot speak it. Its certificate can be exchanged while it runs; connections that are open keep theirs. */
 import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { createServer, type TlsOptions } from 'node:tls'

@@ -1,9 +1,4 @@
-/**
- * Clients that ask for prices at a steady pace over kept connections, in a process of their own.
- *
- * A request's time runs from when it was due, so that one that waits for the one before it counts as late. An answer that is no 200
- * is kept and counted.
- */
+/** A request's time runs from when it was due, so that one that waits for the one before it counts as late. */
 import { answerAsBaseline } from '../baseline.ts'
 import { type KeptConnection, keepConnection } from '../http-load.ts'
 import { percentile } from '../statistics.ts'

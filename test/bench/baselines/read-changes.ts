@@ -1,8 +1,4 @@
-/**
- * Reads a stretch of market.book-changes into memory, for baselines that write the same rows as a sink.
- *
- * Reads committed records only. Reading is no part of what is measured.
- */
+/** Reads committed changes into memory, for baselines that write the same rows as a sink; reading is no part of what is measured. */
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'

@@ -1,8 +1,4 @@
-/**
- * `marketlog rebuild live-view` at full size while the role runs: seconds from the command to the switch.
- *
- * The command is the real one, in a process of its own, its start included. The worst of several counts.
- */
+/** The command is the real one, in a process of its own, its start included. The worst of several counts. */
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
