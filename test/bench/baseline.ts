@@ -5,7 +5,7 @@
  * and ends when its channel closes, so it never outlives the run.
  */
 import { fork } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
+import { join } from 'node:path'
 import { within } from '#test/harness/eventually.ts'
 
 export interface Baseline {
@@ -25,16 +25,17 @@ type Answer = { result: unknown } | { failure: string }
 
 const ANSWER_LIMIT_MS = 180_000
 
-/** Starts a baseline from the file of its program; `prefix` is a command that starts it. */
-export function startBaseline(program: URL, prefix: readonly string[] = []): Baseline {
+/** Starts a program of baselines/; `prefix` is a command that starts it. */
+export function startBaseline(name: string, prefix: readonly string[] = []): Baseline {
+  const program = join(import.meta.dirname, 'baselines', `${name}.ts`)
   const [execPath, ...execArgv] = [...prefix, process.execPath, ...process.execArgv] as [string, ...string[]]
-  const child = fork(fileURLToPath(program), { execPath, execArgv, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+  const child = fork(program, { execPath, execArgv, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
   const ended = new Promise<void>(resolve => void child.once('exit', () => resolve()))
   let last: Promise<unknown> = Promise.resolve()
   const put = async (question: string, argument: unknown): Promise<unknown> => {
     const answer = new Promise<Answer>((resolve, reject) => {
       child.once('message', resolve as (message: unknown) => void)
-      void ended.then(() => reject(new Error(`${program.pathname} ended`)))
+      void ended.then(() => reject(new Error(`${program} ended`)))
     })
     if (child.connected) child.send({ question, argument } satisfies Question)
     const given = await within(answer, `the answer to ${question}`, ANSWER_LIMIT_MS)

@@ -22,8 +22,6 @@ import type { RoleProcess } from '../role-process.ts'
 import { type Stage, serveApi } from '../stage.ts'
 import { median, worst } from '../statistics.ts'
 
-const GOOD = new URL('../baselines/good-clients.ts', import.meta.url)
-const HOSTILE = new URL('../baselines/hostile-clients.ts', import.meta.url)
 const IS_LONG = process.env.ABUSE === 'long'
 const CLIENTS = 200
 const WINDOW_SECONDS = 5
@@ -51,7 +49,7 @@ export const abuse: Bench = {
     const api = await serveApi(stage, context.say, env)
     const feed = await stage.role('feed', env)
     await feed.ready()
-    const [good, hostile] = [startBaseline(GOOD), startBaseline(HOSTILE)]
+    const [good, hostile] = [startBaseline('good-clients'), startBaseline('hostile-clients')]
     try {
       return await measure(context, { stage, api, feed, good, hostile })
     } finally {

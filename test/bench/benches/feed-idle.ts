@@ -11,7 +11,6 @@ import type { FeedCrowd } from '../baselines/feed-clients.ts'
 import type { Bench } from '../bench.ts'
 import { entryOf } from '../entry.ts'
 
-const CLIENTS = new URL('../baselines/feed-clients.ts', import.meta.url)
 const CLIENTS_MAX = { full: 10_000, quick: 1_000 }
 const PER_KEY = 2
 const LOOKS = { full: 15, quick: 4 }
@@ -24,7 +23,7 @@ export const feedIdle: Bench = {
     const size = context.isQuick ? 'quick' : 'full'
     const count = CLIENTS_MAX[size]
     const platform = await context.platform()
-    const clients = startBaseline(CLIENTS)
+    const clients = startBaseline('feed-clients')
     try {
       const role = await platform.role('feed')
       await role.ready()

@@ -18,7 +18,6 @@ import type { BenchPlatform } from '../bench-platform.ts'
 import { entryOf } from '../entry.ts'
 import type { RoleProcess } from '../role-process.ts'
 
-const CLIENTS = new URL('../baselines/resuming-clients.ts', import.meta.url)
 const COUNT = { full: 2_000, quick: 200 }
 const LIVE_LIMIT_MS = 120_000
 const ITEMS = 600
@@ -33,7 +32,7 @@ export const feedResume: Bench = {
   async run(context) {
     const count = COUNT[context.isQuick ? 'quick' : 'full']
     const platform = await context.platform()
-    const clients = startBaseline(CLIENTS)
+    const clients = startBaseline('resuming-clients')
     const undo: (() => unknown)[] = [() => clients.stop()]
     try {
       const market = await openMarket(platform)

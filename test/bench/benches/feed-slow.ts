@@ -17,8 +17,6 @@ import type { Bench, BenchContext } from '../bench.ts'
 import { type Entry, entryOf } from '../entry.ts'
 import { median } from '../statistics.ts'
 
-const SERVER = new URL('../baselines/feed-server.ts', import.meta.url)
-const CLIENTS = new URL('../baselines/feed-clients.ts', import.meta.url)
 const EACH = 100
 const EVENTS_PER_SECOND = 30
 const ITEMS = 100
@@ -38,7 +36,7 @@ export const feedSlow: Bench = {
   about: 'what 100 stalled and 100 slow clients of the feed cost 100 good ones, and the process',
   async run(context) {
     requireOwnNetwork()
-    const server = startBaseline(SERVER, NEW_NETWORK)
+    const server = startBaseline('feed-server', NEW_NETWORK)
     try {
       const capBytes = CAP_BYTES[context.isQuick ? 'quick' : 'full']
       const port = await server.ask<number>('open', { kind: 'gateway', capBytes } satisfies FeedOpening)
@@ -69,7 +67,7 @@ function giveWay(pid: number): void {
 
 async function withClients(context: BenchContext, server: Baseline, port: number): Promise<Entry[]> {
   const beside = ['nsenter', '--user', '--net', '--preserve-credentials', '--target', String(server.pid)]
-  const [good, bad] = [startBaseline(CLIENTS, beside), startBaseline(CLIENTS, beside)]
+  const [good, bad] = [startBaseline('feed-clients', beside), startBaseline('feed-clients', beside)]
   if (bad.pid !== undefined) giveWay(bad.pid)
   try {
     await good.ask('connect', { port, count: EACH, sampleEvery: 1 } satisfies FeedCrowd)

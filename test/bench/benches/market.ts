@@ -19,7 +19,6 @@ import { whileRefreshing } from '../small-providers.ts'
 import type { Stage } from '../stage.ts'
 import { percentile } from '../statistics.ts'
 
-const READERS = new URL('../baselines/readers.ts', import.meta.url)
 const BIDS_EACH = 25_000
 const ROWS_CHECKED = 100_000
 const PAGE = 1_000
@@ -59,7 +58,7 @@ async function measure(context: BenchContext, run: (asked: Asked) => Promise<Ent
   const stage = await context.stage()
   const key = await newKey(stage)
   const baseUrl = await startRoles(context, stage)
-  const readers = startBaseline(READERS)
+  const readers = startBaseline('readers')
   const json = async <T>(path: string): Promise<T> => JSON.parse(await askAs(key, baseUrl + path)) as T
   try {
     context.say('waiting for the views of the market')

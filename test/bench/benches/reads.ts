@@ -16,7 +16,6 @@ import { requireOffered } from '../requirements.ts'
 import { smallKeys, whileRefreshing, writeProviders } from '../small-providers.ts'
 import { type Stage, serveApi } from '../stage.ts'
 
-const EXPRESS = new URL('../baselines/bare-express.ts', import.meta.url)
 const SOME_ITEMS = 500
 const MANY_ITEMS = 20_000
 const PROVIDERS = 20
@@ -109,7 +108,7 @@ async function measureRoute(
   route: HttpTarget,
   beside: Beside = turns => turns(),
 ): Promise<Turn[]> {
-  const express = startBaseline(EXPRESS)
+  const express = startBaseline('bare-express')
   try {
     const questions = route.questions.map((question, asked) => ({
       ...question,

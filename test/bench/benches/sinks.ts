@@ -14,14 +14,12 @@ import type { Stage } from '../stage.ts'
 
 /** Rows that a change makes: one; one in `changes` and one in `provider_days`; three parts and a current ask. */
 const ROWS_OF_A_CHANGE: Record<SinkName, number> = { 'live-view': 1, history: 2, candles: 4 }
-const HSET = new URL('../baselines/pipelined-hset.ts', import.meta.url)
-const INSERT = new URL('../baselines/direct-insert.ts', import.meta.url)
 const PAIRS = 3
 const PROVIDERS_IN_A_ROUND = 6
 const JUDGE_LIMIT_MS = 120_000
 const CATCH_UP_LIMIT_MS = 240_000
 
-const sinkBench = (sink: SinkName, unit: string, baseline: URL, what: string): Bench => ({
+const sinkBench = (sink: SinkName, unit: string, baseline: string, what: string): Bench => ({
   name: sink,
   about: `the sink ${sink}: ${what}`,
   async run(context) {
@@ -37,11 +35,16 @@ const sinkBench = (sink: SinkName, unit: string, baseline: URL, what: string): B
 })
 
 /** The table is at full size: 41 rows an item. A change counts when its field holds it afterwards. */
-export const liveView = sinkBench('live-view', 'changes/s', HSET, 'changes written, against plain pipelined HSETs')
+export const liveView = sinkBench(
+  'live-view',
+  'changes/s',
+  'pipelined-hset',
+  'changes written, against plain pipelined HSETs',
+)
 
-export const history = sinkBench('history', 'rows/s', INSERT, 'rows inserted, against direct inserts of them')
+export const history = sinkBench('history', 'rows/s', 'direct-insert', 'rows inserted, against direct inserts of them')
 
-export const candles = sinkBench('candles', 'rows/s', INSERT, 'rows inserted, against direct inserts of them')
+export const candles = sinkBench('candles', 'rows/s', 'direct-insert', 'rows inserted, against direct inserts of them')
 
 interface Setup {
   stage: Stage

@@ -29,7 +29,6 @@ const SAMPLE_MS = 200
 const BUILD_LIMIT_MS = 120_000
 const READ_LIMIT_MS = 60_000
 const MEGABYTE = 1e6
-const FILES = new URL('../baselines/bare-express.ts', import.meta.url)
 const CODINGS = [
   { coding: 'identity', label: 'plain' },
   { coding: 'gzip', label: 'gzip' },
@@ -92,7 +91,7 @@ async function answerTo({ url, method, headers }: Question): Promise<IncomingMes
 
 async function throughput(context: BenchContext, stage: Stage, process: RoleProcess): Promise<Entry[]> {
   const folder = mkdtempSync(join(tmpdir(), 'marketlog-bench-'))
-  const files = startBaseline(FILES)
+  const files = startBaseline('bare-express')
   const entries: Entry[] = []
   try {
     const baseUrl = await files.ask<string>('serveFolder', folder)
