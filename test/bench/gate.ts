@@ -10,17 +10,12 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import type { Turn } from './entry.ts'
 
-export interface Gate {
-  hold(): Promise<void>
-  /** Resolves when the log holds the end of the transaction. */
-  release(): Promise<void>
-  close(): Promise<void>
-}
-
 const LONGEST_MS = 600_000
 
+export type Gate = Awaited<ReturnType<typeof openGate>>
+
 /** Opens the gate of a topic; nothing is held back yet. */
-export async function openGate(kafka: KafkaConnection, topic: TopicKey): Promise<Gate> {
+export async function openGate(kafka: KafkaConnection, topic: TopicKey) {
   const name = kafka.topicName(topic)
   const producer = kafka.newClient(`gate-${topic}`).producer({
     idempotent: true,
@@ -36,14 +31,15 @@ export async function openGate(kafka: KafkaConnection, topic: TopicKey): Promise
     held = undefined
   }
   return {
-    async hold() {
+    async hold(): Promise<void> {
       held = await producer.transaction()
       const value = Buffer.from('held back')
       const messages = Array.from({ length: topics[topic].partitions }, (_, partition) => ({ partition, value }))
       await held.send({ topic: name, acks: -1, messages })
     },
+    /** Resolves when the log holds the end of the transaction. */
     release,
-    async close() {
+    async close(): Promise<void> {
       await release()
       await producer.disconnect()
     },

@@ -19,15 +19,6 @@ interface SeenPartition {
   inSync: number[]
 }
 
-export interface ClusterControl {
-  /** All partitions, the brokers' own topics included, as one broker sees them; the first that answers unless one is named. */
-  partitions(broker?: number): Promise<SeenPartition[]>
-  /** Resolves when the cluster is whole; what is missing is the reason when the limit is over. */
-  whole(limitMs: number): Promise<void>
-  /** Makes another replica of each partition its preferred one and elects it; resolves with how many partitions have moved. */
-  moveLeaders(topics: readonly string[], next: (leader: number) => number, limitMs: number): Promise<number>
-}
-
 const ASK_LIMIT_MS = 2_000
 /** A change is written by all controllers, on a machine that the platform's faults keep busy. */
 const CHANGE_LIMIT_MS = 30_000
@@ -37,7 +28,9 @@ const ELECTION_LIMIT_MS = 10_000
 /** The preferred replica leads already. */
 const ELECTION_NOT_NEEDED = 84
 
-export function openClusterControl(platform: TestCluster): ClusterControl {
+export type ClusterControl = ReturnType<typeof openClusterControl>
+
+export function openClusterControl(platform: TestCluster) {
   const connect = (brokers: string[]): KafkaConnection => {
     const { config, log } = platform
     const kafka = { ...config.kafka, tls: undefined, sasl: undefined }
@@ -45,12 +38,14 @@ export function openClusterControl(platform: TestCluster): ClusterControl {
     return connectKafka({ config: { ...config, kafka, servers }, role: 'test', log })
   }
   const all = connect(platform.cluster.plain)
-  const seenBy: ClusterControl['partitions'] = broker =>
+  /** All partitions, the brokers' own topics included, as one broker sees them; the first that answers unless one is named. */
+  const seenBy = (broker?: number): Promise<SeenPartition[]> =>
     readPartitions(broker === undefined ? all : connect([platform.cluster.plain[broker - 1] as string]))
 
   return {
     partitions: seenBy,
-    async whole(limitMs) {
+    /** Resolves when the cluster is whole; what is missing is the reason when the limit is over. */
+    async whole(limitMs: number): Promise<void> {
       const isWhole = async (): Promise<boolean> => {
         const counts = new Set<number>()
         for (const { id } of platform.cluster.brokers) {
@@ -65,7 +60,8 @@ export function openClusterControl(platform: TestCluster): ClusterControl {
       }
       await eventually(isWhole, 'all replicas to be in sync', limitMs)
     },
-    async moveLeaders(topics, next, limitMs) {
+    /** Makes another replica of each partition its preferred one and elects it; resolves with how many partitions have moved. */
+    async moveLeaders(topics: readonly string[], next: (leader: number) => number, limitMs: number): Promise<number> {
       const before = (await seenBy()).filter(({ topic }) => topics.includes(topic))
       const wanted = before.map(one => ({ ...one, to: next(one.leader) }))
       const byTopic = [...Map.groupBy(wanted, ({ topic }) => topic)]

@@ -31,17 +31,10 @@ function inodeOf(pid: number, fd: string): string | undefined {
   }
 }
 
-export interface ConnectionWatch {
-  most(): number
-  /** All that were seen so far. */
-  seen(): number
-  stop(): void
-}
-
 const COUNT_EVERY_MS = 25
 
 /** Counts a process's connections to Kafka from now on. */
-export function watchConnections(pid: number, addresses: readonly string[]): ConnectionWatch {
+export function watchConnections(pid: number, addresses: readonly string[]) {
   const ports = new Set(addresses.map(address => Number(address.slice(address.lastIndexOf(':') + 1))))
   const seen = new Set<number>()
   let most = 0

@@ -12,13 +12,6 @@ import { installPackages } from '#infra/stack/system-packages.ts'
 import { collectOutput } from './collected-output.ts'
 import { eventually } from './eventually.ts'
 
-export interface OwnPooler {
-  /** The server's URL by way of the pooler. */
-  readonly url: string
-  log(): string
-  close(): Promise<void>
-}
-
 const PROGRAMS = ['/usr/sbin/pgbouncer', '/usr/bin/pgbouncer', '/usr/local/bin/pgbouncer']
 /** Sessions of a database. */
 const SESSIONS = 3
@@ -28,7 +21,10 @@ process.once('exit', () => {
   for (const child of living) child.kill('SIGKILL')
 })
 
-export async function openOwnPooler(server: string): Promise<OwnPooler> {
+export type OwnPooler = Awaited<ReturnType<typeof openOwnPooler>>
+
+/** Starts a pooler; its URL is the server's by way of it. */
+export async function openOwnPooler(server: string) {
   const program = await provideProgram()
   const folder = mkdtempSync(join(tmpdir(), 'marketlog-pooler-'))
   chmodSync(folder, 0o755)

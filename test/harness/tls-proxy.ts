@@ -1,13 +1,8 @@
-/** A way by TLS to a server that cannot speak it. Its certificate can be exchanged while it runs; connections that are open keep theirs. */
+/** A way by TLS to a server that cannot speak it. */
 import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
-import { createServer, type TlsOptions } from 'node:tls'
+import { createServer } from 'node:tls'
 import { listen } from './listen.ts'
-
-interface Pem {
-  key: string
-  certificate: string
-}
 
 export interface TlsProxy {
   readonly port: number
@@ -15,25 +10,23 @@ export interface TlsProxy {
   urlOf(server: string): string
   /** Connections that have ended their handshake. */
   secured(): number
-  /** Shows another certificate from the next connection on. */
-  present(pem: Pem): void
   close(): Promise<void>
 }
 
-const optionsOf = ({ key, certificate }: Pem, clientAuthority?: string): TlsOptions => ({
-  key: readFileSync(key),
-  cert: readFileSync(certificate),
-  ...(clientAuthority === undefined
-    ? {}
-    : { ca: readFileSync(clientAuthority), requestCert: true, rejectUnauthorized: true }),
-})
-
 /** Opens a proxy before the server of a URL; with an authority, clients need a certificate that it has signed. */
-export async function openTlsProxy(target: string, pem: Pem, clientAuthority?: string): Promise<TlsProxy> {
+export async function openTlsProxy(
+  target: string,
+  pem: { key: string; certificate: string },
+  clientAuthority?: string,
+): Promise<TlsProxy> {
   const { hostname, port: targetPort } = new URL(target)
   const open = new Set<{ destroy(): unknown }>()
   let secured = 0
-  const server = createServer(optionsOf(pem, clientAuthority), near => {
+  const options = {
+    ...{ key: readFileSync(pem.key), cert: readFileSync(pem.certificate) },
+    ...(clientAuthority && { ca: readFileSync(clientAuthority), requestCert: true, rejectUnauthorized: true }),
+  }
+  const server = createServer(options, near => {
     secured += 1
     const far = connect(Number(targetPort), hostname)
     for (const socket of [near, far]) {
@@ -59,7 +52,6 @@ export async function openTlsProxy(target: string, pem: Pem, clientAuthority?: s
       return url.href
     },
     secured: () => secured,
-    present: other => server.setSecureContext(optionsOf(other, clientAuthority)),
     async close() {
       for (const socket of open) socket.destroy()
       await close()

@@ -25,16 +25,6 @@ import { residentMibOf } from '../process-figures.ts'
 import { endsOf, type Stage } from '../stage.ts'
 import type { BuiltProgram } from './build.ts'
 
-export interface StreamsBook {
-  /** Where its outputs are: the same topics under a prefix of their own. */
-  readonly kafka: KafkaConnection
-  readonly judged: JudgedWatch
-  residentMib(): number
-  pause(): Promise<void>
-  resume(): Promise<void>
-  stop(): Promise<void>
-}
-
 const OUTPUTS = { changes: 'bookChanges', refreshes: 'refreshes' } as const
 const READ_AND_WRITTEN: readonly TopicKey[] = ['quotes', 'bookChanges', 'refreshes', 'book']
 const THREADS = 2
@@ -43,8 +33,10 @@ const MAX_MESSAGE_BYTES = '16777216'
 const REGISTRY_LIMIT_MS = 5_000
 const COMPLAINT_CHARACTERS = 4_000
 
+export type StreamsBook = Awaited<ReturnType<typeof startStreamsBook>>
+
 /** Starts the program at the beginning of market.quotes; resolves when it runs. */
-export async function startStreamsBook({ launcher, classPath }: BuiltProgram, stage: Stage): Promise<StreamsBook> {
+export async function startStreamsBook({ launcher, classPath }: BuiltProgram, stage: Stage) {
   const prefix = `${stage.kafka.namespace}streams.`
   const kafka = { ...stage.kafka, namespace: prefix, topicName: (key: TopicKey) => prefix + topics[key].name }
   await createOutputs(kafka)
@@ -98,8 +90,12 @@ export async function startStreamsBook({ launcher, classPath }: BuiltProgram, st
   }
   const pid = child.pid as number
   return {
+    /** Where its outputs are: the same topics under a prefix of their own. */
     kafka,
-    judged: { ...watch, applied: (...asked) => Promise.race([watch.applied(...asked), ended.promise]) },
+    judged: {
+      ...watch,
+      applied: (...asked: Parameters<JudgedWatch['applied']>) => Promise.race([watch.applied(...asked), ended.promise]),
+    } satisfies JudgedWatch,
     residentMib: () => residentMibOf(pid),
     pause: () => command('pause'),
     resume: () => command('resume'),
