@@ -1,7 +1,6 @@
 /** The limits of the lines that have one, by their names: of the ratio where the line has one, else of its value. */
 export type Bar = { atLeast: number } | { atMost: number }
 
-/** Bars by the name of their line. */
 export type Bars = Readonly<Record<string, Bar>>
 
 /** All that users are promised; a bench that misses one fails. */

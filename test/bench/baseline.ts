@@ -5,17 +5,15 @@
  * and ends when its channel closes, so it never outlives the run.
  */
 import { fork } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
+import { join } from 'node:path'
 import { within } from '#test/harness/eventually.ts'
 
-/** A process that measures when asked. */
 export interface Baseline {
   readonly pid: number | undefined
   ask<T>(question: string, argument: unknown): Promise<T>
   stop(): Promise<void>
 }
 
-/** Answers by the name of the question. */
 export type Answers = Record<string, (argument: never) => Promise<unknown>>
 
 interface Question {
@@ -27,16 +25,17 @@ type Answer = { result: unknown } | { failure: string }
 
 const ANSWER_LIMIT_MS = 180_000
 
-/** Starts a baseline from the file of its program; `prefix` is a command that starts it. */
-export function startBaseline(program: URL, prefix: readonly string[] = []): Baseline {
+/** Starts a program of baselines/; `prefix` is a command that starts it. */
+export function startBaseline(name: string, prefix: readonly string[] = []): Baseline {
+  const program = join(import.meta.dirname, 'baselines', `${name}.ts`)
   const [execPath, ...execArgv] = [...prefix, process.execPath, ...process.execArgv] as [string, ...string[]]
-  const child = fork(fileURLToPath(program), { execPath, execArgv, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+  const child = fork(program, { execPath, execArgv, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
   const ended = new Promise<void>(resolve => void child.once('exit', () => resolve()))
   let last: Promise<unknown> = Promise.resolve()
   const put = async (question: string, argument: unknown): Promise<unknown> => {
     const answer = new Promise<Answer>((resolve, reject) => {
       child.once('message', resolve as (message: unknown) => void)
-      void ended.then(() => reject(new Error(`${program.pathname} ended`)))
+      void ended.then(() => reject(new Error(`${program} ended`)))
     })
     if (child.connected) child.send({ question, argument } satisfies Question)
     const given = await within(answer, `the answer to ${question}`, ANSWER_LIMIT_MS)
@@ -71,7 +70,6 @@ export function answerAsBaseline(answers: Answers): void {
   })
 }
 
-/** What a baseline measures of itself. */
 export interface Measured {
   count: number
   ms: number

@@ -1,13 +1,10 @@
-/**
- * A platform of a benchmark's own: a namespace on the servers, and roles that run in it as processes of their own.
- *
- * Roles never share the measuring process's event loop. Everything that was started here has ended, and the namespace is gone
- * from the servers, when `close` resolves.
- */
+/** Roles never share the measuring process's event loop: each runs as a process of its own. */
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type PlatformConfig, readConfig, type ServerAddresses } from '#infra/runtime/config.ts'
+import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { type Database, type DatabaseOptions, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName, type PlatformConfig, readConfig, type ServerAddresses } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { RoleName } from '#services/cli/roles.ts'
 import { setUp } from '#services/cli/set-up.ts'
@@ -16,7 +13,6 @@ import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import { newEnvironment } from '#test/harness/test-platform.ts'
 import { type RoleProcess, startRoleProcess } from './role-process.ts'
 
-/** A namespace on the servers and the processes in it. */
 export interface BenchPlatform {
   readonly config: PlatformConfig
   /** What gives a child process the same configuration. */
@@ -26,15 +22,12 @@ export interface BenchPlatform {
   role(name: RoleName, env?: Record<string, string>): Promise<RoleProcess>
   /** Starts a process of one or more roles, as the first or in the place of one that has ended. */
   start(name: string, roles: readonly RoleName[], env?: Record<string, string>): Promise<RoleProcess>
-  /** Stops the process of a name, if it runs. */
   stop(name: string): Promise<void>
-  /** Stops every process. */
   stopAll(): Promise<void>
   /** Stops every process and removes the namespace. */
   close(): Promise<void>
 }
 
-/** Where a platform is opened. */
 export interface BenchPlatformOptions {
   addresses: ServerAddresses
   log: Log
@@ -42,7 +35,6 @@ export interface BenchPlatformOptions {
   logs: string
 }
 
-/** Sets a fresh namespace up. */
 export async function openBenchPlatform({ addresses, log, logs }: BenchPlatformOptions): Promise<BenchPlatform> {
   rmSync(logs, { recursive: true, force: true })
   mkdirSync(logs, { recursive: true })
@@ -81,4 +73,23 @@ export async function openBenchPlatform({ addresses, log, logs }: BenchPlatformO
       rmSync(stateDir, { recursive: true, force: true })
     },
   }
+}
+
+/** Works on the namespace's database of ClickHouse. */
+export function withClickhouse<T>(
+  { config }: BenchPlatform,
+  work: (writer: ClickhouseWriter) => Promise<T>,
+): Promise<T> {
+  const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'bench' })
+  return work(writer).finally(() => writer.close())
+}
+
+export function withDatabase<T>(
+  { config, log }: BenchPlatform,
+  options: Partial<DatabaseOptions>,
+  work: (database: Database) => Promise<T>,
+): Promise<T> {
+  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
+  const database = openDatabase(url, { name: 'bench', log, connections: 1, ...options })
+  return work(database).finally(() => database.close())
 }

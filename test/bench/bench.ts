@@ -1,31 +1,23 @@
-/**
- * What a benchmark is, what it is given, and what it hands back.
- *
- * One file under benches/ exports one {@link Bench} or some; benches.ts lists them. Invariant: what has a peer is measured in the
- * same run as that peer, in turns with it, because one machine is never the same machine twice.
- */
+/** Invariant: what has a peer is measured in the same run as that peer, in turns with it, because one machine is never the same machine twice. */
 import type { Log } from '#infra/runtime/log.ts'
 import type { BenchPlatform } from './bench-platform.ts'
 import type { Entry } from './entry.ts'
 import type { Stage } from './stage.ts'
 
-/** What a benchmark is given. */
-export interface BenchContext<S = Stage> {
+export interface BenchContext {
   /** A short version: less data and fewer turns, for trying a change; its figures mean little. */
   readonly isQuick: boolean
   readonly log: Log
-  /** Shows what is being done. */
   say(text: string): void
   /** The market at full size on real servers, with the book alone running; asked for once. */
-  stage(): Promise<S>
-  /** A namespace without a market, of the benchmark's own, which closes it. */
+  stage(): Promise<Stage>
+  /** A namespace without a market, of the benchmark's own, which goes when it has ended. */
   platform(): Promise<BenchPlatform>
   /** Aborts when the run is to end early. */
   readonly signal: AbortSignal
 }
 
-/** One benchmark. */
-export interface Bench<S = Stage> {
+export interface Bench {
   readonly name: string
   /** What it measures, in half a line. */
   readonly about: string
@@ -34,5 +26,5 @@ export interface Bench<S = Stage> {
    * that was just loaded, and no other benchmark gets it afterwards. The others only move prices and leave the rest as it was.
    */
   readonly ownStage?: true
-  run(context: BenchContext<S>): Promise<Entry[]>
+  run(context: BenchContext): Promise<Entry[]>
 }

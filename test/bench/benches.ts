@@ -1,9 +1,4 @@
-/**
- * The benchmarks in the order of a whole run.
- *
- * Those that share a loaded market come first, then those that load one each, then those that need none: any other order
- * measures the same and only loads more often.
- */
+/** Those that share a loaded market come first, then those that load one each, then those that need none: any other order only loads more often. */
 import type { Bench } from './bench.ts'
 import { abuse } from './benches/abuse.ts'
 import { alerts } from './benches/alerts.ts'

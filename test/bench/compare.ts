@@ -18,7 +18,6 @@ import { shareTestServers, stopTestServers } from '#test/harness/test-servers.ts
 import { BARS } from './bars.ts'
 import { type Movement, movements, PAIRS, type RunLine, type RunPair } from './comparison.ts'
 
-/** What is compared, and how. */
 export interface Comparison {
   commit: string
   benches: readonly string[]
@@ -34,11 +33,9 @@ export interface Compared {
   failures: string[]
 }
 
-/** One of the two checkouts. */
 interface Side {
   name: 'before' | 'after'
   checkout: string
-  /** Its run directory. */
   runs: string
 }
 
@@ -47,7 +44,6 @@ type SideLine = RunLine & { failure?: string }
 const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url))
 const SHOWN = 120
 
-/** Compares this checkout with a commit. */
 export async function compare(comparison: Comparison): Promise<Compared> {
   const { commit, progress, signal } = comparison
   const before = git('rev-parse', '--verify', '--end-of-options', `${commit}^{commit}`)
@@ -111,7 +107,6 @@ async function compareBench(
   comparison.progress.note(`${bench}: ${moved.join('; ') || 'nothing moved'} (${pairs.length} pairs, ${tookS} s)`)
 }
 
-/** Whether a line needs to be examined. */
 const hasMoved = ({ verdict }: Movement): boolean => verdict === 'better' || verdict === 'worse'
 
 /** The lines of one run, or why it has none. */
@@ -157,7 +152,6 @@ async function ran(command: readonly string[], { cwd, signal, runs, say }: Comma
   if (code !== 0) throw new Error(`${command.join(' ')} ended with ${code}`)
 }
 
-/** What moved, and how many lines did not. */
 export function showComparison(output: { write(text: string): unknown }, { movements: all, failures }: Compared): void {
   const table = new Table({
     head: ['moved', 'before', 'after', '', 'change', 'of the pairs', ''],

@@ -12,10 +12,8 @@ import type { Bars } from './bars.ts'
 import type { Entry } from './entry.ts'
 import { median } from './statistics.ts'
 
-/** A line of a run. */
 export type RunLine = Pick<Entry, 'name' | 'value' | 'unit' | 'ratio'>
 
-/** One run of each side. */
 export interface RunPair {
   before: readonly RunLine[]
   after: readonly RunLine[]

@@ -31,12 +31,10 @@ interface Schema {
 /** Values by the name of a parameter; `at` counts the members of a list, and a number that differs from request to request is in it. */
 export type ValuesByName = Record<string, ((at: number) => unknown)[]>
 
-/** The parameters that choose items. */
 const SELECTORS = ['item_id', 'market_hash_name', 'phase']
 /** Of a list or text without a bound, and of an enumeration the values that are tried. */
 const [UNBOUNDED, ENUMERATED] = [100, 4]
 
-/** The inputs made of some parameters: what each of them is, by name. */
 export function costlyInputs(described: readonly Described[], values: ValuesByName): Json[] {
   const valuesOf = ({ name, schema }: Described): unknown[] => someValues(name, schema, values)
   const needed = Object.fromEntries(described.filter(one => one.required).map(one => [one.name, valuesOf(one)[0]]))
@@ -53,7 +51,6 @@ export function costlyInputs(described: readonly Described[], values: ValuesByNa
   return [...new Map(inputs.map(input => [JSON.stringify(input), input])).values()]
 }
 
-/** The inputs made of the members of a body. */
 export const costlyBodies = (schema: Schema, values: ValuesByName): Json[] => costlyInputs(membersOf(schema), values)
 
 const membersOf = ({ properties = {}, required = [] }: Schema): Described[] =>

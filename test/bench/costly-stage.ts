@@ -4,14 +4,12 @@
  *
  * Writes the tables of ClickHouse and Postgres by SQL: what is measured is how they are read.
  */
-import { openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
-import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { CHANGES_RETENTION_DAYS } from '#streams/history/reader.ts'
 import type { BenchContext } from './bench.ts'
+import { withClickhouse, withDatabase } from './bench-platform.ts'
 import { settled } from './settled.ts'
 import type { Stage } from './stage.ts'
 
@@ -28,13 +26,7 @@ export function manyPhases(): CatalogItem[][] {
 }
 
 /** Stores prices of all providers for some items, as often and as far back as they are kept. */
-export async function storePast(
-  context: BenchContext,
-  { config }: Stage,
-  items: readonly CatalogItem[],
-): Promise<void> {
-  const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'bench' })
-  const { database } = writer
+export async function storePast(context: BenchContext, stage: Stage, items: readonly CatalogItem[]): Promise<void> {
   const share = context.isQuick ? 0.1 : 1
   /** A row of each item, provider and step back from now; `at` is its moment in milliseconds. */
   const steps = (
@@ -45,7 +37,8 @@ export async function storePast(
       concat('provider_', leftPad(toString(arrayJoin(range(1, 42))), 2, '0')) AS provider,
       toUInt64(intDiv(toUnixTimestamp(now()), ${stepS}) - arrayJoin(range(${Math.ceil(count * share)}))) * ${stepS} * 1000 AS at,
       toInt64(1000000 + cityHash64(item, provider, at) % 1000000) AS micro)`
-  try {
+  await withClickhouse(stage, async writer => {
+    const { database } = writer
     for (const { ms, retentionDays } of Object.values(CANDLE_INTERVALS)) {
       context.say(`storing candles of ${ms / 60_000} minutes`)
       for (const { item_id } of items) {
@@ -74,18 +67,15 @@ export async function storePast(
     await writer.command(`INSERT INTO ${database}.fx_days SELECT today() - number, arrayJoin(['EUR', 'JPY', 'GBP']),
       toString(0.85 + number / 100000), now64() FROM numbers(${LARGEST.years * 366})`)
     await settled(context, writer)
-  } finally {
-    await writer.close()
-  }
+  })
 }
 
 /** Fills a portfolio with about what the highest tier may have. */
-export async function fillPortfolio(context: BenchContext, { config, log, market }: Stage, id: string): Promise<void> {
-  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
-  const database = openDatabase(url, { name: 'bench', log, connections: 1, statementLimitMs: FILL_LIMIT_MS })
+export async function fillPortfolio(context: BenchContext, stage: Stage, id: string): Promise<void> {
+  const { market } = stage
   const entries = Math.min(LARGEST.entries, market.itemIds.length)
   const [trades, days] = [context.isQuick ? LARGEST.trades / 10 : LARGEST.trades, LARGEST.years * 365]
-  try {
+  await withDatabase(stage, { statementLimitMs: FILL_LIMIT_MS }, async database => {
     await database.rows(
       `INSERT INTO portfolio_entries (portfolio_id, item_id, added_quantity, source, float_value, paint_seed, inspect_link, name_tag, stickers, charms, created_at)
       SELECT $1, item_id, 1, 'gamestore', 0.25, 7, repeat('i', 200), repeat('n', 20), $3::jsonb, $4::jsonb, now()
@@ -108,7 +98,5 @@ export async function fillPortfolio(context: BenchContext, { config, log, market
       entries,
       trades,
     ])
-  } finally {
-    await database.close()
-  }
+  })
 }

@@ -61,7 +61,6 @@ export function failureEntry(bench: string, error: unknown): Entry {
   return { ...entryOf(`${bench}: failed`, 'failures', 1), bar: 0, better: 'lower', holds: false, failure }
 }
 
-/** The lines with their bars, each judged. */
 export function judged(entries: readonly Entry[], bars: Bars): Entry[] {
   return entries.map(entry => {
     if (entry.failure !== undefined) return entry

@@ -1,26 +1,16 @@
-/**
- * Resolves when the book has judged refreshes, from its own verdicts in market.refreshes.
- *
- * Reads the topic without a group. A refresh that was not applied as a whole fails the benchmark that waits for
- * it, so no figure is based on refreshes that the book refused.
- */
+/** A refresh that was not applied as a whole fails the benchmark that waits for it, so no figure is based on refreshes that the book refused. */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { follow } from '#infra/kafka/follower.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
 import type { RefreshJudged } from '#schemas/events/refresh-judged.ts'
 import { within } from '#test/harness/eventually.ts'
 
-/** Watches the book's verdicts. */
-export interface JudgedWatch {
-  /** Resolves when all of these refreshes (`provider|refresh_id`) are applied. */
-  applied(refreshes: readonly string[], limitMs: number): Promise<void>
-  close(): Promise<void>
-}
-
 const POLL_MS = 20
 
-/** Begins to watch from the log's end. */
-export async function watchJudged(kafka: KafkaConnection): Promise<JudgedWatch> {
+export type JudgedWatch = Awaited<ReturnType<typeof watchJudged>>
+
+/** Watches the book's verdicts from the log's start on. */
+export async function watchJudged(kafka: KafkaConnection) {
   const stop = new AbortController()
   const verdicts = new Map<string, RefreshJudged>()
   let arrived = Promise.withResolvers<void>()
@@ -46,8 +36,10 @@ export async function watchJudged(kafka: KafkaConnection): Promise<JudgedWatch> 
     }
   }
   return {
-    applied: (refreshes, limitMs) => within(all(refreshes), `${refreshes.length} refreshes to be judged`, limitMs),
-    async close() {
+    /** Resolves when all of these refreshes (`provider|refresh_id`) are applied. */
+    applied: (refreshes: readonly string[], limitMs: number): Promise<void> =>
+      within(all(refreshes), `${refreshes.length} refreshes to be judged`, limitMs),
+    async close(): Promise<void> {
       stop.abort()
       arrived.resolve()
       await following.closed.catch(() => undefined)

@@ -33,13 +33,11 @@ interface Options {
   compare?: string
 }
 
-/** What a run works with. */
 interface Run {
   benches: readonly Bench[]
   isQuick: boolean
   progress: Progress
   signal: AbortSignal
-  /** The run directory. */
   root: string
 }
 
@@ -123,8 +121,7 @@ async function measure({ benches, isQuick, progress, signal, root }: Run): Promi
       context: { isQuick, log, signal },
       openStage: say => openStage({ addresses, logs: join(logs, 'stage'), size, log, say }),
       openBenchPlatform: name => openBenchPlatform({ addresses, log, logs: join(logs, name) }),
-      step: text => progress.step(text),
-      note: line => progress.note(line),
+      ...{ step: progress.step, note: progress.note },
     })
     progress.note(`${((performance.now() - startedAt) / 60_000).toFixed(1)} minutes`)
     return entries

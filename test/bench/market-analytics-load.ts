@@ -1,9 +1,4 @@
-/**
- * What market analytics are measured on, beside the stage's asks: buy orders and years of daily closes.
- *
- * Writes market.bids and market.day-closes through ingest's own path. Invariant: bids lie around the cheapest
- * asks, so that some hundred thousand pairs leave a profit, and most do not.
- */
+/** Buy orders and years of daily closes. Invariant: bids lie around the cheapest asks, so that some hundred thousand pairs leave a profit, and most do not. */
 import { loadProviders } from '#infra/config/providers.ts'
 import { type Outgoing, openPublisher } from '#infra/kafka/publisher.ts'
 import { dayClosed } from '#schemas/events/day-closed.ts'

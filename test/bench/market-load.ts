@@ -14,20 +14,17 @@ import type { RawEntry } from '#services/ingest/connector.ts'
 import { readRecorded } from '#services/ingest/connectors/recorded/client.ts'
 import { openTestIngest } from '#test/fixtures/test-ingest.ts'
 
-/** A provider that lists something. */
 export interface Listing {
   readonly provider: string
   readonly currency: string
   readonly names: readonly string[]
   /** Hundredths of `currency`, in the order of the names. */
   readonly prices: number[]
-  /** What the prices were at first. */
   readonly firstPrices: readonly number[]
   refreshes: number
   observedAt: number
 }
 
-/** What was published. */
 export interface PublishedRound {
   /** Records, the completing ones included. */
   records: number
@@ -36,21 +33,6 @@ export interface PublishedRound {
   refreshes: string[]
 }
 
-/** A market that can be refreshed. */
-export interface MarketLoad {
-  readonly listings: readonly Listing[]
-  /** Makes listings of providers that the market does not have, of `items` items in US dollars each. */
-  smallListings(keys: readonly string[], items: number): Listing[]
-  /** Ids of the items that a listing names, in its order. */
-  readonly itemIds: readonly number[]
-  /** Publishes the exchange rates that the refreshes are converted by. */
-  publishRates(): Promise<void>
-  /** Publishes one refresh of each listing, one after the other; `share` of its prices move. */
-  publish(listings: readonly Listing[], share: number): Promise<PublishedRound>
-  close(): Promise<void>
-}
-
-/** Providers and items of a market. */
 export interface MarketSize {
   providers: number
   items: number
@@ -69,8 +51,10 @@ async function recordedEntries(items: number): Promise<[name: string, price: num
   return entries
 }
 
+export type MarketLoad = Awaited<ReturnType<typeof openMarketLoad>>
+
 /** Opens a market in which nothing is listed yet. */
-export async function openMarketLoad(kafka: KafkaConnection, size: MarketSize): Promise<MarketLoad> {
+export async function openMarketLoad(kafka: KafkaConnection, size: MarketSize) {
   const ingest = await openTestIngest(kafka)
   const entries = await recordedEntries(size.items)
   const names = entries.map(([name]) => name)
@@ -91,10 +75,14 @@ export async function openMarketLoad(kafka: KafkaConnection, size: MarketSize): 
     .map(({ key, default_currency }, order) => list(key, default_currency, order, names.length))
   return {
     listings,
-    smallListings: (keys, items) => keys.map((key, order) => list(key, 'USD', order, items)),
+    /** Makes listings of providers that the market does not have, of `items` items in US dollars each. */
+    smallListings: (keys: readonly string[], items: number): Listing[] =>
+      keys.map((key, order) => list(key, 'USD', order, items)),
+    /** Ids of the items that a listing names, in its order. */
     itemIds: itemIdsOf(names),
     publishRates: () => ingest.publishRates(),
-    async publish(chosen, share) {
+    /** Publishes one refresh of each listing, one after the other; `share` of its prices move. */
+    async publish(chosen: readonly Listing[], share: number): Promise<PublishedRound> {
       const round: PublishedRound = { records: 0, moved: 0, refreshes: [] }
       for (const listing of chosen) {
         round.moved += move(listing, share)

@@ -1,6 +1,4 @@
-/**
- * CPU time and memory of a process that is not ours to ask, from Linux' /proc.
- */
+/** CPU time and memory of a process that is not ours to ask, from Linux' /proc. */
 import { readFileSync } from 'node:fs'
 
 const TICKS_PER_SECOND = 100
@@ -14,7 +12,6 @@ export function cpuSecondsOf(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND
 }
 
-/** Resident memory of a process in mebibytes. */
 export function residentMibOf(pid: number): number {
   const kib = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
   return Number(kib) / KIB_IN_MIB

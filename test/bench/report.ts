@@ -1,10 +1,4 @@
-/**
- * Shows and keeps the results with what they were measured on: a table on a terminal, JSON in a pipe, and always `bench.json` in the
- * run directory.
- *
- * Figures are rounded: more digits would pretend to a precision that no measurement here has. Invariant: the file is replaced in one
- * step.
- */
+/** Figures are rounded: more digits would pretend to a precision that no measurement here has. Invariant: files are replaced in one step. */
 import { execFileSync } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { availableParallelism, cpus, totalmem } from 'node:os'
@@ -20,7 +14,6 @@ export interface Provenance {
   commit: { id: string; is_dirty: boolean } | null
 }
 
-/** Where results are shown. */
 export interface Output {
   isTTY?: boolean
   write(text: string): unknown
@@ -31,7 +24,6 @@ const SHOWN_DIGITS = 4
 const KEPT_DIGITS = 6
 const GIB = 2 ** 30
 
-/** Describes this machine and this checkout. */
 export function provenance(): Provenance {
   const git = (...args: string[]): string =>
     execFileSync('git', ['-C', import.meta.dirname, ...args], {
@@ -50,7 +42,6 @@ export function provenance(): Provenance {
   return { machine, commit: commitOf() }
 }
 
-/** Writes a file of the run directory. */
 export function keepResults(directory: string, file: string, results: unknown): void {
   mkdirSync(directory, { recursive: true })
   replaceFile(join(directory, file), asJson(results), READABLE_BY_ALL)
@@ -61,7 +52,6 @@ export function showResults(output: Output, entries: readonly Entry[], measuredO
   output.write(output.isTTY ? `${asTable(entries)}\n` : asJson(linesOf(entries, measuredOn)))
 }
 
-/** The lines of bench.json. */
 export const linesOf = (entries: readonly Entry[], measuredOn: Provenance): object[] =>
   entries.map(entry => ({ ...entry, ...measuredOn }))
 

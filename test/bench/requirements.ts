@@ -1,8 +1,4 @@
-/**
- * What a run must have done for its figures to be about what they say.
- *
- * Throws, so that a benchmark whose load was not the one that it names fails instead of reporting a figure.
- */
+/** Throw, so that a benchmark whose load was not the one that it names fails instead of reporting a figure. */
 
 const LEAST_SHARE = 0.98
 

@@ -1,10 +1,4 @@
-/**
- * A role as a process of its own whose figures can be read: its CPU time, its memory, its counters.
- *
- * Starts `marketlog run` as the supervisor does: the servers are set up, the log goes to a file, the channel is the
- * child's life line. Reads `/metrics` and `/readyz`. Invariant: reading costs the role one request, so it is
- * done at the ends of a measurement and never within.
- */
+/** Invariant: reading a role's figures costs it one request, so it is done at the ends of a measurement and never within. */
 import { spawn } from 'node:child_process'
 import { closeSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,28 +7,25 @@ import type { HostPorts } from '#infra/runtime/http-host.ts'
 import type { RoleName } from '#services/cli/roles.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
 
-/** What a process says of itself. */
 interface ProcessFigures {
   cpuSeconds: number
   residentMib: number
 }
 
-/** A role, or several, that run as a process. */
 export interface RoleProcess {
   readonly name: string
   readonly pid: number
+  readonly port: number
   readonly baseUrl: string
   figures(): Promise<ProcessFigures>
   /** The sum of a metric over all of its series. */
   metric(name: string): Promise<number>
   /** Resolves when every role says that it is ready. */
   ready(limitMs?: number): Promise<void>
-  /** Ends the process with SIGKILL. */
   kill(): Promise<void>
   stop(): Promise<void>
 }
 
-/** How a role is started. */
 export interface RoleStart {
   name: string
   roles: readonly RoleName[]
@@ -76,9 +67,7 @@ export async function startRoleProcess({ name, roles, environment, logs }: RoleS
     const [baseUrl, operatorUrl] = [`http://127.0.0.1:${port}`, `http://127.0.0.1:${operatorPort}`]
     const pid = child.pid as number
     return {
-      name,
-      pid,
-      baseUrl,
+      ...{ name, pid, port, baseUrl },
       ...figuresOf(name, operatorUrl),
       kill: () => end('SIGKILL'),
       stop: () => end('SIGTERM'),

@@ -5,34 +5,25 @@
  * early, and what was measured by then is kept. Invariant: a benchmark gets a market that was just loaded, or one that only
  * benchmarks used that leave it as it was; either way at rest, so that its figures do not depend on what ran before.
  */
+import type { Progress } from '#services/cli/progress.ts'
 import type { Bench, BenchContext } from './bench.ts'
+import type { BenchPlatform } from './bench-platform.ts'
 import { type Entry, failureEntry } from './entry.ts'
+import type { Stage } from './stage.ts'
 
-/** A market: comes to rest between benchmarks, and is closed at the end. */
-export interface Keepable {
-  /** Ends what the last benchmark has left running. */
-  comeToRest(): Promise<void>
-  close(): Promise<void>
-}
-
-/** What the benchmarks of a run share. */
-export interface BenchRun<S extends Keepable> {
-  context: Omit<BenchContext<S>, 'say' | 'stage' | 'platform'>
-  openStage(say: BenchContext['say']): Promise<S>
-  openBenchPlatform(name: string): ReturnType<BenchContext['platform']>
-  /** Says what is being done. */
-  step(text: string): void
-  /** A line that stays. */
-  note(line: string): void
+interface BenchRun extends Pick<Progress, 'step' | 'note'> {
+  context: Omit<BenchContext, 'say' | 'stage' | 'platform'>
+  openStage(say: BenchContext['say']): Promise<Stage>
+  openBenchPlatform(name: string): Promise<BenchPlatform>
 }
 
 /** Runs them all, or those before the signal; the lines of the result. */
-export async function runBenches<S extends Keepable>(
-  benches: readonly Bench<S>[],
-  { context, openStage, openBenchPlatform, step, note }: BenchRun<S>,
+export async function runBenches(
+  benches: readonly Bench[],
+  { context, openStage, openBenchPlatform, step, note }: BenchRun,
 ): Promise<Entry[]> {
   const entries: Entry[] = []
-  let kept: Promise<S> | undefined
+  let kept: Promise<Stage> | undefined
   const drop = async (): Promise<void> => {
     // One that could not be opened has closed itself.
     const stage = await kept?.catch(() => undefined)
@@ -42,7 +33,7 @@ export async function runBenches<S extends Keepable>(
   for (const { name, about, ownStage, run } of benches) {
     if (context.signal.aborted) break
     const say = (text: string): void => step(`${name}: ${text}`)
-    const stage = async (): Promise<S> => {
+    const stage = async (): Promise<Stage> => {
       if (ownStage) await drop()
       kept ??= openStage(say)
       const opened = await kept
@@ -51,9 +42,19 @@ export async function runBenches<S extends Keepable>(
     }
     const startedAt = performance.now()
     const tookS = (): string => ((performance.now() - startedAt) / 1000).toFixed(0)
+    let own: Promise<BenchPlatform> | undefined
+    const platform = (): Promise<BenchPlatform> => {
+      say('setting a namespace up')
+      own = openBenchPlatform(name)
+      return own
+    }
     try {
-      const work = run({ ...context, say, stage, platform: () => openBenchPlatform(name) })
-      entries.push(...(await untilStopped(work, context.signal)))
+      const work = run({ ...context, say, stage, platform })
+      try {
+        entries.push(...(await untilStopped(work, context.signal)))
+      } finally {
+        await (await own?.catch(() => undefined))?.close()
+      }
       note(`${name}: ${about} (${tookS()} s)`)
       if (ownStage) await drop()
     } catch (error) {

@@ -5,13 +5,13 @@
  * the first snapshots of a market that was loaded a moment ago, take cores from whatever is measured meanwhile.
  * A wait has a limit, after which it throws.
  */
-import { type ClickhouseReader, openWriter } from '#infra/clickhouse/clickhouse.ts'
+import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
-import { databaseName } from '#infra/runtime/config.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { headKey, type LiveHead, manifestKey, type SnapshotManifest } from '#streams/live-view/table.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import type { BenchContext } from './bench.ts'
+import { withClickhouse } from './bench-platform.ts'
 import type { Stage } from './stage.ts'
 
 const LIMIT_MS = 180_000
@@ -29,7 +29,8 @@ export async function settled(context: BenchContext, clickhouse: ClickhouseReade
  * merged: a platform as it is hours after its start. The reader of the query service may not look at merges, so
  * this is a writer's question.
  */
-export async function standingPlatform(context: BenchContext, { config, log }: Stage): Promise<void> {
+export async function standingPlatform(context: BenchContext, stage: Stage): Promise<void> {
+  const { config, log } = stage
   context.say('waiting for the first snapshots of the live view')
   const redis = await openRedis(config, { name: 'bench', log })
   const isBuilt = async (): Promise<boolean> => (await unbuilt(redis, config.namespace)).length === 0
@@ -38,8 +39,7 @@ export async function standingPlatform(context: BenchContext, { config, log }: S
   } finally {
     await closeRedis(redis)
   }
-  const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'bench' })
-  await settled(context, writer).finally(() => writer.close())
+  await withClickhouse(stage, writer => settled(context, writer))
 }
 
 /** The partitions whose manifest is of another table than the one that readers see, or missing. */

@@ -1,9 +1,4 @@
-/**
- * Providers with few items, so that many refreshes a second change many prices: the registry that lists them, and refreshes at a
- * steady pace.
- *
- * Writes market.quotes, and a providers file in the stage's state folder.
- */
+/** Providers with few items, so that many refreshes a second change many prices. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -21,7 +16,6 @@ export interface RefreshPace {
   onRefresh?(listing: Listing, refresh: number): void
 }
 
-/** Keys of so many small providers. */
 export const smallKeys = (count: number): string[] =>
   Array.from({ length: count }, (_, each) => `small_${String(each + 1).padStart(2, '0')}`)
 

@@ -15,7 +15,6 @@ import { type JudgedWatch, watchJudged } from './judged-watch.ts'
 import { type Listing, type MarketLoad, type MarketSize, openMarketLoad } from './market-load.ts'
 import type { RoleProcess } from './role-process.ts'
 
-/** A loaded market and the book that holds it. */
 export interface Stage extends BenchPlatform {
   readonly size: MarketSize
   readonly kafka: KafkaConnection
@@ -24,11 +23,8 @@ export interface Stage extends BenchPlatform {
   readonly reader: RangeReader
   /** Ends every role, and starts a book that has worked for a moment: each benchmark begins with processes of one age. */
   comeToRest(): Promise<void>
-  /** The book's process of now. */
-  book(): Promise<RoleProcess>
   /** Some listings, counted around the end: a turn that takes the next ones reaches all of them in time. */
   someListings(from: number, count: number): Listing[]
-  /** End offset of each partition of a topic, open transactions included. */
   ends(topic: TopicKey): Promise<number[]>
   /** Resolves when a group has committed up to these ends. */
   reached(group: string, topic: TopicKey, ends: readonly number[], limitMs: number): Promise<void>
@@ -42,15 +38,18 @@ export const QUICK_SIZE: MarketSize = { providers: 8, items: 5_000 }
 /** Short, since it is part of what is measured; each check costs the broker one request. */
 const LAG_POLL_MS = 25
 const LOAD_LIMIT_MS = 300_000
+const CATCH_UP_LIMIT_MS = 240_000
 const WARM_UP = { providers: 4, share: 0.2, limitMs: 120_000 }
 
-/** How a stage is set. */
 export interface StageOptions extends BenchPlatformOptions {
   size: MarketSize
   say(text: string): void
 }
 
-/** Loads the market and waits until the book holds it. */
+/** End offset of each partition of a topic, open transactions included. */
+export const endsOf = (reader: RangeReader, kafka: KafkaConnection, topic: TopicKey): Promise<number[]> =>
+  Promise.all(Array.from({ length: topics[topic].partitions }, (_, each) => reader.end(kafka.topicName(topic), each)))
+
 export async function openStage(options: StageOptions): Promise<Stage> {
   const { log, say, size } = options
   say('setting a namespace up')
@@ -98,11 +97,7 @@ export async function openStage(options: StageOptions): Promise<Stage> {
         const warmUp = await market.publish(someListings(0, WARM_UP.providers), WARM_UP.share)
         await judged.applied(warmUp.refreshes, WARM_UP.limitMs)
       },
-      book: () => platform.role('book'),
-      ends: topic =>
-        Promise.all(
-          Array.from({ length: topics[topic].partitions }, (_, each) => reader.end(kafka.topicName(topic), each)),
-        ),
+      ends: topic => endsOf(reader, kafka, topic),
       reached: async (group, topic, ends, limitMs) => {
         const target = new Map([[topic, [...ends]]])
         const limit = performance.now() + limitMs
@@ -118,4 +113,19 @@ export async function openStage(options: StageOptions): Promise<Stage> {
     await close()
     throw error
   }
+}
+
+/** Starts the query service over the whole market, and what it rests on, or hands over the one that runs; `env` is for one that starts. */
+export async function serveApi(
+  stage: Stage,
+  say: (text: string) => void,
+  env: Record<string, string> = {},
+): Promise<RoleProcess> {
+  await stage.role('fx')
+  await stage.role('live-view')
+  say('the live view is catching up')
+  await stage.reached('live-view', 'bookChanges', await stage.ends('bookChanges'), CATCH_UP_LIMIT_MS)
+  const api = await stage.role('api', env)
+  await api.ready()
+  return api
 }

@@ -1,8 +1,4 @@
-/**
- * The few statistics that benchmarks need.
- *
- * Medians and percentiles, no means: a neighbour's burst on the machine is no part of the result.
- */
+/** Medians and percentiles, no means: a neighbour's burst on the machine is no part of the result. */
 
 /** The middle of some values, the mean of the two middle ones when their number is even; NaN of none. */
 export function median(values: readonly number[]): number {

@@ -16,7 +16,6 @@ import { type Finished, runCommand } from '#test/harness/run-command.ts'
 export interface OwnPlatform {
   readonly runDir: string
   readonly port: number
-  /** Runs a command of `marketlog` to its end. */
   command(args: string[], env?: Record<string, string>): Promise<Finished>
   /** The announcement of the live platform; throws when there is none. */
   platform(): PlatformFile
@@ -26,7 +25,6 @@ export interface OwnPlatform {
   remaining(): string[]
 }
 
-/** An answer of the API. */
 export interface Answer {
   status: number
   // biome-ignore lint/suspicious/noExplicitAny: each test narrows the answer by what it asserts.

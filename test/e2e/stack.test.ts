@@ -57,6 +57,12 @@ function processesOf(dataDir: string): number[] {
     })
 }
 
+const failureOf = (work: Promise<unknown>): Promise<Error | undefined> =>
+  work.then(
+    () => undefined,
+    error => error,
+  )
+
 function nobodyLeft(dataDir: string): Promise<boolean> {
   return eventually(() => processesOf(dataDir).length === 0, `the processes of ${dataDir} to end`)
 }
@@ -117,14 +123,11 @@ describe('native servers', () => {
     await healthy.stop()
     writeFileSync(join(postgresHomeElsewhere(dataDir) ?? join(dataDir, 'postgres'), 'cluster/PG_VERSION'), '7\n')
 
-    const failure = await start(dataDir, { ...lightEnvironment(), MARKETLOG_INSTALL: 'never' }).then(
-      () => undefined,
-      error => error,
-    )
+    const failure = await failureOf(start(dataDir, { ...lightEnvironment(), MARKETLOG_INSTALL: 'never' }))
     expect(failure).to.be.instanceOf(Error)
-    expect(failure.message).to.match(/^postgres could not be started: /)
-    expect(failure.message).to.include('not compatible with')
-    expect(failure.message).to.include(join(dataDir, 'logs/postgres.log'))
+    expect(failure?.message).to.match(/^postgres could not be started: /)
+    expect(failure?.message).to.include('not compatible with')
+    expect(failure?.message).to.include(join(dataDir, 'logs/postgres.log'))
     expect(processesOf(dataDir)).to.deep.equal([])
   })
 
@@ -151,11 +154,7 @@ describe('native servers', () => {
     const start = provideServers({ dataDir, environment: nativeEnvironment(), say: () => {}, signal: abort.signal })
     await eventually(() => existsSync(join(dataDir, 'pids/redis.json')), 'the first server to be launched')
     abort.abort(new Error('changed my mind'))
-    const failure = await start.then(
-      () => undefined,
-      error => error,
-    )
-    expect(failure?.message).to.equal('changed my mind')
+    expect((await failureOf(start))?.message).to.equal('changed my mind')
     expect(processesOf(dataDir)).to.deep.equal([])
   })
 
@@ -177,10 +176,7 @@ describe('native servers', () => {
     const supervisor = startSupervisor(dataDir, lightEnvironment())
     await eventually(() => existsSync(join(dataDir, 'servers.json')), 'the servers to answer')
     const before = processesOf(dataDir)
-    const second = await start(dataDir, lightEnvironment()).then(
-      () => undefined,
-      error => error,
-    )
+    const second = await failureOf(start(dataDir, lightEnvironment()))
     expect(second?.message).to.include(`already run by process ${supervisor.pid}`)
     expect(await stopLeftovers(dataDir)).to.deep.equal([])
     expect(processesOf(dataDir)).to.deep.equal(before)

@@ -9,24 +9,14 @@ import { Decoder, Encoder, type WireDecoder, type WireEncoder } from '#infra/kaf
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { eventually } from './eventually.ts'
 import type { TestCluster } from './use-cluster.ts'
+import { withAdmin } from './with-admin.ts'
 
-/** A partition as a broker sees it. */
 interface SeenPartition {
   topic: string
   partition: number
   leader: number
   replicas: number[]
   inSync: number[]
-}
-
-/** A cluster's leaders in a test's hands. */
-export interface ClusterControl {
-  /** All partitions, the brokers' own topics included, as one broker sees them; the first that answers unless one is named. */
-  partitions(broker?: number): Promise<SeenPartition[]>
-  /** Resolves when the cluster is whole; what is missing is the reason when the limit is over. */
-  whole(limitMs: number): Promise<void>
-  /** Makes another replica of each partition its preferred one and elects it; resolves with how many partitions have moved. */
-  moveLeaders(topics: readonly string[], next: (leader: number) => number, limitMs: number): Promise<number>
 }
 
 const ASK_LIMIT_MS = 2_000
@@ -38,8 +28,9 @@ const ELECTION_LIMIT_MS = 10_000
 /** The preferred replica leads already. */
 const ELECTION_NOT_NEEDED = 84
 
-/** Opens the control of a file's cluster. */
-export function openClusterControl(platform: TestCluster): ClusterControl {
+export type ClusterControl = ReturnType<typeof openClusterControl>
+
+export function openClusterControl(platform: TestCluster) {
   const connect = (brokers: string[]): KafkaConnection => {
     const { config, log } = platform
     const kafka = { ...config.kafka, tls: undefined, sasl: undefined }
@@ -47,12 +38,14 @@ export function openClusterControl(platform: TestCluster): ClusterControl {
     return connectKafka({ config: { ...config, kafka, servers }, role: 'test', log })
   }
   const all = connect(platform.cluster.plain)
-  const seenBy: ClusterControl['partitions'] = broker =>
+  /** All partitions, the brokers' own topics included, as one broker sees them; the first that answers unless one is named. */
+  const seenBy = (broker?: number): Promise<SeenPartition[]> =>
     readPartitions(broker === undefined ? all : connect([platform.cluster.plain[broker - 1] as string]))
 
   return {
     partitions: seenBy,
-    async whole(limitMs) {
+    /** Resolves when the cluster is whole; what is missing is the reason when the limit is over. */
+    async whole(limitMs: number): Promise<void> {
       const isWhole = async (): Promise<boolean> => {
         const counts = new Set<number>()
         for (const { id } of platform.cluster.brokers) {
@@ -67,7 +60,8 @@ export function openClusterControl(platform: TestCluster): ClusterControl {
       }
       await eventually(isWhole, 'all replicas to be in sync', limitMs)
     },
-    async moveLeaders(topics, next, limitMs) {
+    /** Makes another replica of each partition its preferred one and elects it; resolves with how many partitions have moved. */
+    async moveLeaders(topics: readonly string[], next: (leader: number) => number, limitMs: number): Promise<number> {
       const before = (await seenBy()).filter(({ topic }) => topics.includes(topic))
       const wanted = before.map(one => ({ ...one, to: next(one.leader) }))
       const byTopic = [...Map.groupBy(wanted, ({ topic }) => topic)]
@@ -78,7 +72,7 @@ export function openClusterControl(platform: TestCluster): ClusterControl {
           replicas: [to, ...replicas.filter(replica => replica !== to)],
         })),
       }))
-      await ask(all, admin => admin.alterPartitionReassignments({ topics: changed }), CHANGE_LIMIT_MS)
+      await withAdmin(all, admin => admin.alterPartitionReassignments({ topics: changed }), once(CHANGE_LIMIT_MS))
       await electPreferredLeaders(all, new Map(byTopic.map(([topic, own]) => [topic, own.map(one => one.partition)])))
       const isMoved = async (): Promise<boolean> => {
         const now = new Map((await seenBy()).map(({ topic, partition, leader }) => [`${topic}-${partition}`, leader]))
@@ -92,34 +86,16 @@ export function openClusterControl(platform: TestCluster): ClusterControl {
   }
 }
 
-async function ask<T>(
-  kafka: KafkaConnection,
-  work: (admin: Admin) => Promise<T>,
-  requestTimeout = ASK_LIMIT_MS,
-): Promise<T> {
-  const admin = kafka.newClient('control', { requestTimeout, retry: { retries: 1 } }).admin()
-  await admin.connect()
-  return work(admin).finally(() => admin.disconnect())
-}
+const once = (requestTimeout: number) => ({ requestTimeout, retry: { retries: 1 } })
 
 /** A new client asks the one broker that it was given. */
-const readPartitions = (kafka: KafkaConnection): Promise<SeenPartition[]> =>
-  ask(kafka, async admin => {
-    const { topics } = await admin.fetchTopicMetadata()
-    return topics.flatMap(({ name: topic, partitions }) =>
-      partitions.map(({ partitionId: partition, leader, replicas, isr: inSync }) => ({
-        topic,
-        partition,
-        leader,
-        replicas,
-        inSync,
-      })),
-    )
-  })
+async function readPartitions(kafka: KafkaConnection): Promise<SeenPartition[]> {
+  const { topics } = await withAdmin(kafka, admin => admin.fetchTopicMetadata(), once(ASK_LIMIT_MS))
+  return topics.flatMap(({ name: topic, partitions }) =>
+    partitions.map(one => ({ ...one, topic, partition: one.partitionId, inSync: one.isr })),
+  )
+}
 
-type Admin = ReturnType<ReturnType<KafkaConnection['newClient']>['admin']>
-
-/** Partitions by topic. */
 type Partitions = ReadonlyMap<string, readonly number[]>
 
 /**

@@ -1,21 +1,9 @@
-/**
- * Standard output of a command that runs in the test's process: what it wrote, as lines.
- *
- * It is no terminal, so commands write what they write into a pipe.
- */
+/** Standard output of a command that runs in the test's process. It is no terminal, so commands write what they write into a pipe. */
 import { Writable } from 'node:stream'
 
-/** A stream and what came through it. */
-export interface CollectedOutput {
-  readonly stream: Writable
-  text(): string
-  /** The lines as JSON. */
-  // biome-ignore lint/suspicious/noExplicitAny: each command has a shape of its own.
-  lines(): any[]
-}
+export type CollectedOutput = ReturnType<typeof collectOutput>
 
-/** Opens an output. */
-export function collectOutput(): CollectedOutput {
+export function collectOutput() {
   let text = ''
   const stream = new Writable({
     write(chunk, _encoding, done) {
@@ -26,7 +14,8 @@ export function collectOutput(): CollectedOutput {
   return {
     stream,
     text: () => text,
-    lines: () =>
+    // biome-ignore lint/suspicious/noExplicitAny: each command has a shape of its own.
+    lines: (): any[] =>
       text
         .split('\n')
         .filter(Boolean)

@@ -6,9 +6,9 @@
  */
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { GenericContainer, type StartedTestContainer, Wait } from 'testcontainers'
 import type { RunningServers } from '#infra/stack/running-servers.ts'
+import { freePort } from './listen.ts'
 
 const START_LIMIT_MS = 180_000
 
@@ -35,15 +35,9 @@ export async function startContainers(): Promise<Omit<RunningServers, 'restart'>
     await stop()
     throw failed.reason
   }
-  const [, registry, cache, columns, rows] = started as [
-    StartedTestContainer,
-    StartedTestContainer,
-    StartedTestContainer,
-    StartedTestContainer,
-    StartedTestContainer,
-  ]
-  const at = (container: StartedTestContainer, port: number) =>
-    `${container.getHost()}:${container.getMappedPort(port)}`
+  const [, registry, cache, columns, rows] = started
+  const at = (container: StartedTestContainer | undefined, port: number) =>
+    `${container?.getHost()}:${container?.getMappedPort(port)}`
   return {
     addresses: {
       kafka: [`127.0.0.1:${kafkaPort}`],
@@ -124,7 +118,6 @@ function postgres(name: string, password: string): GenericContainer {
   )
 }
 
-/** Image by service name, as infra/compose.yaml has them. */
 function composeImages(): Map<string, string> {
   const compose = readFileSync(new URL('../../infra/compose.yaml', import.meta.url), 'utf8')
   const found = compose.matchAll(/^ {2}([a-z-]+):\n {4}image: (\S+)$/gm)
@@ -135,15 +128,4 @@ function image(images: Map<string, string>, service: string): string {
   const found = images.get(service)
   if (found === undefined) throw new Error(`infra/compose.yaml names no image of ${service}`)
   return found
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const probe = createServer()
-    probe.once('error', reject)
-    probe.listen(0, '127.0.0.1', () => {
-      const address = probe.address()
-      probe.close(() => (typeof address === 'object' && address ? resolve(address.port) : reject(new Error('no port'))))
-    })
-  })
 }

@@ -1,4 +1,3 @@
-/** A figure with its limit, in its unit. */
 interface Figure {
   test: string
   what: string

@@ -26,10 +26,8 @@ interface JavaRecord {
   value: Buffer | null
 }
 
-/** Which records a reading shows. */
 type Isolation = 'read_committed' | 'read_uncommitted'
 
-/** Reads whole topics. */
 export interface JavaReader {
   read(brokers: readonly string[], topic: string, isolation?: Isolation, access?: KafkaSettings): Promise<JavaRecord[]>
 }

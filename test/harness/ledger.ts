@@ -16,7 +16,6 @@ export interface LedgerEntry {
 /** How many entries a scenario promises at least, or that it promises none at all. */
 export type Least = number | 'none'
 
-/** The counts, with a few examples of each fault. */
 export interface Ledger {
   least: Least
   keys: number

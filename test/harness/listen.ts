@@ -1,7 +1,6 @@
 import { once } from 'node:events'
-import type { AddressInfo, Server } from 'node:net'
+import { type AddressInfo, createServer, type Server } from 'node:net'
 
-/** A server that listens. */
 export interface Listening {
   readonly port: number
   /** Ends it and its connections. */
@@ -20,4 +19,11 @@ export async function listen(server: Server, host = '127.0.0.1'): Promise<Listen
       await once(server, 'close')
     },
   }
+}
+
+/** A port of this machine that was free a moment ago. */
+export async function freePort(): Promise<number> {
+  const { port, close } = await listen(createServer())
+  await close()
+  return port
 }

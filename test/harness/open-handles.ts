@@ -23,13 +23,11 @@ function without(now: readonly string[], before: readonly string[]): string[] {
   })
 }
 
-/** Allows what is open now. */
 export async function allowOpenHandles(): Promise<void> {
   await hookTimer
   allowed = process.getActiveResourcesInfo()
 }
 
-/** Allows what the work leaves open. */
 export async function allowHandlesOf<T>(work: () => Promise<T>): Promise<T> {
   const before = process.getActiveResourcesInfo()
   const result = await work()

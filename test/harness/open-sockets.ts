@@ -1,6 +1,4 @@
-/**
- * The TCP connections that a process holds to some ports, from Linux' /proc: what it says of itself is not asked for.
- */
+/** The TCP connections that a process holds to some ports, from Linux' /proc: what it says of itself is not asked for. */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 
 const ESTABLISHED = '01'
@@ -33,19 +31,10 @@ function inodeOf(pid: number, fd: string): string | undefined {
   }
 }
 
-/** Counts connections again and again. */
-export interface ConnectionWatch {
-  /** Most at a time. */
-  most(): number
-  /** All that were seen so far. */
-  seen(): number
-  stop(): void
-}
-
 const COUNT_EVERY_MS = 25
 
 /** Counts a process's connections to Kafka from now on. */
-export function watchConnections(pid: number, addresses: readonly string[]): ConnectionWatch {
+export function watchConnections(pid: number, addresses: readonly string[]) {
   const ports = new Set(addresses.map(address => Number(address.slice(address.lastIndexOf(':') + 1))))
   const seen = new Set<number>()
   let most = 0

@@ -17,7 +17,6 @@ import { removeServerData } from '#infra/stack/servers.ts'
 import { controlProcess, type OwnProcess } from './own-server.ts'
 import { openWireProxy, type WireProxy } from './wire-proxy.ts'
 
-/** A broker of the cluster. */
 export interface OwnBroker extends Omit<OwnProcess, 'terminate' | 'end'> {
   readonly id: number
   /** The proxy between it and its clients. */
@@ -26,12 +25,10 @@ export interface OwnBroker extends Omit<OwnProcess, 'terminate' | 'end'> {
   stop(): Promise<void>
   /** Of its process; 0 when it has none. */
   pid(): number
-  /** Starts it again; resolves when it answers. */
   start(): Promise<void>
   log(): string
 }
 
-/** A cluster of a test's own. */
 export interface OwnCluster {
   readonly brokers: readonly OwnBroker[]
   /** Of the proxies, for clients. */

@@ -1,9 +1,4 @@
-/**
- * PgBouncer in transaction mode before the run's Postgres: each transaction may be given another session.
- *
- * The system's package, installed where that is allowed (infra/stack/system-packages.ts). It has fewer sessions than its clients have connections.
- * Writes a folder of its own under the system's temporary folder, which goes with it.
- */
+/** PgBouncer in transaction mode: each transaction may be given another session, of which there are fewer than its clients have connections. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, chownSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -17,15 +12,6 @@ import { installPackages } from '#infra/stack/system-packages.ts'
 import { collectOutput } from './collected-output.ts'
 import { eventually } from './eventually.ts'
 
-/** A pooler of a test's own. */
-export interface OwnPooler {
-  /** The server's URL by way of the pooler. */
-  readonly url: string
-  /** What it has logged so far. */
-  log(): string
-  close(): Promise<void>
-}
-
 const PROGRAMS = ['/usr/sbin/pgbouncer', '/usr/bin/pgbouncer', '/usr/local/bin/pgbouncer']
 /** Sessions of a database. */
 const SESSIONS = 3
@@ -35,8 +21,10 @@ process.once('exit', () => {
   for (const child of living) child.kill('SIGKILL')
 })
 
-/** Starts a pooler before a server. */
-export async function openOwnPooler(server: string): Promise<OwnPooler> {
+export type OwnPooler = Awaited<ReturnType<typeof openOwnPooler>>
+
+/** Starts a pooler; its URL is the server's by way of it. */
+export async function openOwnPooler(server: string) {
   const program = await provideProgram()
   const folder = mkdtempSync(join(tmpdir(), 'marketlog-pooler-'))
   chmodSync(folder, 0o755)

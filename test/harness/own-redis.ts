@@ -1,22 +1,16 @@
-/**
- * Redis as production runs it, a test's own: one server with TLS, a master with its replica under Sentinels, a Cluster.
- *
- * `variables` are what a process is given to reach it. Invariant: as for redis-processes.ts.
- */
+/** Redis as production runs it, a test's own. Invariant: as for redis-processes.ts. */
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import type { RedisAccess } from '#infra/runtime/redis-settings.ts'
 import { eventually } from './eventually.ts'
 import { openRedisProcesses, type RedisProcess, type RedisProcesses } from './redis-processes.ts'
 
-/** How clients reach a Redis. */
 export interface Reached {
   /** REDIS_URL and what goes with it. */
   readonly variables: Record<string, string>
   close(): Promise<void>
 }
 
-/** One server. */
 export interface OwnRedis extends Reached {
   readonly server: RedisProcess
 }
@@ -45,7 +39,6 @@ export interface OwnRedisCluster extends Reached {
   whole(limitMs: number): Promise<void>
 }
 
-/** Nothing but the address. */
 export const PLAIN_ACCESS: RedisAccess = {
   ...{ tls: undefined, user: undefined, password: undefined },
   sentinel: { isTls: undefined, user: undefined, password: undefined },
@@ -194,7 +187,6 @@ export const openOwnRedisCluster = ({ tls = false } = {}): Promise<OwnRedisClust
     return cluster
   })
 
-/** How the servers of a Cluster reach each other. */
 interface Link {
   bus: number
   tls: boolean
@@ -205,7 +197,6 @@ const links = new WeakMap<RedisProcess, Link>()
 /** The port by which servers reach each other's clients' side. */
 const linkPort = (server: RedisProcess): string => String(links.get(server)?.tls ? server.tlsPort : server.port)
 
-/** Introduces the newest server to the first. */
 async function meet(servers: readonly RedisProcess[], link: Link): Promise<void> {
   const [first, newest] = [servers[0] as RedisProcess, servers.at(-1) as RedisProcess]
   links.set(newest, link)

@@ -16,7 +16,6 @@ import { identify, isAlive, type ProcessIdentity, signalGroup, waitForEnd } from
 import type { ServerName, ServerTls, StartedServers } from '#infra/stack/running-servers.ts'
 import { removeServerData } from '#infra/stack/servers.ts'
 
-/** What a test does to a process. */
 export interface OwnProcess {
   freeze(): void
   thaw(): void
@@ -29,22 +28,17 @@ export interface OwnProcess {
   isRunning(): boolean
 }
 
-/** A server of its own. */
 export interface OwnServer extends Omit<OwnProcess, 'terminate'> {
   readonly name: ServerName
   readonly addresses: Partial<ServerAddresses>
-  /** Where the server keeps what it stores. */
   readonly storeDir: string
-  /** The folder that is wholly its own. */
   readonly dataDir: string
   /** Starts it again; resolves when it answers. */
   start(): Promise<void>
-  /** What it has logged so far. */
   log(): string
   close(): Promise<void>
 }
 
-/** How a server is opened. */
 export interface OwnServerOptions {
   /** Gives its data a disk of this size; refused without the right to mount one. */
   diskMegabytes?: number
@@ -81,19 +75,9 @@ export function controlProcess(name: string, identity: () => ProcessIdentity | u
   }
 }
 
-/** Where servers keep what they store, within their data folder. */
-const STORES: Record<ServerName, string> = {
-  kafka: 'kafka',
-  schemaRegistry: 'schema-registry',
-  redis: 'redis',
-  clickhouse: 'clickhouse',
-  postgres: 'postgres',
-}
-
-/** Starts a server of a test's own. */
 export async function openOwnServer(name: ServerName, options: OwnServerOptions = {}): Promise<OwnServer> {
   const dataDir = mkdtempSync(join(tmpdir(), `marketlog-own-${name}-`))
-  const storeDir = join(dataDir, STORES[name])
+  const storeDir = join(dataDir, name === 'schemaRegistry' ? 'schema-registry' : name)
   for (const part of ['logs', 'pids']) mkdirSync(join(dataDir, part))
   const unmount = options.diskMegabytes === undefined ? () => undefined : mountDisk(storeDir, options.diskMegabytes)
   const shared = { dataDir, environment: process.env, say: () => undefined, signal: new AbortController().signal }
@@ -136,7 +120,6 @@ export async function openOwnServer(name: ServerName, options: OwnServerOptions 
   }
 }
 
-/** Whether this process may mount a disk of its own. */
 export function mayMountDisks(): boolean {
   const dir = mkdtempSync(join(tmpdir(), 'marketlog-mount-'))
   const isMounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', dir]).status === 0

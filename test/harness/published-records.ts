@@ -46,7 +46,6 @@ export interface PublishedEntry {
 /** How a refresh ends: completed; completed though an entry was lost; by nothing; by a RefreshFailed. */
 type Ending = 'completed' | 'lossy' | 'cut' | 'failed'
 
-/** A refresh as it will be in the log. */
 export interface PublishedRefresh {
   side: Side
   provider: string
@@ -84,7 +83,6 @@ export function arriving({ entries, ending }: PublishedRefresh): { entry: Publis
 export const isUsable = (entry: PublishedEntry, { currency }: PublishedRefresh): boolean =>
   !entry.isRejected && entry.price > 0 && (entry.currency ?? currency) === currency
 
-/** The records of a refresh, in order. */
 export function refreshRecords(codec: Codec, refresh: PublishedRefresh): Outgoing[] {
   const { side, provider, refreshId: refresh_id, observedAt: observed_at, currency, usdRate, ending } = refresh
   const topic = side === 'ask' ? 'quotes' : 'bids'
@@ -112,7 +110,6 @@ export function refreshRecords(codec: Codec, refresh: PublishedRefresh): Outgoin
   return records
 }
 
-/** A refresh as the reference fold takes it. */
 export function givenOf(refresh: PublishedRefresh): GivenRefresh {
   const { side, provider, refreshId, observedAt, appendedAt, currency, usdRate, ending } = refresh
   const entries = arriving(refresh)
@@ -134,7 +131,6 @@ export const sold = (members: Partial<SaleObserved> = {}): SaleObserved => ({
   ...members,
 })
 
-/** A sale as ingest publishes it. */
 export const saleRecord = (codec: Codec, sale: SaleObserved): Outgoing => ({
   ...{ topic: 'sales', key: sale.provider, value: codec.encode(saleObserved, sale) },
 })

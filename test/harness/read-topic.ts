@@ -1,9 +1,4 @@
-/**
- * All committed records of a topic, decoded, by the platform's own range reader.
- *
- * The order is that of the log, partition after partition; each record has its offset and its raw bytes, so that a second
- * reader can be compared with it.
- */
+/** The order is that of the log, partition after partition; offsets and raw bytes let a second reader be compared with it. */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
@@ -11,7 +6,6 @@ import { type TopicKey, topics } from '#schemas/topics.ts'
 import type { JavaReader } from './java-reader.ts'
 import type { LedgerEntry } from './ledger.ts'
 
-/** A record with its partition and offset. */
 export interface ReadRecord {
   partition: number
   offset: number
@@ -25,7 +19,6 @@ export interface ReadRecord {
   value: any
 }
 
-/** Reads a topic from start to end. */
 export async function readTopic(kafka: KafkaConnection, topic: TopicKey): Promise<ReadRecord[]> {
   const name = kafka.topicName(topic)
   const reader = await openRangeReader(kafka, [name])

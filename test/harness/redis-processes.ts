@@ -18,7 +18,6 @@ import { identify } from '#infra/stack/processes.ts'
 import { redisAnswers, waitUntilReady } from '#infra/stack/readiness.ts'
 import { controlProcess, type OwnProcess } from './own-server.ts'
 
-/** A process of Redis. */
 export interface RedisProcess extends Pick<OwnProcess, 'freeze' | 'thaw' | 'kill'> {
   readonly name: string
   /** In plain text. */
@@ -29,7 +28,6 @@ export interface RedisProcess extends Pick<OwnProcess, 'freeze' | 'thaw' | 'kill
   log(): string
 }
 
-/** A set of processes. */
 export interface RedisProcesses {
   /** Starts one with options of its command line; a Sentinel with lines of its file. */
   open(name: string, args: readonly string[]): Promise<RedisProcess>
@@ -90,7 +88,6 @@ export async function openRedisProcesses(): Promise<RedisProcesses> {
   }
 }
 
-/** What the processes of a set share. */
 interface ProcessSet {
   dataDir: string
   environment: Record<string, string | undefined>
@@ -101,7 +98,6 @@ interface ProcessSet {
   running: Set<OwnProcess>
 }
 
-/** Starts a process in a folder of its own. */
 async function launch(
   { dataDir, environment, command, keeper, ports, tls, running }: ProcessSet,
   name: string,

@@ -34,7 +34,6 @@ export interface GivenRefresh {
 /** A change without the record that caused it. */
 export type ExpectedChange = Omit<BookChanged, 'source_partition' | 'source_offset' | 'source_index' | 'url'>
 
-/** A row of the final book. */
 interface ExpectedRow {
   price: number
   currency: string
@@ -43,7 +42,6 @@ interface ExpectedRow {
   seen_at: number
 }
 
-/** What the refreshes lead to. */
 export interface Expected {
   changes: ExpectedChange[]
   /** `<side>|<provider>` → item → row. */
@@ -130,7 +128,6 @@ function judged(
   return { verdict: looksLike === null || isConfirmed ? 'applied' : 'quarantined', reason: looksLike }
 }
 
-/** How far its time lies after the one at which the log took it. */
 const minutesAhead = ({ observedAt, appendedAt = observedAt }: GivenRefresh): number =>
   (observedAt - appendedAt) / 60_000
 

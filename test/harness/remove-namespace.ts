@@ -1,9 +1,4 @@
-/**
- * Removes what a test file has left on the servers, so that shared servers stay small.
- *
- * Deletes the namespace's topics, registry subjects, Redis keys and databases. Invariant: the production namespace is refused;
- * nothing outside the given namespace is touched.
- */
+/** Invariant: the production namespace is refused; nothing outside the given namespace is touched. */
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
@@ -12,6 +7,7 @@ import { scanKeys } from '#infra/redis/servers.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { databaseOf } from '#infra/runtime/postgres-address.ts'
+import { withAdmin } from './with-admin.ts'
 
 const REQUEST_LIMIT_MS = 10_000
 const DROP_LIMIT_MS = 30_000
@@ -34,7 +30,6 @@ export async function removeNamespace(
   await dropClickhouse(clickhouse).finally(() => clickhouse.close())
 }
 
-/** Drops the writer's ClickHouse database with everything in it. */
 export async function dropClickhouse(writer: ClickhouseWriter): Promise<void> {
   await writer.command(`DROP DATABASE IF EXISTS ${writer.database} SYNC`)
 }
@@ -57,16 +52,11 @@ export async function dropDatabase(url: string, log: Log): Promise<void> {
   }
 }
 
-async function deleteTopics(kafka: KafkaConnection): Promise<void> {
-  const admin = kafka.newClient('admin').admin()
-  await admin.connect()
-  try {
+const deleteTopics = (kafka: KafkaConnection): Promise<void> =>
+  withAdmin(kafka, async admin => {
     const own = (await admin.listTopics()).filter(topic => topic.startsWith(kafka.namespace))
     if (own.length > 0) await admin.deleteTopics({ topics: own })
-  } finally {
-    await admin.disconnect()
-  }
-}
+  })
 
 async function deleteKeys(config: PlatformConfig, log: Log): Promise<void> {
   const redis = await openRedis(config, { name: 'test', log })

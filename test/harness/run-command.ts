@@ -1,12 +1,7 @@
-/**
- * A command of `marketlog` as a user runs it: a process of its own, to its end.
- *
- * The environment is exactly the given one, so nothing of the test's own reaches the command.
- */
+/** The environment is exactly the given one, so nothing of the test's own reaches the command. */
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
-/** How a command ended and what it wrote. */
 export interface Finished {
   code: number | null
   stdout: string
@@ -35,7 +30,6 @@ export function runOnTerminal(
   return runToEnd('script', ['-qefc', onTerminal, '/dev/null'], { TERM: 'xterm-256color', ...environment })
 }
 
-/** Runs any program to its end. */
 export function runToEnd(
   program: string,
   args: readonly string[],

@@ -1,9 +1,4 @@
-/**
- * Roles of a platform behind one HTTP host, and a client of the API whose every answer is held against its description.
- *
- * What tests of the API, of webhooks, of alerts and of signing in start from; each adds what it is about. Limits on the number
- * of requests are lifted, all others are as built in.
- */
+/** Limits on the number of requests are lifted, all others are as built in. */
 import { TIERS, type Tier } from '#infra/config/tiers.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
@@ -14,7 +9,6 @@ import { writeRoomyTiers } from './roomy-tiers.ts'
 import type { StartedRoles } from './start-roles.ts'
 import type { TestPlatform } from './test-platform.ts'
 
-/** An answer of the service. */
 export interface Answer {
   status: number
   headers: Headers
@@ -23,7 +17,6 @@ export interface Answer {
   body: any
 }
 
-/** How a request is made. */
 export interface Ask {
   /** A tier's key, or a key's or token's text, or null for none. */
   as?: Tier | null | (string & {})
@@ -33,7 +26,6 @@ export interface Ask {
   headers?: Record<string, string>
 }
 
-/** Running roles and ways to ask them. */
 export interface Scenario {
   readonly platform: TestPlatform
   readonly database: Database
@@ -47,7 +39,6 @@ export interface Scenario {
   close(): Promise<void>
 }
 
-/** What a scenario is opened with. */
 export interface ScenarioOptions {
   roles?: readonly (RoleName | StartRole)[]
   config?: Partial<PlatformConfig>
@@ -55,7 +46,6 @@ export interface ScenarioOptions {
   keys?: Record<Tier, string>
 }
 
-/** Starts the roles; resolves when they are ready. */
 export async function openScenario(platform: TestPlatform, options: ScenarioOptions = {}): Promise<Scenario> {
   const startAnother = async (): Promise<StartedRoles> => {
     const tiersFile = writeRoomyTiers(platform.config.stateDir)
@@ -76,7 +66,6 @@ export async function openScenario(platform: TestPlatform, options: ScenarioOpti
   }
 }
 
-/** A key of each tier. */
 export async function keysOfTiers(platform: TestPlatform): Promise<Record<Tier, string>> {
   const keys = {} as Record<Tier, string>
   for (const tier of TIERS) keys[tier] = await platform.newKey(tier)

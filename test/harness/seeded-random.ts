@@ -6,7 +6,6 @@
  * the same sequence on every machine (mulberry32, 32-bit integers only).
  */
 
-/** A repeatable source of random values. */
 export interface SeededRandom {
   readonly seed: number
   /** In [0, 1). */
@@ -15,9 +14,7 @@ export interface SeededRandom {
   integer(from: number, to: number): number
   /** One of the given values, which must not be empty. */
   pick<T>(values: readonly T[]): T
-  /** True with the given probability. */
   chance(probability: number): boolean
-  /** A shuffled copy. */
   shuffle<T>(values: readonly T[]): T[]
 }
 

@@ -1,8 +1,4 @@
-/**
- * The catalog of a test's platform: a few hundred items, unless a file tests the whole one.
- *
- * To publish 39,560 items takes five seconds of processor time, and to read them half a second in each role that starts.
- */
+/** To publish 39,560 items takes five seconds of processor time, and to read them half a second in each role that starts. */
 import { loadCatalog } from '#infra/config/catalog.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 

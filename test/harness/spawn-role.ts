@@ -14,13 +14,11 @@ import { eventually, within } from './eventually.ts'
 const MAIN = fileURLToPath(new URL('../../services/cli/main.ts', import.meta.url))
 const LINES_KEPT = 20_000
 
-/** How a process ended. */
 interface Ending {
   code: number | null
   signal: NodeJS.Signals | null
 }
 
-/** A role that runs as a process. */
 export interface SpawnedRole {
   readonly role: string
   readonly pid: number

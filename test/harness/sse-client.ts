@@ -8,7 +8,6 @@
 import { type ClientRequest, request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import { eventually } from './eventually.ts'
 
-/** One event as the client received it. */
 export interface SseEvent {
   event: string
   data: unknown
@@ -19,13 +18,11 @@ export interface SseEvent {
 export interface SseClient {
   readonly status: number
   readonly headers: IncomingHttpHeaders
-  /** Events so far. */
   readonly events: readonly SseEvent[]
   /** Comment lines so far, without the colon and one space after it. */
   readonly comments: readonly string[]
   /** The last `retry:` of the server, in milliseconds. */
   retryMs(): number | undefined
-  /** Bytes of the body so far. */
   bytes(): number
   /** The body of an answer that is no stream, parsed as JSON. */
   body(): Promise<unknown>

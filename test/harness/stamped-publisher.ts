@@ -9,12 +9,7 @@ import { groupByTopic, type Outgoing } from '#infra/kafka/publisher.ts'
 import { setTopicSettings, type TopicSettings } from '#infra/kafka/topic-admin.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { eventually } from './eventually.ts'
-
-/** Publishes with a stamp for each send. */
-export interface StampedPublisher {
-  send(records: readonly Outgoing[], appendedAt: number): Promise<void>
-  close(): Promise<void>
-}
+import { withAdmin } from './with-admin.ts'
 
 const ANY_TIME = String(2n ** 63n - 1n)
 /**
@@ -28,18 +23,14 @@ const SETTINGS: readonly TopicSettings[] = [
 /** ConfigResource.Type of Kafka's protocol. */
 const TOPIC_RESOURCE = 2
 
-/** Opens a publisher of some topics. */
-export async function openStampedPublisher(
-  kafka: KafkaConnection,
-  keys: readonly TopicKey[],
-): Promise<StampedPublisher> {
+export async function openStampedPublisher(kafka: KafkaConnection, keys: readonly TopicKey[]) {
   await kafka.codec.prepare(keys.flatMap(key => [...topics[key].events]))
   for (const settings of SETTINGS) await applySettings(kafka, keys.map(kafka.topicName), settings)
   const producer = kafka.newClient('stamped').producer({ idempotent: true, maxInFlightRequests: 1 })
   await producer.connect()
   const writers = keys.map(key => topics[key].writer)
   return {
-    async send(records, appendedAt) {
+    async send(records: readonly Outgoing[], appendedAt: number): Promise<void> {
       const timestamp = String(appendedAt)
       const topicMessages = groupByTopic(kafka, records, writers).map(({ topic, messages }) => ({
         topic,
@@ -54,20 +45,16 @@ export async function openStampedPublisher(
 /** Sets settings of topics and waits until the broker shows them. */
 async function applySettings(kafka: KafkaConnection, names: readonly string[], settings: TopicSettings): Promise<void> {
   await setTopicSettings(kafka, new Map(names.map(name => [name, settings])))
-  const admin = kafka.newClient('stamped-settings').admin()
-  await admin.connect()
   const resources = names.map(name => ({ type: TOPIC_RESOURCE, name, configNames: Object.keys(settings) }))
-  const isShown = async () => {
-    const described = await admin.describeConfigs({ resources, includeSynonyms: false })
-    return described.resources.every(({ configEntries }) =>
-      Object.entries(settings).every(([name, value]) =>
-        configEntries.some(entry => entry.configName === name && entry.configValue === value),
-      ),
-    )
-  }
-  try {
-    await eventually(isShown, 'the topics with times of their own')
-  } finally {
-    await admin.disconnect()
-  }
+  await withAdmin(kafka, admin => {
+    const isShown = async () => {
+      const described = await admin.describeConfigs({ resources, includeSynonyms: false })
+      return described.resources.every(({ configEntries }) =>
+        Object.entries(settings).every(([name, value]) =>
+          configEntries.some(entry => entry.configName === name && entry.configValue === value),
+        ),
+      )
+    }
+    return eventually(isShown, 'the topics with times of their own')
+  })
 }

@@ -18,7 +18,6 @@ import { loadRole, type RoleName } from '#services/cli/roles.ts'
 import { openShared } from '#services/cli/shared.ts'
 import { eventually } from './eventually.ts'
 
-/** Roles that run in the test's process. */
 export interface StartedRoles {
   /** `http://127.0.0.1:<port>` of their HTTP host. */
   readonly baseUrl: string

@@ -7,29 +7,20 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { Tier } from '#infra/config/tiers.ts'
-import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { connectKafka } from '#infra/kafka/connection.ts'
-import type { Publisher } from '#infra/kafka/publisher.ts'
-import { openPublisher } from '#infra/kafka/publisher.ts'
-import type { Database, DatabaseOptions } from '#infra/postgres/pool.ts'
-import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import type { Redis } from '#infra/redis/redis.ts'
-import { closeRedis, openRedis } from '#infra/redis/redis.ts'
-import type { PlatformConfig, ServerAddresses } from '#infra/runtime/config.ts'
-import { databaseName, readConfig } from '#infra/runtime/config.ts'
-import type { Log } from '#infra/runtime/log.ts'
-import { openLog } from '#infra/runtime/log.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import { type Database, type DatabaseOptions, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import { databaseName, type PlatformConfig, readConfig, type ServerAddresses } from '#infra/runtime/config.ts'
+import { type Log, openLog } from '#infra/runtime/log.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import type { RoleName } from '#services/cli/roles.ts'
 import { addressVariables } from '#services/cli/settle-environment.ts'
 import type { LagReader } from '#services/cli/wait-for-views.ts'
-import type { SpawnedRole } from './spawn-role.ts'
-import { spawnRole } from './spawn-role.ts'
-import type { StartedRoles } from './start-roles.ts'
-import { startRoles } from './start-roles.ts'
+import { type SpawnedRole, spawnRole } from './spawn-role.ts'
+import { type StartedRoles, startRoles } from './start-roles.ts'
 
 const START_LIMIT_MS = 300_000
-/** A safety net. */
 const DRAIN_LIMIT_MS = 120_000
 
 /** A platform; its members may be read from the first `before` hook on. */
@@ -48,9 +39,7 @@ export interface TestPlatform {
   connect(role?: string, changes?: Record<string, string>): KafkaConnection
   /** A publisher of one writer on a connection, whose codec it prepares. */
   openPublisher(kafka: KafkaConnection, writer: Parameters<typeof openPublisher>[1]): Promise<Publisher>
-  /** How far the groups are behind. */
   openLagReader(): Promise<LagReader>
-  /** The key of a new account. */
   newKey(tier?: Tier): Promise<string>
   /** Resolves when every view, but those of the groups named, reflects what the log holds now. */
   drained(without?: readonly string[], limitMs?: number): Promise<void>
@@ -65,7 +54,6 @@ export interface TestPlatform {
 /** Registers what is to be done after the file's last test. */
 export type OnEnd = (end: () => unknown) => void
 
-/** What a platform is opened on. */
 export interface OpenedPlatform {
   config: PlatformConfig
   environment: Record<string, string>

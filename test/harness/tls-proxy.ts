@@ -1,45 +1,32 @@
-/**
- * A proxy on loopback that speaks TLS with clients, for a server that cannot, and plain TCP with that server.
- *
- * Its certificate can be exchanged while it runs; connections that are open keep theirs. It answers nothing itself.
- */
+/** A way by TLS to a server that cannot speak it. */
 import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
-import { createServer, type TlsOptions } from 'node:tls'
+import { createServer } from 'node:tls'
 import { listen } from './listen.ts'
 
-/** PEM files of a certificate. */
-interface Pem {
-  key: string
-  certificate: string
-}
-
-/** A way to one server by TLS. */
 export interface TlsProxy {
   readonly port: number
   /** The server's URL by way of the proxy, `http:` as `https:`. */
   urlOf(server: string): string
   /** Connections that have ended their handshake. */
   secured(): number
-  /** Shows another certificate from the next connection on. */
-  present(pem: Pem): void
   close(): Promise<void>
 }
 
-const optionsOf = ({ key, certificate }: Pem, clientAuthority?: string): TlsOptions => ({
-  key: readFileSync(key),
-  cert: readFileSync(certificate),
-  ...(clientAuthority === undefined
-    ? {}
-    : { ca: readFileSync(clientAuthority), requestCert: true, rejectUnauthorized: true }),
-})
-
 /** Opens a proxy before the server of a URL; with an authority, clients need a certificate that it has signed. */
-export async function openTlsProxy(target: string, pem: Pem, clientAuthority?: string): Promise<TlsProxy> {
+export async function openTlsProxy(
+  target: string,
+  pem: { key: string; certificate: string },
+  clientAuthority?: string,
+): Promise<TlsProxy> {
   const { hostname, port: targetPort } = new URL(target)
   const open = new Set<{ destroy(): unknown }>()
   let secured = 0
-  const server = createServer(optionsOf(pem, clientAuthority), near => {
+  const options = {
+    ...{ key: readFileSync(pem.key), cert: readFileSync(pem.certificate) },
+    ...(clientAuthority && { ca: readFileSync(clientAuthority), requestCert: true, rejectUnauthorized: true }),
+  }
+  const server = createServer(options, near => {
     secured += 1
     const far = connect(Number(targetPort), hostname)
     for (const socket of [near, far]) {
@@ -65,7 +52,6 @@ export async function openTlsProxy(target: string, pem: Pem, clientAuthority?: s
       return url.href
     },
     secured: () => secured,
-    present: other => server.setSecureContext(optionsOf(other, clientAuthority)),
     async close() {
       for (const socket of open) socket.destroy()
       await close()

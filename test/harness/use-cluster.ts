@@ -36,7 +36,6 @@ const REGISTRY_USER = 'registry-reader'
 /** The bearer token that the registry's proxy takes. */
 export const REGISTRY_TOKEN = 'token-of-the-registry'
 
-/** A registry behind TLS and credentials. */
 interface RegistryProxy {
   readonly url: string
   /** Credentials in force, as the header holds them: `Basic …` or `Bearer …`. */
@@ -46,25 +45,20 @@ interface RegistryProxy {
   close(): Promise<void>
 }
 
-/** A test file's platform on a cluster of its own. */
 export interface TestCluster extends TestPlatform {
   readonly cluster: OwnCluster
   readonly registry: RegistryProxy
-  /** A folder for files of the test. */
   readonly folder: string
 }
 
-/** What a cluster comes with. */
 export interface TestClusterOptions {
   /** Beside the administrator, without any right. */
   users?: Record<string, string>
-  /** Topics and tables. */
   setUp?: boolean
   /** Each role that is started comes as a user of its own, with the rights that `marketlog acls` gives it; needs `setUp`. */
   ownRights?: boolean
 }
 
-/** Gives the surrounding `describe` a cluster. */
 export function useCluster(options: TestClusterOptions = {}): TestCluster {
   const roleUsers = options.ownRights ? newUsers(ROLE_NAMES) : {}
   const { platform, opened } = providePlatform(async onEnd => {
@@ -142,7 +136,6 @@ async function openCluster(
   return { ...opened, cluster, registry, folder }
 }
 
-/** The header of a user and password. */
 const basicOf = (user: string, password: string): string =>
   `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`
 

@@ -1,9 +1,4 @@
-/**
- * What a test file that needs servers calls first: a platform on the servers of the run.
- *
- * Creates topics, schemas, tables and catalog through the platform's own set-up step, and removes the namespace after the
- * file's last test.
- */
+/** The namespace is set up by the platform's own step, and removed after the file's last test. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -23,7 +18,6 @@ export interface ServersPlatform extends TestPlatform {
   own(name: ServerName): OwnServer
 }
 
-/** How a server of a file's own comes to be. */
 type Own = OwnServerOptions | (() => Promise<OwnServer>)
 
 /**

@@ -9,10 +9,8 @@ import { connect, createServer, type Server, type Socket } from 'node:net'
 import { setTimeout as after } from 'node:timers/promises'
 import { listen } from './listen.ts'
 
-/** Which way bytes go. */
 export type Direction = 'to-server' | 'to-client'
 
-/** A line between clients and one server. */
 export interface WireProxy {
   readonly port: number
   /** Names the server's port, on this machine unless a host is named; until then connections are refused. */
@@ -27,7 +25,6 @@ export interface WireProxy {
   stall(direction?: Direction): void
   /** Ends all of the above; connections that have lost bytes end. */
   heal(): void
-  /** Open connections. */
   connections(): number
   /** How often it has done harm so far: chunks held back or vanished, connections ended or refused. */
   harmed(): number
@@ -52,7 +49,6 @@ interface Pair {
 
 const EITHER: readonly Direction[] = ['to-server', 'to-client']
 
-/** Opens a proxy on a free port. */
 export async function openWireProxy(): Promise<WireProxy> {
   const line: Line = { harmed: 0, refused: 0, delayMs: 0, isCut: false, stalled: new Set(), target: undefined }
   const pairs = new Set<Pair>()

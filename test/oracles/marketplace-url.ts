@@ -1,8 +1,4 @@
-/**
- * The marketplace's URL of an item by RFC 6570: simple and query expressions, byte by byte.
- *
- * Knows nothing of the platform's own expansion.
- */
+/** By RFC 6570, simple and query expressions, byte by byte; knows nothing of the platform's own expansion. */
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 
 /** Expands a provider's template; a member that is null leaves its part out. */

@@ -5,10 +5,9 @@
  * Asks the platform once for every answer and keeps it as bytes; what is POSTed is parsed as JSON. Express' own ETag is off, which makes it faster
  * by a third and so the harder limit.
  */
-import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import express, { type Express, type RequestHandler } from 'express'
+import { listen } from '#test/harness/listen.ts'
 import { answerAsBaseline } from '../baseline.ts'
 import type { HttpTarget } from '../http-load.ts'
 
@@ -37,14 +36,9 @@ async function serve({ baseUrl, headers, questions }: HttpTarget): Promise<strin
   }
   if (first?.body === undefined) app.get(route, send)
   else app.post(route, express.json(), send)
-  return listen(app)
+  return open(app)
 }
 
-/** Resolves with the base URL. */
-async function listen(app: Express): Promise<string> {
-  const server = createServer(app).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-}
+const open = async (app: Express): Promise<string> => `http://127.0.0.1:${(await listen(createServer(app))).port}`
 
-answerAsBaseline({ serve, serveFolder: (folder: string) => listen(express().use(express.static(folder))) })
+answerAsBaseline({ serve, serveFolder: (folder: string) => open(express().use(express.static(folder))) })

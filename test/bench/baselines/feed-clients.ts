@@ -11,10 +11,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { answerAsBaseline } from '../baseline.ts'
 import { percentile } from '../statistics.ts'
 
-/** How a client reads: all, nothing, or so many bytes a second. */
 export type FeedReading = 'all' | 'nothing' | number
 
-/** Where to connect, how often, and how to read. */
 export interface FeedCrowd {
   port: number
   count: number
@@ -27,13 +25,11 @@ export interface FeedCrowd {
   keys?: string[]
 }
 
-/** What the clients saw since they were last asked. */
 export interface FeedSeen {
   deliveries: number
   p99Ms: number
   /** The same of each whole window of five seconds, from the first event on. */
   windowsP99Ms: number[]
-  /** Streams that the server ended. */
   ended: number
 }
 
@@ -55,7 +51,6 @@ const sockets = new Set<Socket>()
 let deliveries = 0
 let ended = 0
 let ages: number[] = []
-/** Ages by window. */
 let windows: number[][] = []
 let firstAt = 0
 

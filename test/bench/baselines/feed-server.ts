@@ -26,7 +26,6 @@ import type { StreamStartOptions } from '#services/feed/stream-start.ts'
 import { changed } from '#test/harness/published-records.ts'
 import { answerAsBaseline, measured } from '../baseline.ts'
 
-/** Which server. */
 export type FeedServerKind = 'gateway' | 'plain'
 
 /** Which server, and the most unread bytes of a client where it knows any. */
@@ -35,15 +34,12 @@ export interface FeedOpening {
   capBytes?: number
 }
 
-/** How many events to deliver, and how many a second. */
 export interface FeedPace {
   events: number
   perSecond: number
-  /** Items of an event; one when left out. */
   items?: number
 }
 
-/** Memory of the server while it delivered events. */
 export interface FeedMemory {
   peakMib: number
 }

@@ -1,14 +1,8 @@
-/**
- * Clients that ask for prices at a steady pace over kept connections, in a process of their own.
- *
- * A request's time runs from when it was due, so that one that waits for the one before it counts as late. An answer that is no 200
- * is kept and counted.
- */
+/** A request's time runs from when it was due, so that one that waits for the one before it counts as late. */
 import { answerAsBaseline } from '../baseline.ts'
 import { type KeptConnection, keepConnection } from '../http-load.ts'
 import { percentile } from '../statistics.ts'
 
-/** What they ask for. */
 export interface GoodLoad {
   port: number
   key: string
@@ -17,7 +11,6 @@ export interface GoodLoad {
   seconds: number
 }
 
-/** What they were answered. */
 export interface GoodSeen {
   p99Ms: number
   /** The first lines of answers that are no 200. */

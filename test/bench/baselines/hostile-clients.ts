@@ -10,7 +10,6 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import { answerAsBaseline } from '../baseline.ts'
 
-/** Whom they attack, and with what. */
 export interface HostileCrowd {
   apiPort: number
   feedPort: number
@@ -57,7 +56,6 @@ const COME_BACK_MS = 1_000
 const DRIP_MS = 1_000
 /** Answers that a reader leaves unread on one connection. */
 const UNREAD = 20
-/** Idle connections of a client that floods. */
 const FLOOD = 50
 
 const head = (line: string, key: string | undefined, more = ''): string =>
@@ -220,7 +218,6 @@ async function tryKeys(clients: readonly Client[], perSecond: number): Promise<n
 }
 
 answerAsBaseline({
-  /** Answers with the kinds that act. */
   async begin({ clients, badKeysPerSecond, free, quant, portfolios, only, ...ports }: HostileCrowd) {
     const kinds = Object.keys(KINDS)
     const acting = only ?? [...kinds, BAD_KEYS]

@@ -16,7 +16,6 @@ import { play } from '#services/cli/log-tools/replay.ts'
 import { answerAsBaseline, type Measured, measured } from '../baseline.ts'
 import type { BenchPlatform } from '../bench-platform.ts'
 
-/** What is read. */
 export interface ReadQuestion {
   environment: BenchPlatform['environment']
   /** End offset of each partition. */
@@ -25,7 +24,6 @@ export interface ReadQuestion {
   turn: string
 }
 
-/** Records, and how long that took. */
 export type ReadCount = Pick<Measured, 'count' | 'ms'>
 
 const log = openLog({ level: 'warn', name: 'log-readers' })

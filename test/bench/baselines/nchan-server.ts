@@ -5,19 +5,17 @@
  * nginx runs in a folder of its own and ends with this process.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
-import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { eventually } from '#test/harness/eventually.ts'
+import { freePort } from '#test/harness/listen.ts'
 import { answerAsBaseline, type Measured } from '../baseline.ts'
 import { cpuSecondsOf } from '../process-figures.ts'
 import type { FeedPace } from './feed-server.ts'
 
-/** Paths of the server and of its module. */
 export interface NchanPrograms {
   program: string
   module: string
@@ -44,16 +42,6 @@ http {
 }
 `
 
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port: found } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return found
-}
-
-/** CPU seconds of the worker so far. */
 function workerSeconds(): number {
   const master = nginx?.pid
   const [worker] = readFileSync(`/proc/${master}/task/${master}/children`, 'utf8').trim().split(' ')
@@ -76,7 +64,6 @@ const dataNow = (): string => {
 }
 
 answerAsBaseline({
-  /** The port. */
   async open({ program, module }: NchanPrograms): Promise<number> {
     port = await freePort()
     const folder = mkdtempSync(join(tmpdir(), 'marketlog-nchan-'))

@@ -8,8 +8,8 @@
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { readConfig } from '#infra/runtime/config.ts'
 import { openLog } from '#infra/runtime/log.ts'
-import type { BookChanged } from '#schemas/events/book-changed.ts'
-import { encodeRow, headKey, itemKey, type LiveHead } from '#streams/live-view/table.ts'
+import { encodeRow, headKey, itemKey, type LiveHead, type LiveRow } from '#streams/live-view/table.ts'
+import { liveRowOf } from '#test/fixtures/live-tables.ts'
 import { answerAsBaseline, type Measured, measured } from '../baseline.ts'
 import { readChanges, type SinkQuestion } from './read-changes.ts'
 
@@ -36,7 +36,7 @@ async function withFields<T>(request: SinkQuestion, use: (redis: Redis, fields: 
     const fields = (await readChanges(request)).map(({ partition, change }) => ({
       key: itemKey(partition, generations[partition] ?? 0, change.side, change.item_id, prefix),
       provider: change.provider,
-      text: rowOf(change),
+      text: encodeRow(liveRowOf(change) as LiveRow),
     }))
     return await use(redis, fields)
   } finally {
@@ -74,18 +74,6 @@ async function countPresent(redis: Redis, fields: readonly Field[]): Promise<num
   return count
 }
 
-function rowOf(change: BookChanged): string {
-  return encodeRow({
-    price: change.price ?? 0,
-    currency: change.currency,
-    priceMicroUsd: change.price_micro_usd ?? 0,
-    quantity: change.quantity,
-    seenAt: change.seen_at,
-    url: change.url,
-  })
-}
-
-/** It has made no store of its own. */
 const remove = async (): Promise<void> => undefined
 
 answerAsBaseline({ write, present, remove })

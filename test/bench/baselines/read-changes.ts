@@ -1,8 +1,4 @@
-/**
- * Reads a stretch of market.book-changes into memory, for baselines that write the same rows as a sink.
- *
- * Reads committed records only. Reading is no part of what is measured.
- */
+/** Reads committed changes into memory, for baselines that write the same rows as a sink; reading is no part of what is measured. */
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
@@ -28,17 +24,14 @@ export interface SinkQuestion extends SinkRound {
   sink: SinkName
 }
 
-/** Sinks that are measured. */
 export type SinkName = 'live-view' | 'history' | 'candles'
 
-/** A change with its partition and offset. */
 export interface ReadChange {
   partition: number
   offset: number
   change: BookChanged
 }
 
-/** Reads the changes of a stretch, partition by partition. */
 export async function readChanges({ environment, from, to }: SinkQuestion): Promise<ReadChange[]> {
   const log = openLog({ level: 'warn', name: 'baseline' })
   const kafka = connectKafka({ config: readConfig(environment), role: 'baseline', log })

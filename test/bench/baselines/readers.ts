@@ -10,7 +10,6 @@ import { once } from 'node:events'
 import { Agent, get, type IncomingMessage } from 'node:http'
 import { answerAsBaseline } from '../baseline.ts'
 
-/** Whom to read from, what, and for how long or how often. */
 export interface Reading {
   baseUrl: string
   key: string

@@ -8,23 +8,20 @@
  * most that a process had. Hostile clients have the priority of all others; ABUSE_KINDS names those that act, separated by commas.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
 import { openSse } from '#test/harness/sse-client.ts'
 import { makeKeys, withoutLimits } from '../account-keys.ts'
 import { type Baseline, startBaseline } from '../baseline.ts'
 import type { GoodLoad, GoodSeen } from '../baselines/good-clients.ts'
 import type { HostileCrowd, HostileSeen } from '../baselines/hostile-clients.ts'
 import type { Bench, BenchContext } from '../bench.ts'
+import { withDatabase } from '../bench-platform.ts'
 import { type Entry, entryOf } from '../entry.ts'
+import { askAs } from '../http-load.ts'
 import { residentMibOf } from '../process-figures.ts'
 import type { RoleProcess } from '../role-process.ts'
-import { serveApi } from '../serve-api.ts'
-import type { Stage } from '../stage.ts'
+import { type Stage, serveApi } from '../stage.ts'
 import { median, worst } from '../statistics.ts'
 
-const GOOD = new URL('../baselines/good-clients.ts', import.meta.url)
-const HOSTILE = new URL('../baselines/hostile-clients.ts', import.meta.url)
 const IS_LONG = process.env.ABUSE === 'long'
 const CLIENTS = 200
 const WINDOW_SECONDS = 5
@@ -42,7 +39,6 @@ const LOOK_EVERY_MS = 500
 const OTHERS_LIMIT_MS = 60_000
 const CSV = 'date,type,item_id,quantity,price\r\n2026-01-02,buy,1,1,100\r\n'
 
-/** Latency of good clients, refusals, memory. */
 export const abuse: Bench = {
   name: 'abuse',
   about: 'what 200 hostile clients cost good ones, and the processes; ABUSE=long for five minutes instead of one',
@@ -53,7 +49,7 @@ export const abuse: Bench = {
     const api = await serveApi(stage, context.say, env)
     const feed = await stage.role('feed', env)
     await feed.ready()
-    const [good, hostile] = [startBaseline(GOOD), startBaseline(HOSTILE)]
+    const [good, hostile] = [startBaseline('good-clients'), startBaseline('hostile-clients')]
     try {
       return await measure(context, { stage, api, feed, good, hostile })
     } finally {
@@ -100,14 +96,13 @@ async function measure(context: BenchContext, scene: Scene): Promise<Entry[]> {
   ]
 }
 
-/** Windows of the steady load. */
 async function goodWindows(
   { say, signal, log }: BenchContext,
   { stage, api, good }: Scene,
   { key, count, what }: { key: string; count: number; what: string },
 ): Promise<GoodSeen[]> {
   const load: GoodLoad = {
-    port: Number(new URL(api.baseUrl).port),
+    port: api.port,
     key,
     itemIds: stage.market.itemIds.slice(0, ITEMS),
     perSecond: PER_SECOND,
@@ -129,20 +124,15 @@ async function hostileCrowd(context: BenchContext, { stage, api, feed }: Scene):
   const [free, quant] = [await makeKeys(stage, CLIENTS, 'free'), await makeKeys(stage, CLIENTS, 'quant')]
   const portfolios: string[] = []
   for (const key of free) portfolios.push(await newPortfolio(api, key))
-  const { config, log } = stage
-  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
-  const database = openDatabase(url, { name: 'bench', log, connections: 1, statementLimitMs: 60_000 })
-  try {
-    await database.rows(
+  await withDatabase(stage, { statementLimitMs: 60_000 }, database =>
+    database.rows(
       `INSERT INTO portfolio_transactions (portfolio_id, item_id, type, quantity, price, currency, date, created_at, updated_at)
       SELECT id::uuid, 1 + n % 50, 'buy', 1, 100, 'USD', date '2026-01-01' + n % 100, now(), now()
       FROM unnest($1::text[]) id, generate_series(1, $2) n`,
       [portfolios.filter((_, at) => at % KINDS === ALERTS_AT), TRADES],
-    )
-  } finally {
-    await database.close()
-  }
-  const [apiPort, feedPort] = [api, feed].map(role => Number(new URL(role.baseUrl).port)) as [number, number]
+    ),
+  )
+  const [apiPort, feedPort] = [api.port, feed.port]
   const only = process.env.ABUSE_KINDS?.split(',') ?? null
   return { apiPort, feedPort, clients: CLIENTS, free, quant, portfolios, only, badKeysPerSecond: BAD_KEYS_PER_SECOND }
 }
@@ -150,12 +140,8 @@ async function hostileCrowd(context: BenchContext, { stage, api, feed }: Scene):
 /** The kinds of clients, and the place of the one that asks for performances. */
 const [KINDS, ALERTS_AT] = [11, 4]
 
-async function newPortfolio({ baseUrl }: RoleProcess, key: string): Promise<string> {
-  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
-  const answer = await fetch(`${baseUrl}/portfolio`, { method: 'POST', headers, body: '{"name":"any"}' })
-  if (answer.status !== 201) throw new Error(`a portfolio was refused: ${await answer.text()}`)
-  return ((await answer.json()) as { id: string }).id
-}
+const newPortfolio = async ({ baseUrl }: RoleProcess, key: string): Promise<string> =>
+  JSON.parse(await askAs(key, `${baseUrl}/portfolio`, { method: 'POST', body: '{"name":"any"}' })).id
 
 /** One of each kind of good client but prices, each again and again; `stop` gives what was refused. */
 async function openOthers({ api, feed }: Scene, key: string) {

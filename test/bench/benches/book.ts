@@ -2,19 +2,17 @@
  * The book in its steady state, beside the same job in Kafka Streams.
  *
  * Both read the same stretches of market.quotes, one after the other. Refreshes with a fifth of their prices moved are published
- * while a gate holds them back. Of two rounds, the book works the first one off when the gate opens, Kafka Streams while the gate
- * holds the second back, the book works the second one off, and Kafka Streams follows: each comes first after a publishing as often
- * as it follows. The end of both is the arrival of their last verdict. Invariant: both wrote the same changes, markers and verdicts,
- * byte for byte; kafka-streams/README.md says what is equal beyond that.
+ * while a gate holds them back. The end of both is the arrival of their last verdict. Invariant: both wrote the same changes, markers
+ * and verdicts, byte for byte; kafka-streams/README.md says what is equal beyond that.
  */
 import { cacheDirectory } from '#infra/stack/downloads.ts'
 import { refreshId } from '#services/ingest/publish-refresh.ts'
 import type { Bench, BenchContext } from '../bench.ts'
 import { type Entry, entryOf, type Turn } from '../entry.ts'
-import { type Gate, openGate } from '../gate.ts'
+import { type Gate, openGate, pairOfTurns } from '../gate.ts'
+import type { JudgedWatch } from '../judged-watch.ts'
 import { provideStreamsBook } from '../kafka-streams/build.ts'
-import { compareOutputs, endsOfOutputs } from '../kafka-streams/compare-outputs.ts'
-import { type StreamsBook, startStreamsBook } from '../kafka-streams/streams-book.ts'
+import { compareOutputs, endsOfOutputs, type StreamsBook, startStreamsBook } from '../kafka-streams/streams-book.ts'
 import type { PublishedRound } from '../market-load.ts'
 import type { Stage } from '../stage.ts'
 
@@ -24,7 +22,6 @@ const MOVED_SHARE = 0.2
 const ROUND_LIMIT_MS = 120_000
 const CATCH_UP_LIMIT_MS = 300_000
 
-/** What is measured and what it runs on. */
 interface Setup {
   context: BenchContext
   stage: Stage
@@ -32,7 +29,6 @@ interface Setup {
   streams: StreamsBook
 }
 
-/** Records of market.quotes a second. */
 export const book: Bench = {
   name: 'book',
   about: 'records a second and memory of the book, beside Kafka Streams',
@@ -73,7 +69,7 @@ async function measure(setup: Setup): Promise<Entry[]> {
     context.say(`pair ${pair} of ${pairs}`)
     turns.push(...(await pairOf(setup, pair)))
   }
-  const memory = { value: (await (await stage.book()).figures()).residentMib, against: streams.residentMib() }
+  const memory = { value: (await (await stage.role('book')).figures()).residentMib, against: streams.residentMib() }
   context.say('comparing what the two wrote')
   await compareOutputs(written.book, written.streams)
   return [
@@ -82,39 +78,26 @@ async function measure(setup: Setup): Promise<Entry[]> {
   ]
 }
 
-/** Records a second of two rounds. */
-async function pairOf(setup: Setup, pair: number): Promise<Turn[]> {
-  const first = await publish(setup, 2 * pair)
-  const ourFirst = await workOff(setup, first)
-  const second = await publish(setup, 2 * pair + 1)
-  const theirFirst = await workOffInStreams(setup, first)
-  const ourSecond = await workOff(setup, second)
-  const theirSecond = await workOffInStreams(setup, second)
-  return [
-    { value: ourFirst, against: theirFirst },
-    { value: ourSecond, against: theirSecond },
-  ]
-}
-
-/** Publishes a round behind the closed gate. */
-async function publish({ stage, gate }: Setup, round: number): Promise<PublishedRound> {
-  await gate.hold()
-  const chosen = stage.someListings(round * PROVIDERS_IN_A_ROUND, PROVIDERS_IN_A_ROUND)
-  return stage.market.publish(chosen, MOVED_SHARE)
-}
-
-async function workOff({ stage, gate }: Setup, { records, refreshes }: PublishedRound): Promise<number> {
-  const startedAt = performance.now()
-  await gate.release()
-  await stage.judged.applied(refreshes, ROUND_LIMIT_MS)
-  return (records * 1_000) / (performance.now() - startedAt)
-}
-
-async function workOffInStreams({ streams }: Setup, { records, refreshes }: PublishedRound): Promise<number> {
-  const startedAt = performance.now()
-  await streams.resume()
-  await streams.judged.applied(refreshes, ROUND_LIMIT_MS)
-  const perSecond = (records * 1_000) / (performance.now() - startedAt)
-  await streams.pause()
-  return perSecond
+/** Records a second of rounds that are published behind the closed gate. */
+function pairOf({ stage, gate, streams }: Setup, pair: number): Promise<Turn[]> {
+  let round = 2 * pair
+  const publish = async (): Promise<PublishedRound> => {
+    await gate.hold()
+    const chosen = stage.someListings(round++ * PROVIDERS_IN_A_ROUND, PROVIDERS_IN_A_ROUND)
+    return stage.market.publish(chosen, MOVED_SHARE)
+  }
+  const workOff =
+    (begin: () => Promise<void>, { applied }: JudgedWatch) =>
+    async ({ records, refreshes }: PublishedRound): Promise<number> => {
+      const startedAt = performance.now()
+      await begin()
+      await applied(refreshes, ROUND_LIMIT_MS)
+      return (records * 1_000) / (performance.now() - startedAt)
+    }
+  const inStreams = workOff(streams.resume, streams.judged)
+  return pairOfTurns(publish, workOff(gate.release, stage.judged), async published => {
+    const perSecond = await inStreams(published)
+    await streams.pause()
+    return perSecond
+  })
 }

@@ -5,14 +5,13 @@
  * holds at least one change. One request after the other, items of all kinds, a month of hours each. A platform of its own,
  * since the live market has no part in it.
  */
-import { openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
-import { databaseName } from '#infra/runtime/config.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
 import { newKey } from '../account-keys.ts'
 import type { Bench, BenchContext } from '../bench.ts'
-import type { BenchPlatform } from '../bench-platform.ts'
-import { type Entry, entryOf } from '../entry.ts'
+import { type BenchPlatform, withClickhouse } from '../bench-platform.ts'
+import { entryOf } from '../entry.ts'
+import { askAs } from '../http-load.ts'
 import { requireSome } from '../requirements.ts'
 import { settled } from '../settled.ts'
 import { percentile } from '../statistics.ts'
@@ -26,59 +25,45 @@ const PARTS_AT_LEAST = 20_000_000
 /** An insert of more takes gigabytes of the server's memory. */
 const ITEMS_IN_AN_INSERT = 500
 
-/** Candles of a month. */
 export const candleReads: Bench = {
   name: 'candle-reads',
   about: 'a month of 1h candles over 20 million stored changes',
   async run(context) {
-    context.say('setting a namespace up')
     const platform = await context.platform()
-    try {
-      return [await measure(context, platform)]
-    } finally {
-      await platform.close()
+    const itemIds = loadCatalog()
+      .filter(({ phase }) => phase === null)
+      .slice(0, context.isQuick ? ITEMS / 30 : ITEMS)
+      .map(({ item_id }) => item_id)
+    const process = await platform.role('api')
+    await process.ready()
+    await fill(context, platform, itemIds)
+    const key = await newKey(platform)
+    let candles = 0
+    const timed = async (itemId: number): Promise<number> => {
+      const startedAt = performance.now()
+      const query = `item_id=${itemId}&interval=1h&lookback=30d`
+      const text = await askAs(key, `${process.baseUrl}/v1/prices/candles?${query}`)
+      candles += text.split('"t":').length - 1
+      return performance.now() - startedAt
     }
+    // Popular ones and others alike.
+    const step = Math.ceil(itemIds.length / (context.isQuick ? READS / 10 : READS))
+    const ids = itemIds.filter((_, at) => at % step === 0)
+    // The first reads load what is kept: the table's index, the compiled query, the process's own code.
+    for (const itemId of ids.slice(0, WARM_UPS)) await timed(itemId)
+    requireSome('candles of the items that are read', candles)
+    const times: number[] = []
+    for (const itemId of ids) {
+      context.signal.throwIfAborted()
+      context.say(`read ${times.length} of ${ids.length}`)
+      times.push(await timed(itemId))
+    }
+    return [entryOf('a month of 1h candles over 20 million stored changes: p99', 'ms', percentile(times, 0.99))]
   },
 }
 
-async function measure(context: BenchContext, platform: BenchPlatform): Promise<Entry> {
-  const itemIds = loadCatalog()
-    .filter(({ phase }) => phase === null)
-    .slice(0, context.isQuick ? ITEMS / 30 : ITEMS)
-    .map(({ item_id }) => item_id)
-  const process = await platform.role('api')
-  await process.ready()
-  await fill(context, platform, itemIds)
-  const headers = { authorization: `Bearer ${await newKey(platform)}` }
-  let candles = 0
-  const timed = async (itemId: number): Promise<number> => {
-    const startedAt = performance.now()
-    const url = `${process.baseUrl}/v1/prices/candles?item_id=${itemId}&interval=1h&lookback=30d`
-    const answer = await fetch(url, { headers })
-    const text = await answer.text()
-    if (!answer.ok) throw new Error(`candles answered ${answer.status}: ${text}`)
-    candles += text.split('"t":').length - 1
-    return performance.now() - startedAt
-  }
-  // Popular ones and others alike.
-  const step = Math.ceil(itemIds.length / (context.isQuick ? READS / 10 : READS))
-  const ids = itemIds.filter((_, at) => at % step === 0)
-  // The first reads load what is kept: the table's index, the compiled query, the process's own code.
-  for (const itemId of ids.slice(0, WARM_UPS)) await timed(itemId)
-  requireSome('candles of the items that are read', candles)
-  const times: number[] = []
-  for (const itemId of ids) {
-    context.signal.throwIfAborted()
-    context.say(`read ${times.length} of ${ids.length}`)
-    times.push(await timed(itemId))
-  }
-  return entryOf('a month of 1h candles over 20 million stored changes: p99', 'ms', percentile(times, 0.99))
-}
-
-/** Fills the table with parts of the last month. */
-async function fill(context: BenchContext, { config }: BenchPlatform, ids: readonly number[]): Promise<void> {
-  const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'bench' })
-  try {
+const fill = (context: BenchContext, platform: BenchPlatform, ids: readonly number[]): Promise<void> =>
+  withClickhouse(platform, async writer => {
     for (let from = 0; from < ids.length; from += ITEMS_IN_AN_INSERT) {
       context.signal.throwIfAborted()
       context.say(`storing parts: items ${from} of ${ids.length}`)
@@ -90,10 +75,7 @@ async function fill(context: BenchContext, { config }: BenchPlatform, ids: reado
     )
     const parts = stored?.n ?? 0
     if (!context.isQuick && parts < PARTS_AT_LEAST) throw new Error(`only ${parts} parts are stored`)
-  } finally {
-    await writer.close()
-  }
-}
+  })
 
 /** `popularity` falls from 0, the most popular items, to 1. */
 function insertParts(database: string, ids: readonly number[], popularity: number): string {

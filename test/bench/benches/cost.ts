@@ -20,9 +20,8 @@ import { fillPortfolio, manyPhases, storePast } from '../costly-stage.ts'
 import { entryOf } from '../entry.ts'
 import { publishBids } from '../market-analytics-load.ts'
 import type { RoleProcess } from '../role-process.ts'
-import { serveApi } from '../serve-api.ts'
 import { standingPlatform } from '../settled.ts'
-import type { Stage } from '../stage.ts'
+import { type Stage, serveApi } from '../stage.ts'
 import { median } from '../statistics.ts'
 
 const PROBE = new URL('../loop-probe.ts', import.meta.url)
@@ -43,7 +42,6 @@ const isAsked = ({ group, id, access }: Operation): boolean =>
   id !== 'reissueKey' &&
   access !== 'recent-session'
 
-/** The longest stretch of each operation. */
 export const cost: Bench = {
   name: 'cost',
   about: 'how long the costliest accepted input of each operation holds the event loop',
@@ -111,7 +109,6 @@ async function openScene(context: BenchContext, stage: Stage): Promise<Scene> {
   return { ...scene, portfolio }
 }
 
-/** A request. */
 interface Input {
   method: string
   path: string

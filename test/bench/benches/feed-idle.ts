@@ -11,13 +11,11 @@ import type { FeedCrowd } from '../baselines/feed-clients.ts'
 import type { Bench } from '../bench.ts'
 import { entryOf } from '../entry.ts'
 
-const CLIENTS = new URL('../baselines/feed-clients.ts', import.meta.url)
 const CLIENTS_MAX = { full: 10_000, quick: 1_000 }
 const PER_KEY = 2
 const LOOKS = { full: 15, quick: 4 }
 const LOOK_EVERY_MS = 2_000
 
-/** Mebibytes and cores. */
 export const feedIdle: Bench = {
   name: 'feed-idle',
   about: 'memory and CPU of the feed with 10,000 clients that only listen',
@@ -25,14 +23,14 @@ export const feedIdle: Bench = {
     const size = context.isQuick ? 'quick' : 'full'
     const count = CLIENTS_MAX[size]
     const platform = await context.platform()
-    const clients = startBaseline(CLIENTS)
+    const clients = startBaseline('feed-clients')
     try {
       const role = await platform.role('feed')
       await role.ready()
       context.say(`making ${count / PER_KEY} keys`)
       const keys = await makeKeys(platform, count / PER_KEY)
       context.say(`connecting ${count} clients`)
-      await clients.ask('connect', { port: Number(new URL(role.baseUrl).port), count, keys } satisfies FeedCrowd)
+      await clients.ask('connect', { port: role.port, count, keys } satisfies FeedCrowd)
       const connected = await role.figures()
       const startedAt = performance.now()
       let peakMib = connected.residentMib
@@ -50,7 +48,6 @@ export const feedIdle: Bench = {
       return [entryOf(`${name}: memory of the role`, 'MiB', peakMib), entryOf(`${name}: CPU`, 'cores', cores)]
     } finally {
       await clients.stop()
-      await platform.close()
     }
   },
 }

@@ -18,32 +18,29 @@ import type { BenchPlatform } from '../bench-platform.ts'
 import { entryOf } from '../entry.ts'
 import type { RoleProcess } from '../role-process.ts'
 
-const CLIENTS = new URL('../baselines/resuming-clients.ts', import.meta.url)
 const COUNT = { full: 2_000, quick: 200 }
 const LIVE_LIMIT_MS = 120_000
 const ITEMS = 600
 /** Refreshes before the kill, and those that all have missed; sixty rows each on average. */
 const REFRESHES = { before: 5, missed: 40 }
 const LOOK_EVERY_MS = 100
-/** The same market in every run. */
 const SEED = 1
 
-/** Seconds, connections and mebibytes. */
 export const feedResume: Bench = {
   name: 'feed-resume',
   about: '2,000 clients that resume at another gateway when theirs is killed',
   async run(context) {
     const count = COUNT[context.isQuick ? 'quick' : 'full']
     const platform = await context.platform()
-    const clients = startBaseline(CLIENTS)
-    const undo: (() => unknown)[] = [() => platform.close(), () => clients.stop()]
+    const clients = startBaseline('resuming-clients')
+    const undo: (() => unknown)[] = [() => clients.stop()]
     try {
       const market = await openMarket(platform)
       undo.push(market.close)
       context.say(`making ${count} keys`)
       const keys = await makeKeys(platform, count)
       const former = await startGateway(platform, 'former')
-      await clients.ask('connect', crowdOf(former, keys))
+      await clients.ask('connect', { port: former.port, keys } satisfies ResumingCrowd)
       await market.refreshes(REFRESHES.before)
       const next = await startGateway(platform, 'next')
       const before = await next.figures()
@@ -54,7 +51,8 @@ export const feedResume: Bench = {
       await market.refreshes(REFRESHES.missed)
       context.say(`${count} clients resume`)
       const startedAt = performance.now()
-      const resuming = clients.ask<Record<string, number>>('connect', crowdOf(next, keys))
+      const crowd: ResumingCrowd = { port: next.port, keys }
+      const resuming = clients.ask<Record<string, number>>('connect', crowd)
       const peakMib = await untilLive(next, resuming, count)
       const seconds = (performance.now() - startedAt) / 1_000
       context.log.warn({ cameBackAfter: await resuming }, 'feed-resume')
@@ -69,11 +67,6 @@ export const feedResume: Bench = {
     }
   },
 }
-
-const crowdOf = ({ baseUrl }: RoleProcess, keys: readonly string[]): ResumingCrowd => ({
-  port: Number(new URL(baseUrl).port),
-  keys,
-})
 
 async function startGateway(platform: BenchPlatform, name: string): Promise<RoleProcess> {
   const gateway = await platform.start(`feed-${name}`, ['feed'])
@@ -92,14 +85,10 @@ async function openMarket({ config, log }: BenchPlatform) {
 /** The most memory until every client has begun and no replay runs any more. */
 async function untilLive(gateway: RoleProcess, resuming: Promise<unknown>, count: number): Promise<number> {
   let outcome: 'begun' | Error | undefined
-  resuming.then(
-    () => {
-      outcome = 'begun'
-    },
-    (error: Error) => {
-      outcome = error
-    },
-  )
+  const settle = resuming.then(() => 'begun' as const).catch((error: Error) => error)
+  void settle.then(result => {
+    outcome = result
+  })
   const limit = performance.now() + LIVE_LIMIT_MS
   let peakMib = 0
   for (;;) {

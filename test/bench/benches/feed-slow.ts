@@ -17,8 +17,6 @@ import type { Bench, BenchContext } from '../bench.ts'
 import { type Entry, entryOf } from '../entry.ts'
 import { median } from '../statistics.ts'
 
-const SERVER = new URL('../baselines/feed-server.ts', import.meta.url)
-const CLIENTS = new URL('../baselines/feed-clients.ts', import.meta.url)
 const EACH = 100
 const EVENTS_PER_SECOND = 30
 const ITEMS = 100
@@ -33,13 +31,12 @@ const SETTING_UP = `ip link set lo up && echo '${SEND_BUFFERS}' > /proc/sys/net/
 const NEW_NETWORK = ['unshare', '--map-root-user', '--net', 'sh', '-c', SETTING_UP, 'sh'] as const
 const SECONDS = { full: { alone: 25, beside: 100 }, quick: { alone: 11, beside: 21 } }
 
-/** Latency of good clients, memory of the process. */
 export const feedSlow: Bench = {
   name: 'feed-slow',
   about: 'what 100 stalled and 100 slow clients of the feed cost 100 good ones, and the process',
   async run(context) {
     requireOwnNetwork()
-    const server = startBaseline(SERVER, NEW_NETWORK)
+    const server = startBaseline('feed-server', NEW_NETWORK)
     try {
       const capBytes = CAP_BYTES[context.isQuick ? 'quick' : 'full']
       const port = await server.ask<number>('open', { kind: 'gateway', capBytes } satisfies FeedOpening)
@@ -70,7 +67,7 @@ function giveWay(pid: number): void {
 
 async function withClients(context: BenchContext, server: Baseline, port: number): Promise<Entry[]> {
   const beside = ['nsenter', '--user', '--net', '--preserve-credentials', '--target', String(server.pid)]
-  const [good, bad] = [startBaseline(CLIENTS, beside), startBaseline(CLIENTS, beside)]
+  const [good, bad] = [startBaseline('feed-clients', beside), startBaseline('feed-clients', beside)]
   if (bad.pid !== undefined) giveWay(bad.pid)
   try {
     await good.ask('connect', { port, count: EACH, sampleEvery: 1 } satisfies FeedCrowd)
@@ -100,7 +97,6 @@ async function withClients(context: BenchContext, server: Baseline, port: number
   }
 }
 
-/** What good clients and the process went through in one phase. */
 interface Phase {
   /** Of each window of five seconds: a stall of the machine spoils one of them, and not the figure. */
   windowsP99Ms: number[]

@@ -17,9 +17,6 @@ import type { NchanPrograms } from '../baselines/nchan-server.ts'
 import type { Bench, BenchContext } from '../bench.ts'
 import { type Entry, entryOf } from '../entry.ts'
 
-const SERVER = new URL('../baselines/feed-server.ts', import.meta.url)
-const NCHAN = new URL('../baselines/nchan-server.ts', import.meta.url)
-const CLIENTS = new URL('../baselines/feed-clients.ts', import.meta.url)
 const NGINX = ['/usr/sbin/nginx', '/usr/local/sbin/nginx', '/usr/bin/nginx']
 const MODULES = ['/usr/lib/nginx/modules/ngx_nchan_module.so', '/usr/lib64/nginx/modules/ngx_nchan_module.so']
 const SUBSCRIBERS = 1_000
@@ -36,7 +33,6 @@ interface Slice {
   p99Ms: number
 }
 
-/** Deliveries of the feed. */
 export const feed: Bench = {
   name: 'feed',
   about: 'deliveries of the feed to 1,000 subscribers, against plain Node that writes one shared buffer, and nchan',
@@ -83,7 +79,10 @@ function entriesOf({ gateway, plain, nchan }: Record<Kind, Slice[]>): Entry[] {
 }
 
 async function slice(kind: Kind, programs: NchanPrograms, context: BenchContext): Promise<Slice> {
-  const [server, clients] = [startBaseline(kind === 'nchan' ? NCHAN : SERVER), startBaseline(CLIENTS)]
+  const [server, clients] = [
+    startBaseline(kind === 'nchan' ? 'nchan-server' : 'feed-server'),
+    startBaseline('feed-clients'),
+  ]
   try {
     const port = await server.ask<number>('open', kind === 'nchan' ? programs : { kind })
     await clients.ask('connect', { port, count: SUBSCRIBERS } satisfies FeedCrowd)

@@ -11,6 +11,7 @@ import { startBaseline } from '../baseline.ts'
 import type { Reading, ReadingTimes } from '../baselines/readers.ts'
 import type { Bench, BenchContext } from '../bench.ts'
 import { type Entry, entryOf } from '../entry.ts'
+import { askAs } from '../http-load.ts'
 import { publishBids, publishYear } from '../market-analytics-load.ts'
 import { requireOffered, requireSome } from '../requirements.ts'
 import { standingPlatform } from '../settled.ts'
@@ -18,7 +19,6 @@ import { whileRefreshing } from '../small-providers.ts'
 import type { Stage } from '../stage.ts'
 import { percentile } from '../statistics.ts'
 
-const READERS = new URL('../baselines/readers.ts', import.meta.url)
 const BIDS_EACH = 25_000
 const ROWS_CHECKED = 100_000
 const PAGE = 1_000
@@ -51,7 +51,6 @@ interface Asked {
   context: BenchContext
   stage: Stage
   read(reading: Pick<Reading, 'paths' | 'until'> & Partial<Reading>): Promise<ReadingTimes>
-  /** The whole answer of a path. */
   json<T>(path: string): Promise<T>
 }
 
@@ -59,13 +58,8 @@ async function measure(context: BenchContext, run: (asked: Asked) => Promise<Ent
   const stage = await context.stage()
   const key = await newKey(stage)
   const baseUrl = await startRoles(context, stage)
-  const readers = startBaseline(READERS)
-  const json = async <T>(path: string): Promise<T> => {
-    const answer = await fetch(baseUrl + path, { headers: { authorization: `Bearer ${key}` } })
-    const text = await answer.text()
-    if (!answer.ok) throw new Error(`${path} answered ${answer.status}: ${text.slice(0, 300)}`)
-    return JSON.parse(text) as T
-  }
+  const readers = startBaseline('readers')
+  const json = async <T>(path: string): Promise<T> => JSON.parse(await askAs(key, baseUrl + path)) as T
   try {
     context.say('waiting for the views of the market')
     for (const path of ['/market/items', '/market/arbitrage'])

@@ -5,14 +5,13 @@
  * A platform of its own, since the live market has no part in it: 500 items that three providers close every other day, with
  * the exchange rates of every day. Cold means that nothing of the ledger's version is known: each turn writes first.
  */
-import { openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
-import { databaseName } from '#infra/runtime/config.ts'
 import { largeLedger } from '#test/fixtures/malformed-csv.ts'
 import { newKey } from '../account-keys.ts'
-import type { Bench, BenchContext } from '../bench.ts'
-import type { BenchPlatform } from '../bench-platform.ts'
-import { type Entry, entryOf } from '../entry.ts'
+import type { Bench } from '../bench.ts'
+import { type BenchPlatform, withClickhouse } from '../bench-platform.ts'
+import { entryOf } from '../entry.ts'
+import { askAs } from '../http-load.ts'
 import { requireSome } from '../requirements.ts'
 import { percentile } from '../statistics.ts'
 
@@ -23,68 +22,57 @@ const FILE_BYTES = 5 * 1024 * 1024
 const PAGES = 200
 const DAY_MS = 86_400_000
 
-/** Portfolios. */
 export const portfolio: Bench = {
   name: 'portfolio',
   about: 'daily values of a ledger of 10,000 entries over five years, the import of 5 MB',
   async run(context) {
-    context.say('setting a namespace up')
     const platform = await context.platform()
-    try {
-      return await measure(context, platform)
-    } finally {
-      await platform.close()
+    const today = Math.floor(Date.now() / DAY_MS)
+    const items = loadCatalog()
+      .filter(item => item.phase === null && !item.market_hash_name.includes(','))
+      .slice(0, ITEMS)
+    const itemIds = items.map(item => item.item_id)
+    context.say('writing five years of closes')
+    await writeCloses(platform, itemIds, today)
+    const api = await platform.role('api')
+    await api.ready()
+    const client = clientOf(`${api.baseUrl}/v1/portfolio`, await newKey(platform))
+
+    context.say('importing the ledger')
+    const id = await client.create()
+    await client.upload(id, ledgerOf(itemIds, today))
+    const cold: number[] = []
+    for (let turn = 0; turn < (context.isQuick ? 1 : 3); turn++) {
+      await client.touch(id, itemIds[turn] ?? 0)
+      cold.push(await client.timed(`/${id}/history?currency=EUR&limit=2000`))
     }
+    const pages: number[] = []
+    for (let page = 0; page < (context.isQuick ? 20 : PAGES); page++) {
+      const from = new Date((today - DAYS + 10 + ((page * 7) % 1_400)) * DAY_MS).toISOString().slice(0, 10)
+      pages.push(await client.timed(`/${id}/history?currency=EUR&limit=365&start_date=${from}`))
+    }
+    const { file, rows } = largeLedger(
+      FILE_BYTES,
+      items.map(item => item.market_hash_name),
+    )
+    context.say(`importing ${rows} rows`)
+    const imported: number[] = []
+    for (let turn = 0; turn < (context.isQuick ? 1 : 3); turn++) {
+      const other = await client.create()
+      imported.push(await client.upload(other, file))
+    }
+    return [
+      entryOf(`daily values of ${ENTRIES} entries over ${DAYS} days, cold`, 'ms', cold),
+      entryOf('a page of daily values, p99', 'ms', percentile(pages, 0.99)),
+      entryOf('import of a file of 5 MB', 'ms', imported),
+    ]
   },
 }
 
-async function measure(context: BenchContext, platform: BenchPlatform): Promise<Entry[]> {
-  const today = Math.floor(Date.now() / DAY_MS)
-  const items = loadCatalog()
-    .filter(item => item.phase === null && !item.market_hash_name.includes(','))
-    .slice(0, ITEMS)
-  const itemIds = items.map(item => item.item_id)
-  context.say('writing five years of closes')
-  await writeCloses(platform, itemIds, today)
-  const api = await platform.role('api')
-  await api.ready()
-  const client = clientOf(`${api.baseUrl}/v1/portfolio`, await newKey(platform))
-
-  context.say('importing the ledger')
-  const id = await client.create()
-  await client.upload(id, ledgerOf(itemIds, today))
-  const cold: number[] = []
-  for (let turn = 0; turn < (context.isQuick ? 1 : 3); turn++) {
-    await client.touch(id, itemIds[turn] ?? 0)
-    cold.push(await client.timed(`/${id}/history?currency=EUR&limit=2000`))
-  }
-  const pages: number[] = []
-  for (let page = 0; page < (context.isQuick ? 20 : PAGES); page++) {
-    const from = new Date((today - DAYS + 10 + ((page * 7) % 1_400)) * DAY_MS).toISOString().slice(0, 10)
-    pages.push(await client.timed(`/${id}/history?currency=EUR&limit=365&start_date=${from}`))
-  }
-  const { file, rows } = largeLedger(
-    FILE_BYTES,
-    items.map(item => item.market_hash_name),
-  )
-  context.say(`importing ${rows} rows`)
-  const imported: number[] = []
-  for (let turn = 0; turn < (context.isQuick ? 1 : 3); turn++) {
-    const other = await client.create()
-    imported.push(await client.upload(other, file))
-  }
-  return [
-    entryOf(`daily values of ${ENTRIES} entries over ${DAYS} days, cold`, 'ms', cold),
-    entryOf('a page of daily values, p99', 'ms', percentile(pages, 0.99)),
-    entryOf('import of a file of 5 MB', 'ms', imported),
-  ]
-}
-
 /** Closes of every other day of three providers, and a rate for every day. */
-async function writeCloses({ config }: BenchPlatform, itemIds: readonly number[], today: number): Promise<void> {
-  const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'bench' })
-  const day = `toDate(${today - DAYS} + 2 * (number % ${DAYS / 2}))`
-  try {
+const writeCloses = (platform: BenchPlatform, itemIds: readonly number[], today: number): Promise<void> =>
+  withClickhouse(platform, async writer => {
+    const day = `toDate(${today - DAYS} + 2 * (number % ${DAYS / 2}))`
     for (const provider of ['provider_02', 'provider_05', 'provider_33']) {
       const price = `toInt64(500 + cityHash64(number, item_id, '${provider}') % 9000)`
       await writer.command(`INSERT INTO ${writer.database}.provider_days
@@ -95,10 +83,7 @@ async function writeCloses({ config }: BenchPlatform, itemIds: readonly number[]
     }
     await writer.command(`INSERT INTO ${writer.database}.fx_days
       SELECT toDate(${today - DAYS} + number), 'EUR', toString(0.85 + number / 100000), now64() FROM numbers(${DAYS + 1})`)
-  } finally {
-    await writer.close()
-  }
-}
+  })
 
 /** Buys and sells over the whole time: of four entries of an item three buy and the last sells. */
 function ledgerOf(itemIds: readonly number[], today: number): Buffer {
@@ -112,15 +97,8 @@ function ledgerOf(itemIds: readonly number[], today: number): Buffer {
 }
 
 function clientOf(base: string, key: string) {
-  const ask = async (path: string, init: RequestInit = {}, type?: string): Promise<string> => {
-    const headers = { authorization: `Bearer ${key}`, ...(type && { 'content-type': type }) }
-    const answer = await fetch(base + path, { ...init, headers })
-    const text = await answer.text()
-    if (!answer.ok) throw new Error(`${path} answered ${answer.status}: ${text.slice(0, 200)}`)
-    return text
-  }
-  const post = (path: string, body: object): Promise<string> =>
-    ask(path, { method: 'POST', body: JSON.stringify(body) }, 'application/json')
+  const ask = (path: string, init?: RequestInit): Promise<string> => askAs(key, base + path, init)
+  const post = (path: string, body: object) => ask(path, { method: 'POST', body: JSON.stringify(body) })
   return {
     /** Milliseconds of an answer that has values. */
     async timed(path: string): Promise<number> {

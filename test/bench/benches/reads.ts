@@ -13,11 +13,9 @@ import type { Bench, BenchContext } from '../bench.ts'
 import { type Entry, entryOf, type Turn } from '../entry.ts'
 import { type HttpQuestion, type HttpTarget, loadFor } from '../http-load.ts'
 import { requireOffered } from '../requirements.ts'
-import { serveApi } from '../serve-api.ts'
 import { smallKeys, whileRefreshing, writeProviders } from '../small-providers.ts'
-import type { Stage } from '../stage.ts'
+import { type Stage, serveApi } from '../stage.ts'
 
-const EXPRESS = new URL('../baselines/bare-express.ts', import.meta.url)
 const SOME_ITEMS = 500
 const MANY_ITEMS = 20_000
 const PROVIDERS = 20
@@ -36,7 +34,6 @@ const TURN_MS = 600
 /** The engine works for that long on what it has not run before: after 2 s a request still took twice the CPU. */
 const WARM_UP_MS = 8_000
 
-/** Requests a second. */
 export const reads: Bench = {
   name: 'reads',
   about: 'requests a second of prices, pages, batches and the whole catalog, against bare Express with the same bytes',
@@ -103,7 +100,6 @@ function questionsOf({ market, size }: Stage, many: readonly number[]): Record<s
   }
 }
 
-/** Runs the turns beside something else. */
 type Beside = (turns: () => Promise<void>) => Promise<void>
 
 /** Requests a second by some questions, each of which the route answers the same every time but for what changes beside it. */
@@ -112,7 +108,7 @@ async function measureRoute(
   route: HttpTarget,
   beside: Beside = turns => turns(),
 ): Promise<Turn[]> {
-  const express = startBaseline(EXPRESS)
+  const express = startBaseline('bare-express')
   try {
     const questions = route.questions.map((question, asked) => ({
       ...question,

@@ -1,8 +1,4 @@
-/**
- * `marketlog rebuild live-view` at full size while the role runs: seconds from the command to the switch.
- *
- * The command is the real one, in a process of its own, its start included. The worst of several counts.
- */
+/** The command is the real one, in a process of its own, its start included. The worst of several counts. */
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -15,7 +11,6 @@ const LIMIT_MS = 180_000
 const MAIN = fileURLToPath(new URL('../../../services/cli/main.ts', import.meta.url))
 const run = promisify(execFile)
 
-/** Seconds. */
 export const rebuild: Bench = {
   name: 'rebuild',
   about: 'seconds until `marketlog rebuild live-view` has switched, with 1.2 million rows and the role running',

@@ -10,16 +10,14 @@ import type { Bench } from '../bench.ts'
 import { entryOf, type Turn } from '../entry.ts'
 
 const TURNS = 5
-const READERS = new URL('../baselines/log-readers.ts', import.meta.url)
 
-/** Records a second. */
 export const replay: Bench = {
   name: 'replay',
   ownStage: true,
   about: 'records a second of replay at speed 0, against a consumer that only counts',
   async run(context) {
     const stage = await context.stage()
-    const readers = startBaseline(READERS)
+    const readers = startBaseline('log-readers')
     try {
       const ends = await stage.ends('bookChanges')
       const turns: [raw: Turn, json: Turn][] = []

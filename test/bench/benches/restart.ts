@@ -14,14 +14,13 @@ const DEATHS = 3
 const PROBE_ITEMS = 250
 const LIMIT_MS = 180_000
 
-/** Seconds from death to work. */
 export const restart: Bench = {
   name: 'restart',
   ownStage: true,
   about: 'seconds until book and live-view work again after SIGKILL, with 1.2 million rows of state',
   async run(context) {
     const stage = await context.stage()
-    await stage.book()
+    await stage.role('book')
     await stage.role('live-view')
     await untilLive(stage)
     const probe = stage.market.smallListings(['restart_probe'], PROBE_ITEMS)

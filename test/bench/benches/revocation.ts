@@ -11,73 +11,55 @@ import { within } from '#test/harness/eventually.ts'
 import { newKey } from '../account-keys.ts'
 import type { Bench } from '../bench.ts'
 import { entryOf } from '../entry.ts'
+import { askAs } from '../http-load.ts'
 import { worst } from '../statistics.ts'
 
 const ROUNDS = { full: 20, quick: 3 }
 const IN_USE_MS = 500
-/** From round to round. */
 const LATER_MS = 37
 /** Adds at most so much. */
 const POLL_MS = 5
 const LIMIT_MS = 10_000
 
-/** Seconds. */
 export const revocation: Bench = {
   name: 'revocation',
   about: 'seconds until a revoked key is refused in another process, and its streams have ended',
   async run(context) {
     const platform = await context.platform()
-    try {
-      const revoking = await platform.start('api', ['api'])
-      const other = await platform.start('api-other', ['api'])
-      const feed = await platform.start('feed', ['feed'])
-      for (const process of [revoking, other, feed]) await process.ready()
-      const ask = clientOf(`${revoking.baseUrl}/v1/account/sub-keys`, await newKey(platform))
-      const rounds = ROUNDS[context.isQuick ? 'quick' : 'full']
-      const [refusals, ends]: [number[], number[]] = [[], []]
-      for (let round = 1; round <= rounds; round++) {
-        context.signal.throwIfAborted()
-        context.say(`round ${round} of ${rounds}`)
-        const { key, key_info } = await ask('POST', '', { name: `round ${round}` })
-        const refused = untilRefused(`${other.baseUrl}/v1/portfolio`, key)
-        // It is waited for below.
-        refused.catch(() => undefined)
-        const streams = ['prices', 'bids'].map(side => openStream(`${feed.baseUrl}/feed/${side}`, key))
-        const ended = (await Promise.all(streams)).map(endOf)
-        await pause(IN_USE_MS + round * LATER_MS)
-        const startedAt = performance.now()
-        await ask('DELETE', `/${key_info.id}`)
-        const revokedAt = performance.now()
-        const [refusedAt, ...endedAt] = await within(Promise.all([refused, ...ended]), 'the revocation', LIMIT_MS)
-        if (Math.min(refusedAt, ...endedAt) < startedAt) throw new Error(`round ${round} ended before the revocation`)
-        refusals.push((refusedAt - revokedAt) / 1_000)
-        ends.push((Math.max(...endedAt) - revokedAt) / 1_000)
-      }
-      return [
-        entryOf('revocation to refusal in another process', 's', refusals, worst),
-        entryOf('revocation to the end of its streams', 's', ends, worst),
-      ]
-    } finally {
-      await platform.close()
+    const revoking = await platform.start('api', ['api'])
+    const other = await platform.start('api-other', ['api'])
+    const feed = await platform.start('feed', ['feed'])
+    for (const process of [revoking, other, feed]) await process.ready()
+    const [url, root] = [`${revoking.baseUrl}/v1/account/sub-keys`, await newKey(platform)]
+    const rounds = ROUNDS[context.isQuick ? 'quick' : 'full']
+    const [refusals, ends]: [number[], number[]] = [[], []]
+    for (let round = 1; round <= rounds; round++) {
+      context.signal.throwIfAborted()
+      context.say(`round ${round} of ${rounds}`)
+      const made = await askAs(root, url, { method: 'POST', body: JSON.stringify({ name: `round ${round}` }) })
+      const { key, key_info } = JSON.parse(made) as { key: string; key_info: { id: string } }
+      const refused = untilRefused(`${other.baseUrl}/v1/portfolio`, key)
+      // It is waited for below.
+      refused.catch(() => undefined)
+      const streams = ['prices', 'bids'].map(side => openStream(`${feed.baseUrl}/feed/${side}`, key))
+      const ended = (await Promise.all(streams)).map(endOf)
+      await pause(IN_USE_MS + round * LATER_MS)
+      const startedAt = performance.now()
+      await askAs(root, `${url}/${key_info.id}`, { method: 'DELETE' })
+      const revokedAt = performance.now()
+      const [refusedAt, ...endedAt] = await within(Promise.all([refused, ...ended]), 'the revocation', LIMIT_MS)
+      if (Math.min(refusedAt, ...endedAt) < startedAt) throw new Error(`round ${round} ended before the revocation`)
+      refusals.push((refusedAt - revokedAt) / 1_000)
+      ends.push((Math.max(...endedAt) - revokedAt) / 1_000)
     }
+    return [
+      entryOf('revocation to refusal in another process', 's', refusals, worst),
+      entryOf('revocation to the end of its streams', 's', ends, worst),
+    ]
   },
 }
 
-interface Issued {
-  key: string
-  key_info: { id: string }
-}
-
 const authorized = (key: string) => ({ authorization: `Bearer ${key}` })
-
-function clientOf(base: string, key: string) {
-  return async (method: string, path: string, body?: object): Promise<Issued> => {
-    const headers = { ...authorized(key), 'content-type': 'application/json' }
-    const answer = await fetch(base + path, { method, headers, ...(body && { body: JSON.stringify(body) }) })
-    if (!answer.ok) throw new Error(`${method} ${path} answered ${answer.status}: ${await answer.text()}`)
-    return (await answer.json()) as Issued
-  }
-}
 
 /** Asks until the key is refused; resolves with when. */
 async function untilRefused(url: string, key: string): Promise<number> {
@@ -99,6 +81,5 @@ async function openStream(url: string, key: string): Promise<IncomingMessage> {
   return stream
 }
 
-/** Resolves with when a stream has ended, however. */
 const endOf = (stream: IncomingMessage): Promise<number> =>
   new Promise(resolve => void stream.once('close', () => resolve(performance.now())))

@@ -2,28 +2,24 @@
  * Sinks of market.book-changes that work off a backlog, in turns with plain writes of the same rows, both by the rows that are in the
  * store afterwards.
  *
- * The gate holds changes back while the book makes a backlog of them. Of two rounds, the sink works the first one off
- * when the gate opens, the baseline writes the same rows while the gate holds the second back, the sink works the second
- * one off, and the baseline follows: each comes first after a backlog was made as often as it follows. A round begins only
- * when the sink has nothing left of the one before. A round with rows missing in the store fails the benchmark.
+ * The gate holds changes back while the book makes a backlog of them. A round begins only when the sink has nothing left of the
+ * one before. A round with rows missing in the store fails the benchmark.
  */
 import { type Baseline, type Measured, startBaseline } from '../baseline.ts'
 import type { SinkName, SinkQuestion, SinkRound } from '../baselines/read-changes.ts'
 import type { Bench, BenchContext } from '../bench.ts'
 import { entryOf, type Turn } from '../entry.ts'
-import { type Gate, openGate } from '../gate.ts'
+import { type Gate, openGate, pairOfTurns } from '../gate.ts'
 import type { Stage } from '../stage.ts'
 
 /** Rows that a change makes: one; one in `changes` and one in `provider_days`; three parts and a current ask. */
 const ROWS_OF_A_CHANGE: Record<SinkName, number> = { 'live-view': 1, history: 2, candles: 4 }
-const HSET = new URL('../baselines/pipelined-hset.ts', import.meta.url)
-const INSERT = new URL('../baselines/direct-insert.ts', import.meta.url)
 const PAIRS = 3
 const PROVIDERS_IN_A_ROUND = 6
 const JUDGE_LIMIT_MS = 120_000
 const CATCH_UP_LIMIT_MS = 240_000
 
-const sinkBench = (sink: SinkName, unit: string, baseline: URL, what: string): Bench => ({
+const sinkBench = (sink: SinkName, unit: string, baseline: string, what: string): Bench => ({
   name: sink,
   about: `the sink ${sink}: ${what}`,
   async run(context) {
@@ -39,11 +35,16 @@ const sinkBench = (sink: SinkName, unit: string, baseline: URL, what: string): B
 })
 
 /** The table is at full size: 41 rows an item. A change counts when its field holds it afterwards. */
-export const liveView = sinkBench('live-view', 'changes/s', HSET, 'changes written, against plain pipelined HSETs')
+export const liveView = sinkBench(
+  'live-view',
+  'changes/s',
+  'pipelined-hset',
+  'changes written, against plain pipelined HSETs',
+)
 
-export const history = sinkBench('history', 'rows/s', INSERT, 'rows inserted, against direct inserts of them')
+export const history = sinkBench('history', 'rows/s', 'direct-insert', 'rows inserted, against direct inserts of them')
 
-export const candles = sinkBench('candles', 'rows/s', INSERT, 'rows inserted, against direct inserts of them')
+export const candles = sinkBench('candles', 'rows/s', 'direct-insert', 'rows inserted, against direct inserts of them')
 
 interface Setup {
   stage: Stage
@@ -64,13 +65,13 @@ async function measureSink(context: BenchContext, setup: Setup): Promise<Turn[]>
     for (let pair = 0; pair < pairs; pair++) {
       context.signal.throwIfAborted()
       context.say(`pair ${pair + 1} of ${pairs}`)
-      const first = await makeBacklog(stage, gate, 2 * pair)
-      const ourFirst = await workOff(setup, gate, first)
-      const second = await makeBacklog(stage, gate, 2 * pair + 1)
-      const theirFirst = await writePlainly(setup, first)
-      const ourSecond = await workOff(setup, gate, second)
-      const theirSecond = await writePlainly(setup, second)
-      turns.push({ value: ourFirst, against: theirFirst }, { value: ourSecond, against: theirSecond })
+      let round = 2 * pair
+      const pairTurns = await pairOfTurns(
+        () => makeBacklog(stage, gate, round++),
+        made => workOff(setup, gate, made),
+        made => writePlainly(setup, made),
+      )
+      turns.push(...pairTurns)
     }
   } finally {
     await gate.close()

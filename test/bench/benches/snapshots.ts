@@ -18,8 +18,7 @@ import type { Bench, BenchContext } from '../bench.ts'
 import { type Entry, entryOf, type Turn } from '../entry.ts'
 import { requireSome } from '../requirements.ts'
 import type { RoleProcess } from '../role-process.ts'
-import { serveApi } from '../serve-api.ts'
-import type { Stage } from '../stage.ts'
+import { type Stage, serveApi } from '../stage.ts'
 import { percentile } from '../statistics.ts'
 
 const TURNS = 5
@@ -30,13 +29,11 @@ const SAMPLE_MS = 200
 const BUILD_LIMIT_MS = 120_000
 const READ_LIMIT_MS = 60_000
 const MEGABYTE = 1e6
-const FILES = new URL('../baselines/bare-express.ts', import.meta.url)
 const CODINGS = [
   { coding: 'identity', label: 'plain' },
   { coding: 'gzip', label: 'gzip' },
 ]
 
-/** Bulk snapshots. */
 export const snapshots: Bench = {
   name: 'snapshots',
   about: 'POST /prices, all asks: first byte, throughput against a file server, memory of eight readers',
@@ -94,7 +91,7 @@ async function answerTo({ url, method, headers }: Question): Promise<IncomingMes
 
 async function throughput(context: BenchContext, stage: Stage, process: RoleProcess): Promise<Entry[]> {
   const folder = mkdtempSync(join(tmpdir(), 'marketlog-bench-'))
-  const files = startBaseline(FILES)
+  const files = startBaseline('bare-express')
   const entries: Entry[] = []
   try {
     const baseUrl = await files.ask<string>('serveFolder', folder)

@@ -14,6 +14,7 @@ import { eventually } from '#test/harness/eventually.ts'
 import { newKey } from '../account-keys.ts'
 import type { Bench, BenchContext } from '../bench.ts'
 import { entryOf } from '../entry.ts'
+import { askAs } from '../http-load.ts'
 import type { Listing } from '../market-load.ts'
 import { requireOffered, requireSome } from '../requirements.ts'
 import type { RoleProcess } from '../role-process.ts'
@@ -34,7 +35,6 @@ const CATCH_UP_LIMIT_MS = 300_000
 /** Adds at most so much. Twenty probes begin each second: at 5 ms, half a second to wait makes 2,000 requests a second. */
 const POLL_MS = 25
 
-/** Seconds from observation to visible. */
 export const visibility: Bench = {
   name: 'visibility',
   ownStage: true,
@@ -153,9 +153,7 @@ async function untilVisible(
 ): Promise<number> {
   const url = `${baseUrl}/prices?item_id=${probe.itemId}&providers=${probe.provider}`
   for (;;) {
-    const answer = await fetch(url, { headers: { authorization: `Bearer ${key}` } })
-    const text = await answer.text()
-    if (!answer.ok) throw new Error(`${url} answered ${answer.status}: ${text}`)
+    const text = await askAs(key, url)
     const waitedMs = Date.now() - probe.observedAt
     const [row] = (JSON.parse(text) as { items: { timestamp: string }[] }).items
     if (waitedMs > SHOW_LIMIT_MS || Date.parse(row?.timestamp ?? '') >= probe.observedAt) return waitedMs

@@ -13,7 +13,6 @@ import type { ToolContext } from '#infra/stack/native/native-server.ts'
 import { installPackages } from '#infra/stack/system-packages.ts'
 import { findJdk } from '#test/harness/java-reader.ts'
 
-/** A command that runs the program, up to its arguments. */
 export interface BuiltProgram {
   launcher: string
   classPath: string
@@ -22,7 +21,6 @@ export interface BuiltProgram {
 const LOWEST_JAVA = 17
 const NEEDS_JDK = 'a JDK of version 17 or newer (`javac`) is needed to build it'
 
-/** The built program; throws a named error where it cannot be built. */
 export async function provideStreamsBook(context: ToolContext): Promise<BuiltProgram> {
   try {
     const java = await provideJava(context, LOWEST_JAVA)

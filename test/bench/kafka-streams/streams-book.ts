@@ -1,5 +1,5 @@
 /**
- * The Kafka Streams program on a stage's log: reads the stage's market.quotes, writes topics of its own.
+ * The Kafka Streams program on a stage's log, reading the stage's market.quotes and writing topics of its own, and what it and the book wrote.
  *
  * Creates `<namespace>streams.<name>` for each output, which goes with the namespace; the program makes its changelog
  * itself. Invariant: the process ends when its standard input closes, so it never outlives the run; while paused it
@@ -10,28 +10,20 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { crc32 } from 'node:zlib'
 import { catalogVersion, loadCatalog } from '#infra/config/catalog.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { createTopics } from '#infra/kafka/topic-admin.ts'
 import { type EventSchema, subjectOf } from '#schemas/events/event.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { within } from '#test/harness/eventually.ts'
 import { javaSettings } from '#test/harness/java-reader.ts'
+import { withAdmin } from '#test/harness/with-admin.ts'
 import { type JudgedWatch, watchJudged } from '../judged-watch.ts'
 import { residentMibOf } from '../process-figures.ts'
-import type { Stage } from '../stage.ts'
+import { endsOf, type Stage } from '../stage.ts'
 import type { BuiltProgram } from './build.ts'
-
-/** The program, running. */
-export interface StreamsBook {
-  /** Where its outputs are: the same topics under a prefix of their own. */
-  readonly kafka: KafkaConnection
-  readonly judged: JudgedWatch
-  residentMib(): number
-  pause(): Promise<void>
-  resume(): Promise<void>
-  stop(): Promise<void>
-}
 
 const OUTPUTS = { changes: 'bookChanges', refreshes: 'refreshes' } as const
 const READ_AND_WRITTEN: readonly TopicKey[] = ['quotes', 'bookChanges', 'refreshes', 'book']
@@ -41,8 +33,10 @@ const MAX_MESSAGE_BYTES = '16777216'
 const REGISTRY_LIMIT_MS = 5_000
 const COMPLAINT_CHARACTERS = 4_000
 
+export type StreamsBook = Awaited<ReturnType<typeof startStreamsBook>>
+
 /** Starts the program at the beginning of market.quotes; resolves when it runs. */
-export async function startStreamsBook({ launcher, classPath }: BuiltProgram, stage: Stage): Promise<StreamsBook> {
+export async function startStreamsBook({ launcher, classPath }: BuiltProgram, stage: Stage) {
   const prefix = `${stage.kafka.namespace}streams.`
   const kafka = { ...stage.kafka, namespace: prefix, topicName: (key: TopicKey) => prefix + topics[key].name }
   await createOutputs(kafka)
@@ -96,8 +90,12 @@ export async function startStreamsBook({ launcher, classPath }: BuiltProgram, st
   }
   const pid = child.pid as number
   return {
+    /** Where its outputs are: the same topics under a prefix of their own. */
     kafka,
-    judged: { ...watch, applied: (...asked) => Promise.race([watch.applied(...asked), ended.promise]) },
+    judged: {
+      ...watch,
+      applied: (...asked: Parameters<JudgedWatch['applied']>) => Promise.race([watch.applied(...asked), ended.promise]),
+    } satisfies JudgedWatch,
     residentMib: () => residentMibOf(pid),
     pause: () => command('pause'),
     resume: () => command('resume'),
@@ -106,20 +104,12 @@ export async function startStreamsBook({ launcher, classPath }: BuiltProgram, st
 }
 
 async function createOutputs(kafka: KafkaConnection): Promise<void> {
-  const admin = kafka.newClient('streams').admin()
-  await admin.connect()
-  try {
-    await createTopics(
-      admin,
-      Object.values(OUTPUTS).map(key => ({
-        topic: kafka.topicName(key),
-        numPartitions: topics[key].partitions,
-        configEntries: [{ name: 'max.message.bytes', value: MAX_MESSAGE_BYTES }],
-      })),
-    )
-  } finally {
-    await admin.disconnect()
-  }
+  const created = Object.values(OUTPUTS).map(key => ({
+    topic: kafka.topicName(key),
+    numPartitions: topics[key].partitions,
+    configEntries: [{ name: 'max.message.bytes', value: MAX_MESSAGE_BYTES }],
+  }))
+  await withAdmin(kafka, admin => createTopics(admin, created))
 }
 
 async function settingsOf({ config, kafka }: Stage, own: KafkaConnection, folder: string): Promise<object> {
@@ -149,4 +139,62 @@ async function settingsOf({ config, kafka }: Stage, own: KafkaConnection, folder
     catalogVersion: catalogVersion(),
     schemas,
   }
+}
+
+const COMPARED = ['bookChanges', 'refreshes'] as const satisfies readonly TopicKey[]
+
+/** A writer's outputs: where they are, and from which offsets on. */
+interface WrittenOutputs {
+  kafka: KafkaConnection
+  from: Record<(typeof COMPARED)[number], number[]>
+}
+
+export async function endsOfOutputs(kafka: KafkaConnection): Promise<WrittenOutputs['from']> {
+  const reader = await openRangeReader(kafka, COMPARED.map(kafka.topicName))
+  try {
+    const [bookChanges, refreshes] = [
+      await endsOf(reader, kafka, 'bookChanges'),
+      await endsOf(reader, kafka, 'refreshes'),
+    ]
+    return { bookChanges, refreshes }
+  } finally {
+    await reader.close()
+  }
+}
+
+/**
+ * Throws unless both wrote the same: equal numbers of records, and equal checksums that do not depend on order, since that between refreshes
+ * of different providers is free. Invariant: equal checksums mean equal keys and bytes, source offsets included.
+ */
+export async function compareOutputs(book: WrittenOutputs, streams: WrittenOutputs): Promise<void> {
+  for (const key of COMPARED) {
+    const [ours, theirs] = [await contentOf(book, key), await contentOf(streams, key)]
+    const { name } = topics[key]
+    if (ours.records === 0) throw new Error(`book: there was nothing in ${name} to compare`)
+    if (ours.records !== theirs.records)
+      throw new Error(`book: Kafka Streams wrote ${theirs.records} records to ${name}, the book ${ours.records}`)
+    if (ours.checksum !== theirs.checksum) throw new Error(`book: Kafka Streams wrote other records to ${name}`)
+  }
+}
+
+async function contentOf({ kafka, from }: WrittenOutputs, key: (typeof COMPARED)[number]) {
+  const topic = kafka.topicName(key)
+  const reader = await openRangeReader(kafka, [topic])
+  let records = 0
+  let checksum = 0n
+  let sum = 0
+  try {
+    for (const [partition, end] of (await endsOfOutputs(kafka))[key].entries()) {
+      await reader.read({ topic, partition, from: from[key][partition] ?? 0, to: end }, record => {
+        // The square distinguishes two records from two others of the same sum.
+        const hash = crc32(record.value ?? '', crc32(record.key ?? ''))
+        records += 1
+        sum += hash
+        checksum += BigInt(hash) * BigInt(hash)
+      })
+    }
+  } finally {
+    await reader.close()
+  }
+  return { records, checksum: checksum + (BigInt(sum) << 128n) }
 }
