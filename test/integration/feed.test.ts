@@ -93,7 +93,7 @@ describe('feed', () => {
     expect(data?.items.sort((a, b) => a.item_id - b.item_id)).to.deep.equal(expected)
   })
 
-  it('sends bids to the bids feed, and to each filter what it names', async () => {
+  it('sends bids to the bids feed, to each filter what it names, and a pushed change without a marker', async () => {
     const [first, second] = phased
     const other = items.find(({ phase }) => phase === null)
     if (!first || !second || !other) throw new Error('the catalog has no phased finish')
@@ -112,24 +112,14 @@ describe('feed', () => {
         .sort()
     expect(idsOf(byName)).to.deep.equal([first.item_id, second.item_id].sort())
     expect(idsOf(byId)).to.deep.equal([second.item_id, other.item_id].sort())
-    const later = { provider: 'provider_03', refresh_id: 'later', seen_at: 2_500 }
-    for (const side of ['bid', 'ask'] as const) {
-      await publisher.send(refreshOf([changed({ ...later, side })], { ...later, side, last_updated: 2_500 }))
-    }
+    // Pushed, so without a marker.
+    const later = { provider: 'provider_03', refresh_id: null, seen_at: 2_500 }
+    await publisher.send((['bid', 'ask'] as const).map(side => bookChangeRecord(codec, changed({ ...later, side }))))
     await elsewhere.event(({ event }) => event === 'bids.changed')
     await prices.event(({ event }) => event === 'prices.changed')
     for (const client of [elsewhere, prices]) {
       expect(dataOf(client).map(({ provider }) => provider)).to.deep.equal(['provider_03'])
     }
-  })
-
-  it('delivers a pushed change without a marker', async () => {
-    const client = await listen('/feed/prices?providers=provider_05')
-    await publisher.send([
-      bookChangeRecord(codec, changed({ provider: 'provider_05', refresh_id: null, seen_at: 3_000 })),
-    ])
-    await client.event(({ event }) => event === 'prices.changed')
-    expect(dataOf(client)[0]?.items).to.have.length(1)
   })
 
   it('leaves out a record that it cannot read, counts it, and goes on', async () => {

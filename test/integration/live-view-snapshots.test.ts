@@ -105,29 +105,6 @@ describe('snapshots of the live view', () => {
     }
   })
 
-  it('build what was touched and nothing else, over a restart too', async () => {
-    const { market } = await open()
-    const versions = async (): Promise<Record<string, number>> => {
-      const manifest = (await market.manifest(0)) ?? expect.fail('no manifest')
-      return Object.fromEntries(
-        SIDES.flatMap(side => Object.entries(manifest[side]).map(([key, { version }]) => [`${side}:${key}`, version])),
-      )
-    }
-    await market.flush(0, market.randomRecords(0, 200))
-    await market.built()
-    const before = await versions()
-    await market.reopen()
-    const records = market.randomRecords(0, 1)
-    await market.flush(0, records)
-    await market.built()
-    const after = await versions()
-    const touched = records.map(({ side, provider }) => `${side}:${provider}`)
-    const changed = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(
-      field => before[field] !== after[field],
-    )
-    expect(changed).to.deep.equal(touched)
-  })
-
   it('are rebuilt when the root of the links is another', async () => {
     const { market, prefix } = await open()
     await market.flush(2, market.randomRecords(2, 30))
