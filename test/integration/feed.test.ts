@@ -3,12 +3,11 @@
  * order, under the keys of Postgres and the names of the catalog.
  */
 import { expect } from 'chai'
-import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import type { connectKafka } from '#infra/kafka/connection.ts'
 import { type Outgoing, openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { bookChangeRecord, changed, marked, markerRecords } from '#test/harness/published-records.ts'
 import type { ExpectedChange } from '#test/harness/reference-fold.ts'
+import { smallCatalog } from '#test/harness/small-catalog.ts'
 import { openSse, type SseClient } from '#test/harness/sse-client.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -30,11 +29,10 @@ const dataOf = (client: SseClient): ChangedData[] =>
   client.events.filter(({ event }) => event !== 'ready').map(({ data }) => data as ChangedData)
 
 describe('feed', () => {
-  const platform = useServers({ catalog: 'whole' })
+  const platform = useServers()
   let roles: StartedRoles
   let publisher: Publisher
-  let items: readonly CatalogItem[]
-  let phased: CatalogItem[]
+  const items = smallCatalog()
   let codec: ReturnType<typeof connectKafka>['codec']
   const clients: SseClient[] = []
 
@@ -42,14 +40,6 @@ describe('feed', () => {
     const kafka = platform.connect()
     codec = kafka.codec
     publisher = await openPublisher(kafka, 'book')
-    const catalog = await openCatalogReader(kafka)
-    items = catalog.items()
-    const byName = Map.groupBy(
-      items.filter(({ phase }) => phase !== null),
-      item => item.market_hash_name,
-    )
-    phased = [...byName.values()].find(phases => phases.length > 2) ?? []
-    await catalog.close()
     roles = await platform.startRoles(['feed'])
     await roles.ready()
   })
@@ -94,7 +84,8 @@ describe('feed', () => {
   })
 
   it('sends bids to the bids feed, to each filter what it names, and a pushed change without a marker', async () => {
-    const [first, second] = phased
+    const phased = items.filter(({ phase }) => phase !== null)
+    const [first, second] = phased.filter(one => one.market_hash_name === '★ Karambit | Doppler (Factory New)')
     const other = items.find(({ phase }) => phase === null)
     if (!first || !second || !other) throw new Error('the catalog has no phased finish')
     const name = encodeURIComponent(first.market_hash_name)

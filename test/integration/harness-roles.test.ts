@@ -1,11 +1,10 @@
 /** Roles that end in a test: unannounced they fail it, announced they must have ended for the reason given. */
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { failingRole } from '#test/fixtures/planted-faults/failing-role.ts'
+import { runToEnd } from '#test/harness/run-command.ts'
 import { startRoles } from '#test/harness/start-roles.ts'
 import { testServers } from '#test/harness/test-servers.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -38,16 +37,10 @@ describe('a role that ends in a test', () => {
     const servers = join(platform.config.stateDir, 'servers.json')
     writeFileSync(servers, JSON.stringify(await testServers()))
     const mocha = fileOf('node_modules/mocha/bin/mocha.js')
-    const child = spawn(process.execPath, [mocha, fileOf('test/fixtures/planted-faults/failed-role.ts')], {
-      env: { ...process.env, MARKETLOG_TEST_SERVERS: servers },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
-    let output = ''
-    child.stdout.setEncoding('utf8').on('data', (text: string) => {
-      output += text
-    })
-    const [code] = await once(child, 'close')
-    expect([code, output.includes('1 passed, 1 failed')], output).to.deep.equal([1, true])
-    expect(output).to.include('a role failed unannounced: planted failure')
+    const planted = fileOf('test/fixtures/planted-faults/failed-role.ts')
+    const environment = { ...process.env, MARKETLOG_TEST_SERVERS: servers }
+    const { code, stdout } = await runToEnd(process.execPath, [mocha, planted], environment)
+    expect([code, stdout.includes('1 passed, 1 failed')], stdout).to.deep.equal([1, true])
+    expect(stdout).to.include('a role failed unannounced: planted failure')
   })
 })

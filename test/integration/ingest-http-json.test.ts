@@ -139,15 +139,17 @@ describe('ingest: polled HTTP providers', () => {
     expect(requests[2]?.headers['if-modified-since']).to.equal(stamp)
   })
 
-  it('tries again after 500, a cut connection and 429', async () => {
+  it('tries again after 500, a cut connection, 429 and no answer in time', async () => {
     const url = await serve((request, response, count) => {
       if (count === 1) return response.writeHead(500).end()
       if (count === 2) return request.socket.destroy()
       if (count === 3) return response.writeHead(429, { 'retry-after': '1' }).end()
-      return json(response, rowsOf('a'))
+      return count === 4 ? undefined : json(response, rowsOf('a'))
     })
-    expect((await refreshOf(open(url))).entries).to.deep.equal(entriesOf('a'))
-    expect(requests).to.have.length(4)
+    // On a slow machine later answers come too late as well.
+    const connector = open(url, { request_timeout_ms: 500, retries: 10 })
+    expect((await refreshOf(connector)).entries).to.deep.equal(entriesOf('a'))
+    expect(requests.length).to.be.at.least(5)
   })
 
   it('does not try again before it was asked to, be all the time of the refresh over', async () => {
@@ -189,13 +191,6 @@ describe('ingest: polled HTTP providers', () => {
     const paging = { by: 'cursor', parameter: 'c', next: 'next' }
     const reason = await within(reasonOf(open(endless, { paging, rows: 'rows', max_pages: 10 })))
     expect(reason).to.include({ reason: 'too_many_pages' })
-  })
-
-  it('tries again when no answer has come in time', async () => {
-    const url = await serve((_, response, count) => (count === 1 ? undefined : json(response, rowsOf('a'))))
-    // On a slow machine later answers come too late as well.
-    const connector = open(url, { request_timeout_ms: 500, retries: 10 })
-    expect((await refreshOf(connector)).entries).to.deep.equal(entriesOf('a'))
   })
 
   it('stops reading a body that grows beyond its bound, decompressed', async () => {

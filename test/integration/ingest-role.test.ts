@@ -252,26 +252,11 @@ describe('ingest role', () => {
       const all = await recordsOf('bids', 'provider_13')
       return all.length >= 11 && all
     }, 'all records')
-    expect(records.map(({ event, value }) => [event, value.index ?? value.count ?? value.reason])).to.deep.equal([
-      ...[
-        ['BidObserved', 0],
-        ['BidObserved', 1],
-        ['RefreshCompleted', 2],
-      ],
-      ...[
-        ['RefreshFailed', 'truncated'],
-        ['RefreshFailed', 'unknown_currency'],
-      ],
-      ...[
-        ['ObservationRejected', 0],
-        ['ObservationRejected', 1],
-        ['BidObserved', 2],
-      ],
-      ...[
-        ['ObservationRejected', 3],
-        ['ObservationRejected', 4],
-        ['RefreshCompleted', 5],
-      ],
+    expect(records.map(({ event, value }) => `${event} ${value.index ?? value.count ?? value.reason}`)).to.deep.equal([
+      ...['BidObserved 0', 'BidObserved 1', 'RefreshCompleted 2'],
+      ...['RefreshFailed truncated', 'RefreshFailed unknown_currency'],
+      ...['ObservationRejected 0', 'ObservationRejected 1', 'BidObserved 2'],
+      ...['ObservationRejected 3', 'ObservationRejected 4', 'RefreshCompleted 5'],
     ])
     expect(records[3]?.value.observed_at).to.equal(Date.UTC(2026, 2, 2))
     const rejected = records.filter(({ event }) => event === 'ObservationRejected').map(({ value }) => value.reason)
