@@ -4,14 +4,13 @@
  * A real `book` process reads what the recorded connector and raw records bring; its counters are read from
  * its /metrics and its lines from its output. Every scene has a provider of its own.
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdtempSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
 import { loadProviders } from '#infra/config/providers.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { DeadLettered } from '#schemas/events/dead-lettered.ts'
@@ -59,23 +58,17 @@ describe('bad input', () => {
   let publisher: Publisher
   let reader: RangeReader
   let book: SpawnedRole
-  let folder: string
 
   before(async () => {
     kafka = platform.connect()
-    publisher = await openPublisher(kafka, 'ingest')
+    publisher = await platform.openPublisher(kafka, 'ingest')
     reader = await openRangeReader(
       kafka,
       OUTPUTS.map(topic => kafka.topicName(topic)),
     )
     book = await platform.spawnRole('book')
-    folder = mkdtempSync(join(tmpdir(), 'marketlog-recorded-'))
   })
-  after(async () => {
-    await publisher.close()
-    await reader.close()
-    rmSync(folder, { recursive: true, force: true })
-  })
+  after(() => reader.close())
 
   const nextProvider = (): string => unused.shift() ?? expect.fail('all providers are used')
 
@@ -84,7 +77,7 @@ describe('bad input', () => {
     provider: string,
     files: readonly (string | Buffer)[],
   ): Promise<{ totals: RecordedTotals; lines: string[] }> {
-    const dir = mkdtempSync(join(folder, provider))
+    const dir = mkdtempSync(join(platform.config.stateDir, provider))
     for (const [number, file] of files.entries()) {
       writeFileSync(join(dir, `${number}.json.gz`), typeof file === 'string' ? gzipSync(file) : file)
     }

@@ -3,7 +3,6 @@ import { isDeepStrictEqual } from 'node:util'
 import { expect } from 'chai'
 import { catalogRevision, catalogVersion, loadCatalog } from '#infra/config/catalog.ts'
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
-import { openPublisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { catalogItemPublished, catalogVersionPublished } from '#schemas/events/catalog-item-published.ts'
 import { publishCatalog, publishedCatalog } from '#services/cli/set-up.ts'
@@ -29,10 +28,9 @@ describe('the catalog of a process', () => {
   it('is never an older one than before: an older process publishes nothing, a newer one everything', async () => {
     const kafka = platform.connect()
     const publish = async (version: string) => {
-      const publisher = await openPublisher(kafka, 'setup')
+      const publisher = await platform.openPublisher(kafka, 'setup')
       const value = kafka.codec.encode(catalogVersionPublished, { version, items: 0 })
       await publisher.send([{ topic: 'catalog', key: 'version', value, partition: 0 }])
-      await publisher.close()
     }
     const published = async () => {
       const reader = await openCatalogReader(kafka)
@@ -91,7 +89,7 @@ describe('the catalog of a process', () => {
   it('used to go back where a newer publication was cut off: the last whole version decides', async () => {
     const kafka = platform.connect()
     const newer = `${catalogRevision() + 1}-0123456789abcdef`
-    const publisher = await openPublisher(kafka, 'setup')
+    const publisher = await platform.openPublisher(kafka, 'setup')
     const [item] = loadCatalog()
     const version = kafka.codec.encode(catalogVersionPublished, { version: newer, items: 1 })
     const cutOff = kafka.codec.encode(catalogItemPublished, { ...item, supply: item?.supply ?? null } as never)
@@ -99,7 +97,6 @@ describe('the catalog of a process', () => {
       { topic: 'catalog', key: 'version', value: version, partition: 0 },
       { topic: 'catalog', key: String(item?.item_id), value: cutOff, partition: 0 },
     ])
-    await publisher.close()
     expect(await publishedCatalog(kafka)).to.deep.equal({ newest: newer, isLast: false })
     expect(await publishCatalog(kafka)).to.equal(0)
   })

@@ -5,7 +5,6 @@
  */
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { type FeedListeners, openFeedListeners } from '#test/fixtures/feed-listeners.ts'
 import { firstItems, type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -18,14 +17,13 @@ const DROPS = 30
 describe('a feed that resumes', () => {
   const platform = useServers()
   let kafka: KafkaConnection
-  let publisher: Publisher
   let market: MovingMarket
   let base: string
   let listeners: FeedListeners
 
   before(async () => {
     kafka = platform.connect()
-    publisher = await openPublisher(kafka, 'book')
+    const publisher = await platform.openPublisher(kafka, 'book')
     listeners = openFeedListeners(platform)
     const items = await firstItems(kafka, 200)
     market = openMovingMarket({ publisher, codec: kafka.codec, random: seededRandom('expired positions'), items })
@@ -33,10 +31,7 @@ describe('a feed that resumes', () => {
     await roles.ready()
     base = roles.baseUrl
   })
-  after(async () => {
-    listeners?.close()
-    await publisher?.close()
-  })
+  after(() => listeners?.close())
 
   const listen = (path: string, lastId?: string) => listeners.listen(base, path, lastId)
   const namesOf = ({ events }: SseClient) => events.map(({ event }) => event)

@@ -5,7 +5,6 @@ import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { open } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
@@ -31,17 +30,14 @@ const never = new AbortController().signal
 describe('writers of feeds', () => {
   const platform = useServers()
   let kafka: KafkaConnection
-  let folder: string
   const opened: FeedWriter[] = []
 
   before(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'marketlog-writers-'))
     kafka = platform.connect('ingest')
     await kafka.codec.prepare([...topics.quotes.events, ...topics.feeds.events])
   })
   after(async () => {
     for (const writer of opened) await writer.close()
-    rmSync(folder, { recursive: true, force: true })
   })
 
   async function openWriter(name: string): Promise<FeedWriter> {
@@ -83,10 +79,7 @@ describe('writers of feeds', () => {
         sent.push(records.length)
       },
     }
-    const failure = await publish(counted, 10).then(
-      () => undefined,
-      error => error,
-    )
+    const failure = await publish(counted, 10).catch(error => error)
     expect(failure).to.be.instanceOf(WriteFailed)
     expect(isFenced(failure), String(failure?.cause)).to.equal(true)
     const records = async () => {
@@ -107,10 +100,7 @@ describe('writers of feeds', () => {
     const writer = await openWriter('sale|provider_03')
     const records = positions.recordsOf(feed, 77)
     const tooLarge = { topic: 'feeds' as const, key: 'x', value: randomBytes(17 * 2 ** 20) }
-    const failure = await writer.send([...records, tooLarge]).then(
-      () => undefined,
-      error => error,
-    )
+    const failure = await writer.send([...records, tooLarge]).catch(error => error)
     expect(failure).to.be.instanceOf(WriteFailed)
     await positions.refresh(Number(await writer.open()))
     expect(positions.of(feed)).to.equal(undefined)
@@ -121,10 +111,10 @@ describe('writers of feeds', () => {
   })
 
   it('refuses recorded files beside a process that runs the feed, in one line, and takes them when it has stopped', async () => {
-    const dir = mkdtempSync(join(folder, 'recorded-'))
+    const dir = mkdtempSync(join(platform.config.stateDir, 'recorded-'))
     const prices = JSON.stringify({ refreshed_at: '2026-03-01T00:00:00Z', prices: { a: 1 } })
     writeFileSync(join(dir, 'a.json.gz'), gzipSync(prices))
-    const market = join(folder, 'market.json')
+    const market = join(platform.config.stateDir, 'market.json')
     const options = { url: 'http://127.0.0.1:9', mapping: '$' }
     const feeds = [{ provider: 'provider_05', side: 'ask', connector: 'http-json', interval_ms: 3_600_000, options }]
     writeFileSync(market, JSON.stringify({ name: 'live', feeds }))
@@ -149,7 +139,7 @@ describe('writers of feeds', () => {
   })
 
   it('ends recorded files when a process begins to run the feed meanwhile', async () => {
-    const dir = mkdtempSync(join(folder, 'taken-'))
+    const dir = mkdtempSync(join(platform.config.stateDir, 'taken-'))
     const paths = [0, 1, 2].map(minute => join(dir, `${minute}.json.gz`))
     const contents = paths.map((_, minute) => {
       const time = new Date(Date.UTC(2026, 2, 1, 0, minute)).toISOString()
@@ -185,10 +175,7 @@ describe('writers of feeds', () => {
       report: () => undefined,
       signal: never,
     })
-    const failure = await ingest.then(
-      () => undefined,
-      error => error,
-    )
+    const failure = await ingest.catch(error => error)
     await taking
     expect(failure).to.be.instanceOf(FeedIsRun)
     expect((await readFeedRecords(kafka)).faults).to.deep.equal([])

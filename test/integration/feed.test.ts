@@ -4,7 +4,7 @@
  */
 import { expect } from 'chai'
 import type { connectKafka } from '#infra/kafka/connection.ts'
-import { type Outgoing, openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import type { Outgoing, Publisher } from '#infra/kafka/publisher.ts'
 import { bookChangeRecord, changed, marked, markerRecords } from '#test/harness/published-records.ts'
 import type { ExpectedChange } from '#test/harness/reference-fold.ts'
 import { smallCatalog } from '#test/harness/small-catalog.ts'
@@ -39,14 +39,13 @@ describe('feed', () => {
   before(async () => {
     const kafka = platform.connect()
     codec = kafka.codec
-    publisher = await openPublisher(kafka, 'book')
+    publisher = await platform.openPublisher(kafka, 'book')
     roles = await platform.startRoles(['feed'])
     await roles.ready()
   })
 
-  after(async () => {
+  after(() => {
     for (const client of clients) client.close()
-    await publisher?.close()
   })
 
   const listen = async (path: string, key?: string) => {

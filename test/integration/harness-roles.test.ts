@@ -11,10 +11,7 @@ import { useServers } from '#test/harness/use-servers.ts'
 
 const fileOf = (path: string): string => fileURLToPath(new URL(`../../${path}`, import.meta.url))
 const problemOf = (promise: Promise<unknown>): Promise<string> =>
-  promise.then(
-    () => 'none',
-    error => (error as Error).message,
-  )
+  promise.then(() => 'none').catch((error: Error) => error.message)
 
 describe('a role that ends in a test', () => {
   // Roles are started without the platform here, which would stop them once more at the end and find them out.

@@ -1,12 +1,10 @@
 /** Replay and export of a real topic: what arrives elsewhere is what the log holds. */
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdtempSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { offsetsIn, openLogAccess, rangesOf } from '#infra/kafka/log-access.ts'
-import { openPublisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { type ScannedRecord, scanTopic } from '#infra/kafka/topic-scan.ts'
 import { topics } from '#schemas/topics.ts'
@@ -29,14 +27,12 @@ describe('replay and export', () => {
 
   before(async () => {
     kafka = platform.connect('ingest')
-    const publisher = await openPublisher(kafka, 'ingest')
+    const publisher = await platform.openPublisher(kafka, 'ingest')
     for (let refresh = 0; refresh < REFRESHES; refresh++)
       await publisher.send(refreshRecords(kafka.codec, refreshOfMinute(refresh)))
     await publisher.send([{ topic: 'quotes', key: 'provider_03', value: Buffer.from('poison') }])
-    await publisher.close()
-    folder = mkdtempSync(join(tmpdir(), 'marketlog-export-'))
+    folder = mkdtempSync(join(platform.config.stateDir, 'export-'))
   })
-  after(() => rmSync(folder, { recursive: true, force: true }))
 
   const replayed = async (options: Partial<Parameters<typeof replay>[4]>) => {
     const output = collectOutput()
@@ -93,11 +89,7 @@ describe('replay and export', () => {
     const content = ({ partition, key, value, timestamp }: ScannedRecord) =>
       `${partition} ${key} ${value?.toString('base64')} ${timestamp}`
     expect(copy.map(content)).to.deep.equal(original.map(content))
-    let refusal: unknown
-    await replayed({ toTopic: 'market.sales' }).catch(error => {
-      refusal = error
-    })
-    expect(refusal).to.include({ exitCode: 64 })
+    expect(await replayed({ toTopic: 'market.sales' }).catch(error => error)).to.include({ exitCode: 64 })
   })
 
   it('exports to Parquet with bounded row groups; another library reads back what the log holds', async () => {

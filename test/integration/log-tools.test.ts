@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { catalogVersion } from '#infra/config/catalog.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
 import type { CatalogReader, StartRole } from '#infra/runtime/role.ts'
 import { catalogItemPublished, catalogVersionPublished } from '#schemas/events/catalog-item-published.ts'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
@@ -33,7 +33,7 @@ describe('log tools', () => {
 
   before(async () => {
     kafka = platform.connect('ingest')
-    publisher = await openPublisher(kafka, 'ingest')
+    publisher = await platform.openPublisher(kafka, 'ingest')
     const names = smallCatalog().slice(0, SALES)
     sales = names.map(({ market_hash_name, phase }, index) => saleOf(market_hash_name, phase, index))
     const lendCatalog: StartRole = async context => {
@@ -46,7 +46,6 @@ describe('log tools', () => {
     await publisher.send([{ topic: 'sales', key: 'provider_01', value: Buffer.from('no event of ours') }])
     await platform.drained(['provisional-items'])
   })
-  after(() => publisher.close())
 
   const publish = (some: readonly SaleObserved[]) => publisher.send(some.map(sale => saleRecord(kafka.codec, sale)))
 
@@ -203,14 +202,13 @@ describe('log tools', () => {
     expect((await list())[0]).to.deep.include({ name: UNKNOWN_NAME, groups: ['sales'], item_id: null })
     expect(await storedSales()).to.have.length(SALES)
 
-    const setup = await openPublisher(kafka, 'setup')
+    const setup = await platform.openPublisher(kafka, 'setup')
     const item = { ...smallCatalog()[0], item_id: 900_000, market_hash_name: UNKNOWN_NAME, phase: null, supply: null }
     const version = { version: `${catalogVersion()}-and-one-more`, items: 1 }
     await setup.send([
       { topic: 'catalog', key: '900000', value: kafka.codec.encode(catalogItemPublished, item as never) },
       { topic: 'catalog', key: 'version', value: kafka.codec.encode(catalogVersionPublished, version) },
     ])
-    await setup.close()
     await eventually(() => catalog.byId(item.item_id) !== undefined, 'the roles to know the name')
     expect((await list())[0]).to.deep.include({ item_id: 900_000 })
     expect((await call('rebuild', 'sales')).code).to.equal(0)

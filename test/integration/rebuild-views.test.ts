@@ -111,10 +111,7 @@ describe('rebuild and verify', () => {
     await redis.hdel(key, others[0] ?? '')
     await redis.hset(key, 'provider_41', '5|50000|1|1|USD')
     const output = collectOutput()
-    let failure: { exitCode?: number } = {}
-    await verify(platform.config, platform.log, 'live-view', output.stream).catch(error => {
-      failure = error
-    })
+    const failure = await verify(platform.config, platform.log, 'live-view', output.stream).catch(error => error)
     expect(failure.exitCode).to.equal(1)
     const found = output.lines().filter(({ kind }) => kind !== undefined)
     expect(found.map(({ kind, row }) => `${kind} ${row}`)).to.have.members([
@@ -194,10 +191,9 @@ describe('rebuild and verify', () => {
     const reader = openWholeTables(clickhouse.writer)
     const read = (table: string) => reader.rows<{ rows: number }>(`SELECT count() AS rows FROM ${database}.${table}`)
     const refused = (table: string) =>
-      read(table).then(
-        () => undefined,
-        ({ message }: Error) => message,
-      )
+      read(table)
+        .then(() => undefined)
+        .catch(({ message }: Error) => message)
     const before = { standing: await countOf('candle_standing'), days: await countOf('provider_days') }
     await clickhouse.writer.command(`DROP TABLE ${database}.candle_standing SYNC`)
     await clickhouse.writer.command(`CREATE TABLE ${database}.empty AS ${database}.provider_days`)

@@ -3,7 +3,7 @@
  */
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import type { SaleRow } from '#streams/sales/reader.ts'
@@ -23,9 +23,8 @@ describe('sales', () => {
 
   before(async () => {
     kafka = platform.connect('ingest')
-    publisher = await openPublisher(kafka, 'ingest')
+    publisher = await platform.openPublisher(kafka, 'ingest')
   })
-  after(() => publisher.close())
 
   const saleOf = (item: Pick<CatalogItem, 'market_hash_name' | 'phase'>, index: number): SaleObserved =>
     sold({

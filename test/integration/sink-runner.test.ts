@@ -4,7 +4,6 @@
  */
 import { expect } from 'chai'
 import { connectKafka } from '#infra/kafka/connection.ts'
-import { openPublisher } from '#infra/kafka/publisher.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { openLagReader } from '#services/cli/wait-for-views.ts'
 import { OK } from '#streams/runner/outcome.ts'
@@ -62,9 +61,8 @@ describe('sink runner', () => {
 
   const publish = async (count: number): Promise<void> => {
     const kafka = platform.connect()
-    const publisher = await openPublisher(kafka, 'ingest')
+    const publisher = await platform.openPublisher(kafka, 'ingest')
     for (let asOf = 0; asOf < count; asOf++) await publisher.send([ratesRecord(kafka.codec, asOf)])
-    await publisher.close()
   }
 
   const untilNoLag = async (): Promise<void> => {
