@@ -33,7 +33,7 @@ const CAP_BYTES = 4 * 2 ** 20
 const bulk = (seen_at: number) =>
   Array.from({ length: 1_000 }, (_, at) => changed({ item_id: at + 1, seen_at, refresh_id: String(seen_at) }))
 
-/** Counts in this process what infra/redis counts over all (feed-connections.test.ts). */
+/** Counts in this process what infra/redis counts over all (feed.test.ts). */
 function countHere(): Pick<StreamLeases, 'take'> {
   const held = new Map<string, number>()
   const add = (subject: string, more: number) => held.set(subject, (held.get(subject) ?? 0) + more)
