@@ -30,19 +30,8 @@ function daysOf(log: readonly BookChanged[]): DayRow[] {
     const day = new Date(change.seen_at).toISOString().slice(0, 10)
     const key = [item_id, side, provider, day].join(' ')
     const before = days.get(key) ?? { price: null, price_micro_usd: null, currency: null }
-    const priced = price === null ? before : { price, price_micro_usd, currency }
-    const { price: close, price_micro_usd: micro, currency: code } = priced
-    days.set(key, {
-      item_id,
-      side,
-      provider,
-      day,
-      quantity,
-      listed: price !== null,
-      price: close,
-      price_micro_usd: micro,
-      currency: code,
-    })
+    const close = price === null ? before : { price, price_micro_usd, currency }
+    days.set(key, { ...close, item_id, side, provider, day, quantity, listed: price !== null })
   }
   return [...days.values()].sort(byKey)
 }

@@ -73,19 +73,10 @@ describe('ingest role', () => {
   })
 
   it('backfills in time order, goes live, and repeats nothing after a restart', async () => {
-    const [ask, bid, sale] = [
-      simulated('provider_04', 'ask', 1_000),
-      simulated('provider_04', 'bid', 1_000),
-      simulated('provider_02', 'sale', DAY_MS),
-    ]
-    const backfill = { days: 2, refreshes_per_day: 4 }
-    const market = write('simulated.json', {
-      name: 'test',
-      base: 'base.json.gz',
-      seed: 7,
-      backfill,
-      feeds: [ask, bid, sale],
-    })
+    const asksAndBids = (['ask', 'bid'] as const).map(side => simulated('provider_04', side, 1_000))
+    const feedsOfFile = [...asksAndBids, simulated('provider_02', 'sale', DAY_MS)]
+    const about = { name: 'test', base: 'base.json.gz', seed: 7, backfill: { days: 2, refreshes_per_day: 4 } }
+    const market = write('simulated.json', { ...about, feeds: feedsOfFile })
     const startedAt = Date.now()
     for (const run of [1, 2]) {
       const runAt = Date.now()
@@ -113,15 +104,10 @@ describe('ingest role', () => {
         const expected = [...(feed?.connector.refreshAt?.(observed_at, 0, rates).entries ?? [])]
         expect(refresh_id).to.equal(refreshId(observed_at))
         expect(own.map(({ index }) => index)).to.deep.equal(Array.from({ length: count }, (_, i) => i))
-        expect(
-          own.map(({ market_hash_name, phase, price, quantity, url }) => ({
-            market_hash_name,
-            phase,
-            price,
-            quantity,
-            url,
-          })),
-        ).to.deep.equal(expected)
+        const shown = own.map(({ market_hash_name, phase, price, quantity, url }) => {
+          return { market_hash_name, phase, price, quantity, url }
+        })
+        expect(shown).to.deep.equal(expected)
         expect([currency, usd_rate]).to.deep.equal(['CNY', rates.event.rates.CNY])
       }
     }
@@ -164,11 +150,8 @@ describe('ingest role', () => {
   })
 
   it('refuses to start with an unknown provider or a variable that is not set', async () => {
-    const unknown = write('unknown.json', {
-      name: 'm',
-      base: 'base.json.gz',
-      feeds: [simulated('nobody', 'ask', 1_000)],
-    })
+    const feeds = [simulated('nobody', 'ask', 1_000)]
+    const unknown = write('unknown.json', { name: 'm', base: 'base.json.gz', feeds })
     const reasonOf = (market: string) => platform.startRoles(['ingest'], { market }).then(() => '', String)
     expect(await reasonOf(unknown)).to.match(/nobody/)
     const options = { url: 'http://127.0.0.1:1', headers: { 'x-key': '$' + '{NO_SUCH_KEY}' }, mapping: '$' }

@@ -23,11 +23,8 @@ describe('slots of streams', () => {
   const leaseOf = (name: string): string => `${platform.namespace}{stream:${name}}:lease`
 
   before(async () => {
-    for (let i = 0; i < 4; i++) {
-      connections.push(await openRedis(platform.config, { name: `test-${i}`, log: platform.log }))
-    }
+    for (let i = 0; i < 4; i++) connections.push(await platform.openRedis())
   })
-  after(() => Promise.all(connections.map(closeRedis)))
 
   const started = async (slots: StreamSlots, name: string, limit = 50): Promise<StreamSlot> => {
     const start = await slots.start(name, limit)
