@@ -27,9 +27,6 @@ describe('catalog: coverage', () => {
 
   it('resolves at least 99.5 percent of the names of every single refresh and of all together', () => {
     for (const { file, names } of refreshes) expect(share(names, all), file).to.be.at.least(99.5)
-    console.log(
-      `      ${market.length} names in ${refreshes.length} refreshes: ${share(market, bySource).toFixed(2)} % by the source, ${share(market, all).toFixed(2)} % by both files`,
-    )
     expect(share(market, all)).to.be.at.least(99.5)
   })
 

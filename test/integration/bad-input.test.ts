@@ -135,15 +135,7 @@ describe('bad input', () => {
   async function expectRejected(outcome: string, reason: string, atLeast: number): Promise<void> {
     const labels = { group: 'book', outcome, reason }
     await eventually(async () => (await counted('marketlog_records_total', labels)) >= atLeast, `${atLeast} ${reason}`)
-    await book.line(new RegExp(`"reason":"${reason}".*a record was not taken`))
-  }
-
-  /** Counter and log line of a verdict. */
-  async function expectVerdict(provider: string, verdict: string, reason: string): Promise<void> {
-    const labels = { provider, verdict }
-    await eventually(async () => (await counted('marketlog_refreshes_judged_total', labels)) === 1, `one ${verdict}`)
-    const words = `"provider":"${provider}","verdict":"${verdict}","reason":"${reason}"`
-    await book.line(new RegExp(`${words}.*a refresh was not applied`))
+    await book.line(new RegExp(`"reason":"${reason}"`))
   }
 
   /** Three observations, and what completes their refresh. */
@@ -198,32 +190,27 @@ describe('bad input', () => {
 
   it('a refresh that lost 90 percent of the items is quarantined once; a good one after it is applied', async () => {
     const provider = nextProvider()
-    await ingest(provider, [
-      fileText(0, prices(100)),
-      fileText(1, prices(10)),
-      fileText(
-        2,
-        prices(100, () => 1_010),
-      ),
-    ])
+    const refreshes = [prices(100), prices(10), prices(100, () => 1_010)]
+    await ingest(
+      provider,
+      refreshes.map((listed, hour) => fileText(hour, listed)),
+    )
     const judged = await verdicts(provider, 3)
     expect(judged.map(textOf)).to.deep.equal(['applied', 'quarantined collapsed', 'applied'])
     expect(judged[1]).to.include({ unique_items: 100 })
     const [held] = await of('quarantine', provider)
     expect(held?.value).to.include({ reason: 'collapsed', items_before: 100, items_now: 10 })
     expect((await changes(provider)).filter(({ change }) => change === 'removed')).to.deep.equal([])
-    await expectVerdict(provider, 'quarantined', 'collapsed')
+    const labels = { provider, verdict: 'quarantined' }
+    await eventually(async () => (await counted('marketlog_refreshes_judged_total', labels)) === 1, 'its counter')
+    await book.line(new RegExp(`"provider":"${provider}","verdict":"quarantined","reason":"collapsed"`))
   })
 
   it('NaN, negative and other prices that are none become dead letters; the rest of their refresh is applied', async () => {
     const provider = nextProvider()
     const bad = ['NaN', '-5', '0', '12.5', 'null', 'Infinity', '"12"', '1e300', '{"price": 1000, "quantity": -1}']
-    const { totals, lines } = await ingest(provider, [
-      fileText(
-        0,
-        prices(20, index => bad[index] ?? 1_000),
-      ),
-    ])
+    const listed = prices(20, index => bad[index] ?? 1_000)
+    const { totals, lines } = await ingest(provider, [fileText(0, listed)])
     expect(totals).to.include({ refreshes: 1, observations: 11, rejected: 9 })
     expect(lines.filter(line => line.includes('9 entries rejected'))).to.have.length(1)
     const [judged] = await verdicts(provider, 1)

@@ -54,10 +54,8 @@ describe('rebuild and verify', () => {
 
   const rebuilt = async (name: string) => {
     const output = collectOutput()
-    await rebuild(platform.config, platform.log, name, output.stream, {
-      acceptLoss: false,
-      signal: new AbortController().signal,
-    })
+    const options = { acceptLoss: false, signal: new AbortController().signal }
+    await rebuild(platform.config, platform.log, name, output.stream, options)
     return output.lines()[0]
   }
 

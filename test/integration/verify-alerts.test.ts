@@ -127,10 +127,8 @@ describe('alerts, verified', () => {
     const ids = await create([21, 22, 23, 24].map(item => alertOn(item, { thresholdValue: '6' })))
     await eventually(async () => (await check()).differences === 0)
     const output = collectOutput()
-    const rebuilding = rebuild(platform.config, platform.log, 'alerts', output.stream, {
-      acceptLoss: false,
-      signal: new AbortController().signal,
-    })
+    const options = { acceptLoss: false, signal: new AbortController().signal }
+    const rebuilding = rebuild(platform.config, platform.log, 'alerts', output.stream, options)
     await price(21, 5)
     await rebuilding
     expect(output.lines()[0]).to.include({ view: 'alerts', members: 1 })
@@ -138,10 +136,7 @@ describe('alerts, verified', () => {
     await haveFired(ids.slice(0, 2))
     await eventually(async () => expect((await check()).examples).to.deep.equal([]) !== undefined, 'agreement')
     await triggers.stop()
-    const failed = rebuild(platform.config, platform.log, 'alerts', output.stream, {
-      acceptLoss: false,
-      signal: new AbortController().signal,
-    })
+    const failed = rebuild(platform.config, platform.log, 'alerts', output.stream, options)
     expect(await failed.catch(error => error.message)).to.include('alert-triggers does not run')
   })
 
