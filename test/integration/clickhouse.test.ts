@@ -53,10 +53,8 @@ describe('clickhouse batcher', () => {
   }
   const stored = async (): Promise<number> => {
     const table = `${clickhouse.database}.fx_days`
-    const [row] = await clickhouse.writer.rows<{ rows: number }>(
-      `SELECT count() AS rows FROM ${table} WHERE day = toDate({day:UInt16})`,
-      { day },
-    )
+    const query = `SELECT count() AS rows FROM ${table} WHERE day = toDate({day:UInt16})`
+    const [row] = await clickhouse.writer.rows<{ rows: number }>(query, { day })
     return row?.rows ?? -1
   }
 
@@ -103,10 +101,8 @@ describe('clickhouse batcher', () => {
 
   it('settles rows that come while an insert is under way', async () => {
     const answer = Promise.withResolvers<void>()
-    const own = open(
-      noting(() => answer.promise),
-      10,
-    )
+    const slow = noting(() => answer.promise)
+    const own = open(slow, 10)
     const first = own.add([rowsOf(60_000)])
     await eventually(() => inserts.length === 1, 'the first insert')
     const second = own.add([rowsOf(3, 60_000)])

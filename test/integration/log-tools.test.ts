@@ -103,11 +103,8 @@ describe('log tools', () => {
     const wanted = [...sales, saleOf(UNKNOWN_NAME, null, SALES)].filter(
       ({ provider, price }) => provider === 'provider_02' && price > 1_010,
     )
-    const found = await tailed({
-      from: '0',
-      key: 'provider_02',
-      filter: 'value.price > 1010 and event = "SaleObserved"',
-    })
+    const filter = 'value.price > 1010 and event = "SaleObserved"'
+    const found = await tailed({ from: '0', key: 'provider_02', filter })
     expect(found.map(({ value }) => value.sale_id)).to.have.members(wanted.map(({ sale_id }) => sale_id))
     expect(await tailed({ from: '0', limit: 5 })).to.have.length(5)
   })
