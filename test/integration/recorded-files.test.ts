@@ -1,7 +1,7 @@
 /**
- * From files to tables: what `marketlog ingest recorded` publishes is in the changes of the book, in Redis, in ClickHouse, in the answers of REST and in a feed as a
- * brute-force fold of the files has it, for every row. `make full` does it at full size: every name and every item, 41 providers with some
- * 1.2 million live asks, which takes minutes and gigabytes; PROVIDERS makes it smaller.
+ * From files to tables: what `marketlog ingest recorded` publishes is in the changes of the book, in Redis, in ClickHouse, in the
+ * answers of REST and in a feed as a brute-force fold of the files has it, for every row. `make full` does it at full size: every
+ * name and every item, 41 providers with some 1.2 million live asks, which takes minutes and gigabytes; PROVIDERS makes it smaller.
  *
  * Commands and roles are processes of their own. The files are read a second time here, with no code of the platform; the fold is
  * the harness's. Prices are those of the recorded refreshes; their times are moved to the last hours, which every table still keeps.
