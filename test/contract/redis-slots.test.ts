@@ -42,13 +42,8 @@ interface Call {
 const LEASE_MS = 600_000
 
 /** Rooms with scripts of their own. */
-const SCRIPT_ROOMS = [
-  'infra/redis',
-  'streams/live-view',
-  'streams/market-summary',
-  'streams/fx',
-  'streams/provider-health',
-]
+const VIEWS = ['live-view', 'market-summary', 'fx', 'provider-health']
+const SCRIPT_ROOMS = ['infra/redis', ...VIEWS.map(view => `streams/${view}`)]
 const SCRIPT = /const [A-Z]+ = `([^`]*redis\.call[^`]*)`/g
 
 describe('Redis on a Cluster', () => {

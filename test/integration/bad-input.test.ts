@@ -1,17 +1,16 @@
 /**
- * What comes in wrong ends as a dead letter, a failed or a quarantined refresh; the rest goes on, and a counter and a log line say so.
+ * What comes in wrong ends as a dead letter or a quarantined refresh; the rest goes on, and a counter and a log line say so.
  *
  * A real `book` process reads what the recorded connector and raw records bring; its counters are read from
  * its /metrics and its lines from its output. Every scene has a provider of its own.
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdtempSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
 import { loadProviders } from '#infra/config/providers.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { DeadLettered } from '#schemas/events/dead-lettered.ts'
@@ -59,23 +58,17 @@ describe('bad input', () => {
   let publisher: Publisher
   let reader: RangeReader
   let book: SpawnedRole
-  let folder: string
 
   before(async () => {
     kafka = platform.connect()
-    publisher = await openPublisher(kafka, 'ingest')
+    publisher = await platform.openPublisher(kafka, 'ingest')
     reader = await openRangeReader(
       kafka,
       OUTPUTS.map(topic => kafka.topicName(topic)),
     )
     book = await platform.spawnRole('book')
-    folder = mkdtempSync(join(tmpdir(), 'marketlog-recorded-'))
   })
-  after(async () => {
-    await publisher.close()
-    await reader.close()
-    rmSync(folder, { recursive: true, force: true })
-  })
+  after(() => reader.close())
 
   const nextProvider = (): string => unused.shift() ?? expect.fail('all providers are used')
 
@@ -84,7 +77,7 @@ describe('bad input', () => {
     provider: string,
     files: readonly (string | Buffer)[],
   ): Promise<{ totals: RecordedTotals; lines: string[] }> {
-    const dir = mkdtempSync(join(folder, provider))
+    const dir = mkdtempSync(join(platform.config.stateDir, provider))
     for (const [number, file] of files.entries()) {
       writeFileSync(join(dir, `${number}.json.gz`), typeof file === 'string' ? gzipSync(file) : file)
     }
@@ -142,15 +135,7 @@ describe('bad input', () => {
   async function expectRejected(outcome: string, reason: string, atLeast: number): Promise<void> {
     const labels = { group: 'book', outcome, reason }
     await eventually(async () => (await counted('marketlog_records_total', labels)) >= atLeast, `${atLeast} ${reason}`)
-    await book.line(new RegExp(`"reason":"${reason}".*a record was not taken`))
-  }
-
-  /** Counter and log line of a verdict. */
-  async function expectVerdict(provider: string, verdict: string, reason: string): Promise<void> {
-    const labels = { provider, verdict }
-    await eventually(async () => (await counted('marketlog_refreshes_judged_total', labels)) === 1, `one ${verdict}`)
-    const words = `"provider":"${provider}","verdict":"${verdict}","reason":"${reason}"`
-    await book.line(new RegExp(`${words}.*a refresh was not applied`))
+    await book.line(new RegExp(`"reason":"${reason}"`))
   }
 
   /** Three observations, and what completes their refresh. */
@@ -167,40 +152,29 @@ describe('bad input', () => {
     await publisher.send(values.map(value => ({ topic: 'quotes', key: provider, value })))
   }
 
-  it('poisoned bytes become dead letters with their bytes, and the refresh around them is applied', async () => {
+  it('poisoned bytes and ids of unknown schemas become dead letters with their bytes, and the refresh around them is applied', async () => {
     const provider = nextProvider()
     const whole = refreshAbout(provider)[2] ?? expect.fail('no third observation')
+    const foreign = Buffer.from(whole)
+    foreign.writeInt32BE(2_000_000_000, 1)
     const poison = [
-      Buffer.from('no event at all'),
-      whole.subarray(0, 20),
-      Buffer.concat([whole, Buffer.from('more')]),
-      null,
+      ...[Buffer.from('no event at all'), whole.subarray(0, 20), Buffer.concat([whole, Buffer.from('more')])],
+      ...[foreign, null],
     ]
     await publishAround(provider, poison)
     expect((await verdicts(provider, 1)).map(textOf)).to.deep.equal(['applied'])
     expect(await changes(provider)).to.have.length(3)
     const found = await letters(provider)
-    expect(found.map(({ reason }) => reason)).to.deep.equal(['undecodable', 'undecodable', 'undecodable', 'empty'])
+    expect(found.map(({ reason }) => reason)).to.deep.equal([...Array(4).fill('undecodable'), 'empty'])
+    expect(found[3]?.detail).to.equal('schema id 2000000000 is unknown')
     expect(found.map(({ value }) => value)).to.deep.equal(poison)
     const partition = partitionOf(provider, PROVIDER_PARTITIONS)
     expect(found.map(letter => [letter.topic, letter.partition])).to.deep.equal(
       poison.map(() => ['market.quotes', partition]),
     )
     expect(new Set(found.map(({ offset }) => offset)).size).to.equal(poison.length)
-    await expectRejected('deadLetter', 'undecodable', 3)
+    await expectRejected('deadLetter', 'undecodable', 4)
     await expectRejected('deadLetter', 'empty', 1)
-  })
-
-  it('a schema id that the registry does not know becomes a dead letter', async () => {
-    const provider = nextProvider()
-    const foreign = Buffer.from(refreshAbout(provider)[2] ?? expect.fail('no third observation'))
-    foreign.writeInt32BE(2_000_000_000, 1)
-    await publishAround(provider, [foreign])
-    expect((await verdicts(provider, 1)).map(textOf)).to.deep.equal(['applied'])
-    expect((await letters(provider)).map(({ reason, detail }) => `${reason}: ${detail}`)).to.deep.equal([
-      'undecodable: schema id 2000000000 is unknown',
-    ])
-    await book.line(/schema id 2000000000 is unknown.*a record was not taken/)
   })
 
   it('an unknown name goes to market.unresolved with its raw record', async () => {
@@ -216,32 +190,27 @@ describe('bad input', () => {
 
   it('a refresh that lost 90 percent of the items is quarantined once; a good one after it is applied', async () => {
     const provider = nextProvider()
-    await ingest(provider, [
-      fileText(0, prices(100)),
-      fileText(1, prices(10)),
-      fileText(
-        2,
-        prices(100, () => 1_010),
-      ),
-    ])
+    const refreshes = [prices(100), prices(10), prices(100, () => 1_010)]
+    await ingest(
+      provider,
+      refreshes.map((listed, hour) => fileText(hour, listed)),
+    )
     const judged = await verdicts(provider, 3)
     expect(judged.map(textOf)).to.deep.equal(['applied', 'quarantined collapsed', 'applied'])
     expect(judged[1]).to.include({ unique_items: 100 })
     const [held] = await of('quarantine', provider)
     expect(held?.value).to.include({ reason: 'collapsed', items_before: 100, items_now: 10 })
     expect((await changes(provider)).filter(({ change }) => change === 'removed')).to.deep.equal([])
-    await expectVerdict(provider, 'quarantined', 'collapsed')
+    const labels = { provider, verdict: 'quarantined' }
+    await eventually(async () => (await counted('marketlog_refreshes_judged_total', labels)) === 1, 'its counter')
+    await book.line(new RegExp(`"provider":"${provider}","verdict":"quarantined","reason":"collapsed"`))
   })
 
   it('NaN, negative and other prices that are none become dead letters; the rest of their refresh is applied', async () => {
     const provider = nextProvider()
     const bad = ['NaN', '-5', '0', '12.5', 'null', 'Infinity', '"12"', '1e300', '{"price": 1000, "quantity": -1}']
-    const { totals, lines } = await ingest(provider, [
-      fileText(
-        0,
-        prices(20, index => bad[index] ?? 1_000),
-      ),
-    ])
+    const listed = prices(20, index => bad[index] ?? 1_000)
+    const { totals, lines } = await ingest(provider, [fileText(0, listed)])
     expect(totals).to.include({ refreshes: 1, observations: 11, rejected: 9 })
     expect(lines.filter(line => line.includes('9 entries rejected'))).to.have.length(1)
     const [judged] = await verdicts(provider, 1)
@@ -254,24 +223,5 @@ describe('bad input', () => {
     expect(found[0]?.detail).to.contain('NaN')
     await expectRejected('deadLetter', 'price_not_number', 3)
     await expectRejected('deadLetter', 'price_not_positive', 2)
-  })
-
-  it('a truncated file fails its refresh and withdraws nothing; the files around it are applied', async () => {
-    const provider = nextProvider()
-    const whole = gzipSync(
-      fileText(
-        1,
-        prices(100, index => 1_000 + index * 7),
-      ),
-    )
-    const files = [fileText(0, prices(100)), whole.subarray(0, whole.length - 40), fileText(2, prices(99))]
-    const { totals, lines } = await ingest(provider, files)
-    expect(totals).to.include({ refreshes: 2, failed: 1 })
-    expect(lines.filter(line => line.includes('truncated'))).to.have.length(1)
-    const judged = await verdicts(provider, 3)
-    expect(judged.map(textOf)).to.deep.equal(['applied', 'failed truncated', 'applied'])
-    expect(judged[1]).to.include({ unique_items: 100, removed: 0 })
-    expect((await changes(provider)).filter(({ change }) => change === 'removed')).to.have.length(1)
-    await expectVerdict(provider, 'failed', 'truncated')
   })
 })

@@ -1,19 +1,20 @@
 /**
- * Changes in a real ClickHouse: as candles, which read back and composed equal a fold moment by moment; and as history, each change
- * once, and each day's close as a plain fold has it.
+ * Changes in a real ClickHouse: as candles, which read back equal a fold moment by moment; and as history, each change once, and each
+ * day's close as a plain fold has it.
  */
 import { expect } from 'chai'
 import { atOnce } from '#infra/runtime/turns.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
-import { type Candle, composeCandles, type StandingAsk } from '#streams/candles/compose.ts'
+import { composeCandles, type StandingAsk } from '#streams/candles/compose.ts'
 import { readCandleParts, readCandles, selectCandleStanding } from '#streams/candles/reader.ts'
 import { openCandleSink } from '#streams/candles/sink.ts'
 import { openHistorySink } from '#streams/history/sink.ts'
+import type { RowSink } from '#streams/runner/sink-runner.ts'
 import { changeOf, isChange, randomLog } from '#test/fixtures/book-change-sequences.ts'
 import { changeRecord, write } from '#test/fixtures/sink-records.ts'
 import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
-import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
+import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { modelCandles } from '#test/oracles/candle-model.ts'
 import { type DayRow, selectDayRows } from '#test/oracles/provider-days.ts'
@@ -29,19 +30,8 @@ function daysOf(log: readonly BookChanged[]): DayRow[] {
     const day = new Date(change.seen_at).toISOString().slice(0, 10)
     const key = [item_id, side, provider, day].join(' ')
     const before = days.get(key) ?? { price: null, price_micro_usd: null, currency: null }
-    const priced = price === null ? before : { price, price_micro_usd, currency }
-    const { price: close, price_micro_usd: micro, currency: code } = priced
-    days.set(key, {
-      item_id,
-      side,
-      provider,
-      day,
-      quantity,
-      listed: price !== null,
-      price: close,
-      price_micro_usd: micro,
-      currency: code,
-    })
+    const close = price === null ? before : { price, price_micro_usd, currency }
+    days.set(key, { ...close, item_id, side, provider, day, quantity, listed: price !== null })
   }
   return [...days.values()].sort(byKey)
 }
@@ -52,91 +42,52 @@ const byKey = (a: DayRow, b: DayRow) => (keyOf(a) < keyOf(b) ? -1 : 1)
 describe('changes in ClickHouse', () => {
   const clickhouse = useClickhouse(useServers({ setUp: false }))
   const today = Math.floor(Date.now() / DAY_MS) * DAY_MS
+  const store = (sink: RowSink, log: readonly BookChanged[], partition = 0) =>
+    write(
+      sink,
+      log.map((change, offset) => changeRecord(change, offset, partition)),
+    )
 
   describe('as candles', () => {
     // Within the shortest retention, or ClickHouse may already have dropped what is compared.
     const startMs = today - 5 * DAY_MS
 
-    async function candlesOf(itemId: number, intervalMs: number, start = startMs - DAY_MS, end = today + DAY_MS) {
-      const params = {
-        interval_s: intervalMs / 1000,
-        item_id: itemId,
-        start_s: start / 1000,
-        end_s: end / 1000,
-        oldest_s: 0,
-        // Both ways of reading have their share.
-        fresh_s: (today - 3 * DAY_MS) / 1000,
-        before_ms: start,
-      }
-      const parts = await readCandleParts(clickhouse.writer, params)
-      const standing = await clickhouse.writer.rows<StandingAsk>(selectCandleStanding(clickhouse.database), params)
-      return atOnce(composeCandles({ parts, standing }, { start, end, intervalMs }))
-    }
-
-    async function allCandles(base: number): Promise<Map<string, Candle[]>> {
-      const all = new Map<string, Candle[]>()
-      for (let item = 1; item <= ITEMS; item++) {
-        for (const [name, { ms }] of Object.entries(CANDLE_INTERVALS)) {
-          all.set(`${item} ${name}`, (await candlesOf(base + item, ms)).candles)
-        }
-      }
-      return all
-    }
-
-    function modelled(log: readonly BookChanged[], base: number): Map<string, Candle[]> {
-      const all = new Map<string, Candle[]>()
-      for (let item = 1; item <= ITEMS; item++) {
-        const own = log.filter(change => change.item_id === base + item)
-        for (const [name, { ms }] of Object.entries(CANDLE_INTERVALS)) all.set(`${item} ${name}`, modelCandles(own, ms))
-      }
-      return all
-    }
-
-    /** Asks and bids of some items, under ids that no other test uses. */
-    const logOf = (random: SeededRandom, base: number): BookChanged[] =>
-      randomLog(random, { records: 1_500, items: ITEMS, providers: 4, startMs })
-        .filter(isChange)
-        .map(change => ({ ...change, item_id: change.item_id + base }))
-
-    const asks = (log: readonly BookChanged[]) => log.filter(({ side }) => side === 'ask')
-
-    const compared = async (random: SeededRandom, base: number): Promise<number> => {
-      const log = logOf(random, base)
-      await write(
-        openCandleSink(clickhouse.batcher),
-        log.map((change, offset) => changeRecord(change, offset)),
+    it('of any window equal a fold moment by moment, in each interval, whatever is left unread around it; bids are left out', async () => {
+      const log = randomLog(randomOf(1), { records: 1_500, items: ITEMS, providers: 4, startMs }).filter(isChange)
+      await store(openCandleSink(clickhouse.batcher), log)
+      const asks = Map.groupBy(
+        log.filter(({ side }) => side === 'ask'),
+        ({ item_id }) => item_id,
       )
-      const found = await allCandles(base)
-      expect(found).to.deep.equal(modelled(asks(log), base))
-      await clickhouse.writer.command(`OPTIMIZE TABLE ${clickhouse.database}.candle_parts FINAL`)
-      expect(await allCandles(base), 'once parts are merged').to.deep.equal(found)
-      return [...found.values()].flat().length
-    }
-
-    it('equal a fold moment by moment, in each interval, and leave bids out', async () => {
-      expect(await compared(randomOf(1), 100)).to.be.greaterThan(500)
-      await compared(seededRandom('log'), 400)
-    })
-
-    it('of any window equal those of the whole, whatever is left unread around it', async () => {
+      const [oldest, now] = [startMs - DAY_MS, today + DAY_MS]
       const random = seededRandom('windows')
-      const log = logOf(random, 300)
-      await write(
-        openCandleSink(clickhouse.batcher),
-        log.map((change, offset) => changeRecord(change, offset)),
-      )
-      const expected = modelled(asks(log), 300)
-      const now = today + DAY_MS
-      for (let each = 0; each < 40; each++) {
-        const item = random.integer(1, ITEMS)
-        const [name, { ms }] = random.pick(Object.entries(CANDLE_INTERVALS))
-        const edge = () => Math.floor(random.integer(startMs - DAY_MS, now) / ms) * ms
-        const [start = 0, end = 0] = [edge(), random.chance(0.4) ? now : edge()].sort((a, b) => a - b)
-        const window = { start, end, intervalMs: ms }
-        const found = await readCandles(clickhouse.writer, [300 + item], window, { fill: false, now })
-        const whole = expected.get(`${item} ${name}`) ?? []
-        expect(found, `${name} ${start} ${end}`).to.deep.equal(whole.filter(({ t }) => t >= start && t < end))
+      const intervals = Object.values(CANDLE_INTERVALS)
+      const whole = [...asks.keys()].flatMap(item => intervals.map(({ ms }) => ({ item, ms, edges: [oldest, now] })))
+      const some = Array.from({ length: 40 }, () => {
+        const { ms } = random.pick(intervals)
+        const edge = () => Math.floor(random.integer(oldest, now) / ms) * ms
+        const edges = [edge(), random.chance(0.4) ? now : edge()].sort((a, b) => a - b)
+        return { item: random.integer(1, ITEMS), ms, edges }
+      })
+      const expectFolded = async (): Promise<number> => {
+        let candles = 0
+        for (const { item, ms, edges } of [...whole, ...some]) {
+          const [start = 0, end = 0] = edges
+          const found = await readCandles(
+            clickhouse.writer,
+            [item],
+            { start, end, intervalMs: ms },
+            { fill: false, now },
+          )
+          const expected = modelCandles(asks.get(item) ?? [], ms).filter(({ t }) => t >= start && t < end)
+          expect(found, `${item} ${ms} ${start} ${end}`).to.deep.equal(expected)
+          candles += found.length
+        }
+        return candles
       }
+      expect(await expectFolded()).to.be.greaterThan(500)
+      await clickhouse.writer.command(`OPTIMIZE TABLE ${clickhouse.database}.candle_parts FINAL`)
+      await expectFolded()
     })
 
     it('know what was listed before a window of which no part is left', async () => {
@@ -146,14 +97,16 @@ describe('changes in ClickHouse', () => {
         changeOf({ ...item, after: row, seenAt: today - 300 * DAY_MS }),
         changeOf({ provider: 'b', itemId: 900, after: { micro: 90_000, quantity: 1 }, seenAt: today + 5 }),
       ]
-      await write(
-        openCandleSink(clickhouse.batcher),
-        changes.map((change, offset) => changeRecord(change, offset)),
-      )
+      await store(openCandleSink(clickhouse.batcher), changes)
       await clickhouse.writer.command(`OPTIMIZE TABLE ${clickhouse.database}.candle_parts FINAL`)
       const left = `SELECT count() AS parts FROM ${clickhouse.database}.candle_parts WHERE item_id = 900 AND interval_s = 300`
       expect(await clickhouse.writer.rows(left), 'the old part has expired').to.deep.equal([{ parts: 1 }])
-      const { opening, candles } = await candlesOf(900, 300_000, today, today + DAY_MS)
+      const window = { start: today, end: today + DAY_MS, intervalMs: 300_000 }
+      const [start_s, end_s] = [window.start / 1000, window.end / 1000]
+      const params = { item_id: 900, interval_s: 300, start_s, end_s, oldest_s: 0, fresh_s: start_s, before_ms: today }
+      const parts = await readCandleParts(clickhouse.writer, params)
+      const standing = await clickhouse.writer.rows<StandingAsk>(selectCandleStanding(clickhouse.database), params)
+      const { opening, candles } = atOnce(composeCandles({ parts, standing }, window))
       expect(opening).to.deep.equal({ micro: 70_000, provider: 'a', quantity: 3 })
       expect(candles).to.have.length(1)
       expect(candles[0]).to.include({ o: 70_000, c: 70_000, q: 4, h: 90_000 })
@@ -204,31 +157,9 @@ describe('changes in ClickHouse', () => {
         changeOf({ ...item, after: row }),
         changeOf({ ...item, before: row, after: { ...row, quantity: 1 } }),
       ]
-      await write(
-        openHistorySink(clickhouse.batcher),
-        log.map((change, offset) => changeRecord(change, offset, 4)),
-      )
+      await store(openHistorySink(clickhouse.batcher), log, 4)
       await clickhouse.writer.command(`OPTIMIZE TABLE ${clickhouse.database}.changes FINAL`)
       expect(await changesIn('partition = 4')).to.have.length(2)
-    })
-
-    it('closes a day that ends in a withdrawal at its last price, unlisted', async () => {
-      const item = { provider: 'a', itemId: 77 }
-      const [low, high] = [
-        { micro: 20_000, quantity: 2 },
-        { micro: 50_000, quantity: 1 },
-      ]
-      const log = [
-        changeOf({ ...item, after: low, seenAt: startMs + 1 }),
-        changeOf({ ...item, before: low, after: high, seenAt: startMs + 2 }),
-        changeOf({ ...item, before: high, seenAt: startMs + 3 }),
-      ]
-      await write(
-        openHistorySink(clickhouse.batcher),
-        log.map((change, offset) => changeRecord(change, offset)),
-      )
-      const [day] = await daysIn('item_id = 77')
-      expect(day).to.include({ price: 5, price_micro_usd: 50_000, listed: false, quantity: 0 })
     })
 
     it('keeps amounts near the largest that the platform takes exactly', async () => {

@@ -1,144 +1,264 @@
 /**
- * The role `feed` on real servers: what book writes to the log arrives at subscribers, whole, once and in
- * order, under the keys of Postgres and the names of the catalog.
+ * The role `feed` on real servers: what the book writes to the log arrives at subscribers, whole, once and in order; and the
+ * connections of a key over several gateways: the cap, what a crash leaves, feed tokens, and the end of a gateway.
+ *
+ * Two gateways in this process with a host each, and one as a process that is killed.
  */
 import { expect } from 'chai'
-import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
-import type { connectKafka } from '#infra/kafka/connection.ts'
-import { type Outgoing, openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import type { Codec } from '#infra/kafka/codec.ts'
+import type { Outgoing, Publisher } from '#infra/kafka/publisher.ts'
+import { openOneTimeTokens } from '#infra/redis/one-time-tokens.ts'
+import type { Redis } from '#infra/redis/redis.ts'
+import { openStreamLeases } from '#infra/redis/stream-leases.ts'
+import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
+import { eventually } from '#test/harness/eventually.ts'
 import { bookChangeRecord, changed, marked, markerRecords } from '#test/harness/published-records.ts'
 import type { ExpectedChange } from '#test/harness/reference-fold.ts'
+import { smallCatalog } from '#test/harness/small-catalog.ts'
 import { openSse, type SseClient } from '#test/harness/sse-client.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
+interface TokenReply {
+  token: string
+  expires_at: string
+  code?: string
+}
+
 interface ChangedData {
   provider: string
   seen_at: string
-  items: {
-    item_id: number
-    price: number | null
-    qty: number
-    change: string
-    market_hash_name: string
-    phase: string | null
-  }[]
+  items: { item_id: number }[]
 }
 
 const dataOf = (client: SseClient): ChangedData[] =>
   client.events.filter(({ event }) => event !== 'ready').map(({ data }) => data as ChangedData)
 
 describe('feed', () => {
-  const platform = useServers({ catalog: 'whole' })
-  let roles: StartedRoles
-  let publisher: Publisher
-  let items: readonly CatalogItem[]
-  let phased: CatalogItem[]
-  let codec: ReturnType<typeof connectKafka>['codec']
+  const platform = useServers()
+  let gateways: StartedRoles[]
+  let redis: Redis
   const clients: SseClient[] = []
 
   before(async () => {
-    const kafka = platform.connect()
-    codec = kafka.codec
-    publisher = await openPublisher(kafka, 'book')
-    const catalog = await openCatalogReader(kafka)
-    items = catalog.items()
-    const byName = Map.groupBy(
-      items.filter(({ phase }) => phase !== null),
-      item => item.market_hash_name,
-    )
-    phased = [...byName.values()].find(phases => phases.length > 2) ?? []
-    await catalog.close()
-    roles = await platform.startRoles(['feed'])
-    await roles.ready()
+    redis = await platform.openRedis()
+    gateways = [await platform.startRoles(['feed']), await platform.startRoles(['feed'])]
+    for (const gateway of gateways) await gateway.ready()
   })
 
   after(async () => {
     for (const client of clients) client.close()
-    await publisher?.close()
   })
 
-  const listen = async (path: string, key?: string) => {
-    const client = await openSse(roles.baseUrl + path, { key: key ?? (await platform.newKey()) })
+  const open = async (base: string, path: string, key?: string) => {
+    const client = await openSse(base + path, key === undefined ? {} : { key })
     clients.push(client)
-    expect(client.status).to.equal(200)
-    await client.event(({ event }) => event === 'ready')
     return client
   }
-  /** A refresh as the book publishes it: its changes, then its marker in every partition. */
-  const refreshOf = (changes: ExpectedChange[], members: Parameters<typeof marked>[0]): Outgoing[] => [
-    ...changes.map(change => bookChangeRecord(codec, changed(change))),
-    ...markerRecords(codec, marked(members)),
-  ]
+  const at = (index: number) => gateways[index]?.baseUrl ?? ''
+  const askToken = async (key: string, base = at(0)) => {
+    const answer = await fetch(`${base}/v1/feed/token`, { method: 'POST', headers: { authorization: `Bearer ${key}` } })
+    return { status: answer.status, headers: answer.headers, body: (await answer.json()) as TokenReply }
+  }
 
-  it('delivers a refresh in one event, whatever partitions it is spread over', async () => {
-    const client = await listen('/feed/prices')
-    const some = items.slice(0, 40)
-    const about = { provider: 'provider_01', refresh_id: 'one', seen_at: 1_772_573_670_549 }
-    const changes = some.map(({ item_id }) => changed({ ...about, item_id, price_micro_usd: item_id * 10_000 + 5_000 }))
-    await publisher.send(refreshOf(changes, { ...about, last_updated: about.seen_at }))
-    await client.event(({ event }) => event === 'prices.changed')
-    const [data, ...more] = dataOf(client)
-    expect(more).to.deep.equal([])
-    expect(data).to.deep.include({ provider: 'provider_01', seen_at: '2026-03-03T21:34:30.549Z' })
-    const expected = some.map(({ item_id, market_hash_name, phase }) => ({
-      item_id,
-      market_hash_name,
-      phase,
-      price: item_id + 1,
-      qty: 1,
-      change: 'added',
-    }))
-    expect(data?.items.sort((a, b) => a.item_id - b.item_id)).to.deep.equal(expected)
+  describe('connections of a key', () => {
+    it('are counted over all gateways, and a lease is free as soon as one closes', async () => {
+      const key = await platform.newKey()
+      const first = await open(at(0), '/feed/prices', key)
+      const second = await open(at(1), '/feed/bids', key)
+      expect([first.status, second.status]).to.deep.equal([200, 200])
+      for (const base of [at(0), at(1)]) {
+        const third = await open(base, '/feed/prices', key)
+        expect([third.status, Number(third.headers['retry-after']) >= 1]).to.deep.equal([429, true])
+        expect(await third.body()).to.have.property('code', 'RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED')
+      }
+      first.close()
+      await eventually(async () => (await open(at(1), '/feed/prices', key)).status === 200, 'a free lease')
+    })
+
+    it('are never more than the cap, however many ask at once', async () => {
+      const key = await platform.newKey()
+      const asked = await Promise.all(Array.from({ length: 24 }, (_, i) => open(at(i % 2), '/feed/prices', key)))
+      expect(asked.filter(({ status }) => status === 200)).to.have.length(2)
+      expect(asked.filter(({ status }) => status === 429)).to.have.length(22)
+    })
+
+    it('that a killed gateway held count until they expire, and no longer', async () => {
+      const { key, key_id } = await createAccountWithKey(platform.database, { tier: 'quant' })
+      const gateway = await platform.spawnRole('feed', { PORT: '0' })
+      const base = await gateway.baseUrl()
+      for (const path of ['/feed/prices', '/feed/bids']) expect((await open(base, path, key)).status).to.equal(200)
+      const places = `${platform.namespace}{feed:${key_id}}:places`
+      const [one = '', , other = '', latest] = await redis.zrange(places, '0', '-1', 'WITHSCORES')
+      const [seconds = 0] = await redis.time()
+      expect(Number(latest) - seconds * 1_000, 'a lease has an end').to.be.at.most(13_000)
+      gateway.kill('SIGKILL')
+      await gateway.ended
+      const expireAt = (time: number) => redis.multi().zadd(places, time, one, time, other).persist(places).exec()
+      await expireAt(Date.now() + 3_600_000)
+      expect((await open(at(0), '/feed/prices', key)).status).to.equal(429)
+      await expireAt(Date.now() - 3_600_000)
+      expect((await open(at(0), '/feed/prices', key)).status).to.equal(200)
+    })
+
+    it('stay counted for as long as they are open: leases are renewed, through the loss of the store too', async () => {
+      const leases = openStreamLeases(redis, { prefix: platform.namespace, name: 'test', leaseMs: 60_000 })
+      const lease = await leases.take('a', 1)
+      const places = `${platform.namespace}{test:a}:places`
+      const expiry = async () => Number((await redis.zrange(places, '0', '-1', 'WITHSCORES'))[1] ?? 0)
+      const first = await expiry()
+      await eventually(async () => (await expiry()) > first, 'a renewal')
+      expect(await leases.take('a', 1)).to.equal(undefined)
+      await redis.del(places)
+      await eventually(async () => (await expiry()) > first, 'a renewal after the loss')
+      expect(await leases.take('a', 1)).to.equal(undefined)
+      lease?.release()
+      lease?.release()
+      await eventually(async () => (await leases.take('a', 1)) !== undefined, 'the released lease')
+      await leases.close()
+    })
+
+    it('may be opened once with a feed token, which has the rights of its key and ends with it', async () => {
+      const key = await platform.newKey()
+      const askedAt = Date.now()
+      const { status, headers, body } = await askToken(key)
+      expect([status, headers.get('cache-control'), headers.get('x-ratelimit-tier')]).to.deep.equal([
+        200,
+        'private, no-store',
+        'quant',
+      ])
+      expect(Object.keys(body).sort()).to.deep.equal(['expires_at', 'token'])
+      expect(Date.parse(body.expires_at) - 300_000).to.be.within(askedAt, Date.now())
+      const client = await open(at(1), `/v1/feed/prices?providers=provider_01&token=${body.token}`)
+      expect(client.status).to.equal(200)
+      const again = await open(at(0), `/feed/prices?token=${body.token}`)
+      expect([again.status, ((await again.body()) as TokenReply).code]).to.deep.equal([401, 'AUTH_INVALID_API_KEY'])
+      // It counts as a connection of its key.
+      expect((await open(at(0), '/feed/bids', key)).status).to.equal(200)
+      expect((await open(at(0), '/feed/bids', key)).status).to.equal(429)
+      await platform.database.rows(
+        "UPDATE api_keys SET revoked_at = now() WHERE hash = sha256(convert_to($1, 'UTF8'))",
+        [key],
+      )
+      await eventually(() => client.hasEnded(), 'the end of the stream')
+    })
+
+    it('are not opened with what is no token, and a token is given to no token', async () => {
+      for (const token of ['', 'x', 'A'.repeat(43)]) {
+        expect((await open(at(0), `/feed/prices?token=${token}`)).status, token).to.equal(401)
+      }
+      // What cannot be decoded is refused before any credential is looked for, as in the rest of the API.
+      expect((await open(at(0), '/feed/prices?token=%zz')).status).to.equal(400)
+      const { body } = await askToken(await platform.newKey())
+      const stolen = await fetch(`${at(0)}/feed/token?token=${body.token}`, { method: 'POST' })
+      expect(stolen.status).to.equal(401)
+    })
+
+    it('are not opened with a token that has expired', async () => {
+      const options = { prefix: platform.namespace, name: 'feed', ttlMs: 50, now: Date.now }
+      const stored = async () => (await redis.keys(`${platform.namespace}feed-token:*`)).length
+      const others = await stored()
+      const { token } = await openOneTimeTokens(redis, options).issue('0'.repeat(64))
+      await eventually(async () => (await stored()) === others, 'the expiry')
+      expect((await open(at(0), `/feed/prices?token=${token}`)).status).to.equal(401)
+    })
+
+    it('leave no token in the store or the log, and are sent away with times to come back', async () => {
+      const gateway = await platform.spawnRole('feed', { PORT: '0' })
+      const base = await gateway.baseUrl()
+      const { body } = await askToken(await platform.newKey(), base)
+      expect((await redis.keys('*')).join()).not.to.include(body.token)
+      const opened = [await open(base, `/feed/prices?token=${body.token}`)]
+      for (let count = 0; count < 7; count++) opened.push(await open(base, '/feed/prices', await platform.newKey()))
+      await gateway.stop()
+      await eventually(() => opened.every(client => client.hasEnded()), 'the end of all streams')
+      for (const client of opened) expect(client.comments.at(-1)).to.equal('closed: the server is stopping')
+      const times = opened.map(client => client.retryMs() ?? 0)
+      for (const time of times) expect(time).to.be.within(500, 5_000)
+      expect(new Set(times).size).to.be.above(1)
+      expect(gateway.lines().join('\n')).to.include('stream opened').and.not.include(body.token)
+    })
   })
 
-  it('sends bids to the bids feed, and to each filter what it names', async () => {
-    const [first, second] = phased
-    const other = items.find(({ phase }) => phase === null)
-    if (!first || !second || !other) throw new Error('the catalog has no phased finish')
-    const name = encodeURIComponent(first.market_hash_name)
-    const byName = await listen(`/feed/bids?market_hash_names=${name}`)
-    const byId = await listen(`/v1/feed/bids?item_ids=${second.item_id}&item_ids=${other.item_id}`)
-    const elsewhere = await listen('/feed/bids?providers=provider_03')
-    const prices = await listen('/feed/prices')
-    const about = { side: 'bid' as const, provider: 'provider_02', refresh_id: 'bids', seen_at: 2_000 }
-    const changes = [first, second, other].map(({ item_id }) => changed({ ...about, item_id }))
-    await publisher.send(refreshOf(changes, { ...about, last_updated: 2_000 }))
-    for (const client of [byName, byId]) await client.event(({ event }) => event === 'bids.changed')
-    const idsOf = (client: SseClient) =>
-      dataOf(client)
-        .flatMap(data => data.items.map(item => item.item_id))
-        .sort()
-    expect(idsOf(byName)).to.deep.equal([first.item_id, second.item_id].sort())
-    expect(idsOf(byId)).to.deep.equal([second.item_id, other.item_id].sort())
-    const later = { provider: 'provider_03', refresh_id: 'later', seen_at: 2_500 }
-    for (const side of ['bid', 'ask'] as const) {
-      await publisher.send(refreshOf([changed({ ...later, side })], { ...later, side, last_updated: 2_500 }))
+  describe('to a subscriber', () => {
+    const items = smallCatalog()
+    let codec: Codec
+    let publisher: Publisher
+    before(async () => {
+      const kafka = platform.connect()
+      codec = kafka.codec
+      publisher = await platform.openPublisher(kafka, 'book')
+    })
+    const listen = async (path: string) => {
+      const client = await open(at(0), path, await platform.newKey())
+      expect(client.status).to.equal(200)
+      await client.event(({ event }) => event === 'ready')
+      return client
     }
-    await elsewhere.event(({ event }) => event === 'bids.changed')
-    await prices.event(({ event }) => event === 'prices.changed')
-    for (const client of [elsewhere, prices]) {
-      expect(dataOf(client).map(({ provider }) => provider)).to.deep.equal(['provider_03'])
-    }
-  })
+    /** A refresh as the book publishes it: its changes, then its marker in every partition. */
+    const refreshOf = (changes: ExpectedChange[], members: Parameters<typeof marked>[0]): Outgoing[] => [
+      ...changes.map(change => bookChangeRecord(codec, changed(change))),
+      ...markerRecords(codec, marked(members)),
+    ]
 
-  it('delivers a pushed change without a marker', async () => {
-    const client = await listen('/feed/prices?providers=provider_05')
-    await publisher.send([
-      bookChangeRecord(codec, changed({ provider: 'provider_05', refresh_id: null, seen_at: 3_000 })),
-    ])
-    await client.event(({ event }) => event === 'prices.changed')
-    expect(dataOf(client)[0]?.items).to.have.length(1)
-  })
+    it('delivers a refresh in one event, whatever partitions it is spread over', async () => {
+      const client = await listen('/feed/prices')
+      const some = items.slice(0, 40)
+      const about = { provider: 'provider_01', refresh_id: 'one', seen_at: 1_772_573_670_549 }
+      const changes = some.map(({ item_id }) =>
+        changed({ ...about, item_id, price_micro_usd: item_id * 10_000 + 5_000 }),
+      )
+      await publisher.send(refreshOf(changes, { ...about, last_updated: about.seen_at }))
+      await client.event(({ event }) => event === 'prices.changed')
+      const [data, ...more] = dataOf(client)
+      expect(more).to.deep.equal([])
+      expect(data).to.deep.include({ provider: 'provider_01', seen_at: '2026-03-03T21:34:30.549Z' })
+      const expected = some.map(({ item_id, market_hash_name, phase }) => {
+        return { item_id, market_hash_name, phase, price: item_id + 1, qty: 1, change: 'added' }
+      })
+      expect(data?.items.sort((a, b) => a.item_id - b.item_id)).to.deep.equal(expected)
+    })
 
-  it('leaves out a record that it cannot read, counts it, and goes on', async () => {
-    const client = await listen('/feed/prices?providers=provider_06')
-    await publisher.send([{ topic: 'bookChanges', key: '1', partition: 0, value: Buffer.from('poison') }])
-    const about = { provider: 'provider_06', refresh_id: 'after', seen_at: 4_000 }
-    await publisher.send(refreshOf([changed(about)], { ...about, last_updated: 4_000 }))
-    await client.event(({ event }) => event === 'prices.changed')
-    expect(await roles.metrics.registry.getSingleMetricAsString('feed_undecodable_total')).to.match(/_total 1$/m)
-    expect(roles.failures).to.deep.equal([])
+    it('sends bids to the bids feed, to each filter what it names, and a pushed change without a marker', async () => {
+      const phased = items.filter(({ phase }) => phase !== null)
+      const [first, second] = phased.filter(one => one.market_hash_name === '★ Karambit | Doppler (Factory New)')
+      const other = items.find(({ phase }) => phase === null)
+      if (!first || !second || !other) throw new Error('the catalog has no phased finish')
+      const name = encodeURIComponent(first.market_hash_name)
+      const byName = await listen(`/feed/bids?market_hash_names=${name}`)
+      const byId = await listen(`/v1/feed/bids?item_ids=${second.item_id}&item_ids=${other.item_id}`)
+      const elsewhere = await listen('/feed/bids?providers=provider_03')
+      const prices = await listen('/feed/prices')
+      const about = { side: 'bid' as const, provider: 'provider_02', refresh_id: 'bids', seen_at: 2_000 }
+      const changes = [first, second, other].map(({ item_id }) => changed({ ...about, item_id }))
+      await publisher.send(refreshOf(changes, { ...about, last_updated: 2_000 }))
+      for (const client of [byName, byId]) await client.event(({ event }) => event === 'bids.changed')
+      const idsOf = (client: SseClient) =>
+        dataOf(client)
+          .flatMap(data => data.items.map(item => item.item_id))
+          .sort()
+      expect(idsOf(byName)).to.deep.equal([first.item_id, second.item_id].sort())
+      expect(idsOf(byId)).to.deep.equal([second.item_id, other.item_id].sort())
+      // Pushed, so without a marker.
+      const later = { provider: 'provider_03', refresh_id: null, seen_at: 2_500 }
+      await publisher.send((['bid', 'ask'] as const).map(side => bookChangeRecord(codec, changed({ ...later, side }))))
+      await elsewhere.event(({ event }) => event === 'bids.changed')
+      await prices.event(({ event }) => event === 'prices.changed')
+      for (const client of [elsewhere, prices]) {
+        expect(dataOf(client).map(({ provider }) => provider)).to.deep.equal(['provider_03'])
+      }
+    })
+
+    it('leaves out a record that it cannot read, counts it, and goes on', async () => {
+      const client = await listen('/feed/prices?providers=provider_06')
+      await publisher.send([{ topic: 'bookChanges', key: '1', partition: 0, value: Buffer.from('poison') }])
+      const about = { provider: 'provider_06', refresh_id: 'after', seen_at: 4_000 }
+      await publisher.send(refreshOf([changed(about)], { ...about, last_updated: 4_000 }))
+      await client.event(({ event }) => event === 'prices.changed')
+      expect(await gateways[0]?.metrics.registry.getSingleMetricAsString('feed_undecodable_total')).to.match(
+        /_total 1$/m,
+      )
+      expect(gateways.flatMap(({ failures }) => failures)).to.deep.equal([])
+    })
   })
 })

@@ -3,11 +3,10 @@
  */
 import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
 import { openTopicIds } from '#infra/kafka/topic-ids.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { feedAdvanced } from '#schemas/events/feed-advanced.ts'
@@ -15,6 +14,7 @@ import { openRateFeed } from '#streams/alert-triggers/rates.ts'
 import type { FxCurrent } from '#streams/fx/table.ts'
 import { fxCurrentKey } from '#streams/fx/table.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { listen } from '#test/harness/listen.ts'
 import { ratesRecord, refreshOf, refreshRecords } from '#test/harness/published-records.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { smallCatalog } from '#test/harness/small-catalog.ts'
@@ -30,11 +30,8 @@ describe('events from the future', () => {
 
   before(async () => {
     kafka = platform.connect()
-    publisher = await openPublisher(kafka, 'ingest')
+    publisher = await platform.openPublisher(kafka, 'ingest')
     redis = await platform.openRedis()
-  })
-  after(async () => {
-    await publisher.close()
   })
 
   const lettersOf = async (group: string) =>
@@ -100,13 +97,13 @@ describe('events from the future', () => {
   })
 
   it('used to ask a provider no more once a refresh of it came from the future: ingest does not remember that', async () => {
-    const server = createServer((_, response) => response.end(JSON.stringify([{ name: 'a', cost: 1, n: 1 }])))
-    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    const answer = JSON.stringify([{ name: 'a', cost: 1, n: 1 }])
+    const server = await listen(createServer((_, response) => response.end(answer)))
     try {
       const advanced = { side: 'ask', provider: 'provider_06', observed_at: Date.now() + 24 * HOUR_MS } as const
       const key = 'ask|provider_06'
       await publisher.send([{ topic: 'feeds', key, value: kafka.codec.encode(feedAdvanced, advanced) }])
-      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+      const url = `http://127.0.0.1:${server.port}`
       const options = { url, mapping: '$.{"market_hash_name": name, "price": cost, "quantity": n}' }
       const feed = { provider: 'provider_06', side: 'ask', connector: 'http-json', interval_ms: 1_000, options }
       const market = join(platform.config.stateDir, 'market.json')
@@ -119,8 +116,7 @@ describe('events from the future', () => {
         (await readTopic(kafka, 'quotes')).filter(({ value }) => value.provider === 'provider_06')
       await eventually(async () => (await known()).length >= 2, 'the refresh')
     } finally {
-      server.closeAllConnections()
-      server.close()
+      await server.close()
     }
   })
 })

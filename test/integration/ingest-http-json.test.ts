@@ -3,8 +3,7 @@
  *
  * Each case serves its own script of answers; what the server saw is compared with what was meant.
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
 import { type MarketFeed, parseMarket } from '#infra/config/market.ts'
@@ -12,6 +11,7 @@ import type { Connector, FailedRefresh, Feed, Refresh } from '#services/ingest/c
 import { openHttpJson } from '#services/ingest/connectors/http-json/client.ts'
 import { rateTable } from '#services/ingest/fx/rate-table.ts'
 import { within } from '#test/harness/eventually.ts'
+import { type Listening, listen } from '#test/harness/listen.ts'
 
 type Handler = (request: IncomingMessage, response: ServerResponse, count: number) => void
 
@@ -26,25 +26,22 @@ const json = (response: ServerResponse, body: unknown, headers: Record<string, s
   response.writeHead(200, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body))
 
 describe('ingest: polled HTTP providers', () => {
-  const servers: Server[] = []
+  const servers: Listening[] = []
   let requests: IncomingMessage[] = []
 
-  afterEach(() => {
-    for (const server of servers.splice(0)) {
-      server.closeAllConnections()
-      server.close()
-    }
+  afterEach(async () => {
+    await Promise.all(servers.splice(0).map(server => server.close()))
     requests = []
   })
 
   async function serve(handler: Handler): Promise<string> {
-    const server = createServer((request, response) => {
+    const answering = createServer((request, response) => {
       requests.push(request)
       handler(request, response, requests.length)
     })
+    const server = await listen(answering)
     servers.push(server)
-    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    return `http://127.0.0.1:${server.port}`
   }
 
   function open(url: string, over: object = {}, env: Record<string, string> = {}): Connector {
@@ -139,15 +136,17 @@ describe('ingest: polled HTTP providers', () => {
     expect(requests[2]?.headers['if-modified-since']).to.equal(stamp)
   })
 
-  it('tries again after 500, a cut connection and 429', async () => {
+  it('tries again after 500, a cut connection, 429 and no answer in time', async () => {
     const url = await serve((request, response, count) => {
       if (count === 1) return response.writeHead(500).end()
       if (count === 2) return request.socket.destroy()
       if (count === 3) return response.writeHead(429, { 'retry-after': '1' }).end()
-      return json(response, rowsOf('a'))
+      return count === 4 ? undefined : json(response, rowsOf('a'))
     })
-    expect((await refreshOf(open(url))).entries).to.deep.equal(entriesOf('a'))
-    expect(requests).to.have.length(4)
+    // On a slow machine later answers come too late as well.
+    const connector = open(url, { request_timeout_ms: 500, retries: 10 })
+    expect((await refreshOf(connector)).entries).to.deep.equal(entriesOf('a'))
+    expect(requests.length).to.be.at.least(5)
   })
 
   it('does not try again before it was asked to, be all the time of the refresh over', async () => {
@@ -191,13 +190,6 @@ describe('ingest: polled HTTP providers', () => {
     expect(reason).to.include({ reason: 'too_many_pages' })
   })
 
-  it('tries again when no answer has come in time', async () => {
-    const url = await serve((_, response, count) => (count === 1 ? undefined : json(response, rowsOf('a'))))
-    // On a slow machine later answers come too late as well.
-    const connector = open(url, { request_timeout_ms: 500, retries: 10 })
-    expect((await refreshOf(connector)).entries).to.deep.equal(entriesOf('a'))
-  })
-
   it('stops reading a body that grows beyond its bound, decompressed', async () => {
     const bomb = gzipSync(Buffer.alloc(8 * 2 ** 20, 0x20))
     const url = await serve((_, response) => response.writeHead(200, { 'content-encoding': 'gzip' }).end(bomb))
@@ -208,30 +200,23 @@ describe('ingest: polled HTTP providers', () => {
     expect(requests.length).to.be.below(20)
   })
 
-  const broken: [string, string, Handler, object][] = [
-    ['no JSON', 'bad_json', (_, response) => response.end('<html>busy</html>'), {}],
-    ['a cut body', 'bad_json', (_, response) => response.end('[{"name":"a","cost":1'), {}],
-    ['no UTF-8', 'bad_text', (_, response) => response.end(Buffer.from([0x22, 0xff, 0xfe, 0x22])), {}],
-    [
-      'rows that the mapping cannot take',
-      'bad_mapping',
-      (_, response) => json(response, rowsOf('a')),
-      { mapping: '$sum($.name)' },
-    ],
-    [
-      'a page that leads to itself',
-      'paging',
-      (_, response) => json(response, { next: '?' }),
-      { paging: { by: 'link', next: 'next' } },
-    ],
-    ['a redirect in a circle', 'redirect', (_, response) => response.writeHead(302, { location: '/' }).end(), {}],
-    [
-      'a redirect to a file',
-      'redirect',
-      (_, response) => response.writeHead(302, { location: 'file:///etc/passwd' }).end(),
-      {},
-    ],
-    ['304 to an unconditional request', 'http_status', (_, response) => response.writeHead(304).end(), {}],
+  const status =
+    (code: number, location = '/'): Handler =>
+    (_, response) =>
+      response.writeHead(code, { location }).end()
+  const body =
+    (text: string | Buffer): Handler =>
+    (_, response) =>
+      response.end(text)
+  const broken: [string, string, Handler, object?][] = [
+    ['no JSON', 'bad_json', body('<html>busy</html>')],
+    ['a cut body', 'bad_json', body('[{"name":"a","cost":1')],
+    ['no UTF-8', 'bad_text', body(Buffer.from([0x22, 0xff, 0xfe, 0x22]))],
+    ['rows that the mapping cannot take', 'bad_mapping', body('[{"name":"a"}]'), { mapping: '$sum($.name)' }],
+    ['a page that leads to itself', 'paging', body('{"next":"?"}'), { paging: { by: 'link', next: 'next' } }],
+    ['a redirect in a circle', 'redirect', status(302)],
+    ['a redirect to a file', 'redirect', status(302, 'file:///etc/passwd')],
+    ['304 to an unconditional request', 'http_status', status(304)],
   ]
   for (const [what, reason, handler, over] of broken) {
     it(`${what} fails the refresh: ${reason}`, async () => {

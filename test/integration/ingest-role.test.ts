@@ -3,10 +3,8 @@
  *
  * Markets are files of a temporary folder; providers over HTTP are servers on loopback.
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, type RequestListener, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { createServer, type RequestListener } from 'node:http'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
@@ -14,11 +12,9 @@ import { loadCurrencies } from '#infra/config/currencies.ts'
 import { loadMarket } from '#infra/config/market.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { decodeLearning } from '#infra/kafka/learning.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
-import { type TopicKey, topics } from '#schemas/topics.ts'
+import type { TopicKey } from '#schemas/topics.ts'
 import { openFeeds } from '#services/ingest/connectors/open.ts'
 import { keepRates, publishRates } from '#services/ingest/fx/publish-rates.ts'
 import { rateTable } from '#services/ingest/fx/rate-table.ts'
@@ -26,14 +22,10 @@ import { packagedRates, remoteRates } from '#services/ingest/fx/source.ts'
 import { publishRefresh, refreshId } from '#services/ingest/publish-refresh.ts'
 import { openRefreshPublisher } from '#services/ingest/refresh-publisher.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
+import { type Listening, listen } from '#test/harness/listen.ts'
+import { type ReadRecord, readTopic } from '#test/harness/read-topic.ts'
 import { runCommand } from '#test/harness/run-command.ts'
 import { useServers } from '#test/harness/use-servers.ts'
-
-interface Entry {
-  event: string
-  // biome-ignore lint/suspicious/noExplicitAny: the event's name decides the shape.
-  value: any
-}
 
 const PRICES = Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`Sticker | Test ${i}`, 100 + i]))
 const DAY_MS = 86_400_000
@@ -41,54 +33,34 @@ const noRates = rateTable(0, 'test', new Map())
 
 describe('ingest role', () => {
   const platform = useServers()
-  const servers: Server[] = []
-  let folder: string
+  const servers: Listening[] = []
   let kafka: KafkaConnection
   let publisher: Publisher
 
   before(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'marketlog-ingest-'))
     kafka = platform.connect('ingest')
-    publisher = await openPublisher(kafka, 'ingest')
+    publisher = await platform.openPublisher(kafka, 'ingest')
     write('base.json.gz', recorded('2026-03-03T21:34:30Z', PRICES))
   })
-  after(async () => {
-    for (const server of servers) {
-      server.closeAllConnections()
-      server.close()
-    }
-    await publisher?.close()
-    rmSync(folder, { recursive: true, force: true })
-  })
+  after(() => Promise.all(servers.map(server => server.close())))
 
   const recorded = (time: string, prices: object, currency = 'USD') =>
     gzipSync(JSON.stringify({ provider_feed: 'x', currency, refreshed_at: time, prices }))
   function write(name: string, content: Buffer | object): string {
-    const path = join(folder, name)
+    const path = join(platform.config.stateDir, name)
     writeFileSync(path, Buffer.isBuffer(content) ? content : JSON.stringify(content))
     return path
   }
 
   async function serve(listener: RequestListener): Promise<string> {
-    const server = createServer(listener)
+    const server = await listen(createServer(listener))
     servers.push(server)
-    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    return `http://127.0.0.1:${server.port}`
   }
 
   /** A provider's records of a topic, in the order of the log. */
-  async function recordsOf(topic: TopicKey, provider?: string): Promise<Entry[]> {
-    const name = kafka.topicName(topic)
-    const reader = await openRangeReader(kafka, [name])
-    const buffers: Buffer[] = []
-    for (let partition = 0; partition < topics[topic].partitions; partition++) {
-      const to = await reader.stableEnd(name, partition)
-      await reader.read({ topic: name, partition, from: 0, to }, ({ value }) => void (value && buffers.push(value)))
-    }
-    await reader.close()
-    const entries = await Promise.all(buffers.map(buffer => decodeLearning(kafka.codec, buffer)))
-    return entries.filter(({ value }) => provider === undefined || value.provider === provider)
-  }
+  const recordsOf = async (topic: TopicKey, provider?: string): Promise<ReadRecord[]> =>
+    (await readTopic(kafka, topic)).filter(({ value }) => provider === undefined || value.provider === provider)
   const completedOf = async (topic: TopicKey, provider: string) =>
     (await recordsOf(topic, provider)).filter(({ event }) => event === 'RefreshCompleted').map(({ value }) => value)
 
@@ -101,19 +73,10 @@ describe('ingest role', () => {
   })
 
   it('backfills in time order, goes live, and repeats nothing after a restart', async () => {
-    const [ask, bid, sale] = [
-      simulated('provider_04', 'ask', 1_000),
-      simulated('provider_04', 'bid', 1_000),
-      simulated('provider_02', 'sale', DAY_MS),
-    ]
-    const backfill = { days: 2, refreshes_per_day: 4 }
-    const market = write('simulated.json', {
-      name: 'test',
-      base: 'base.json.gz',
-      seed: 7,
-      backfill,
-      feeds: [ask, bid, sale],
-    })
+    const asksAndBids = (['ask', 'bid'] as const).map(side => simulated('provider_04', side, 1_000))
+    const feedsOfFile = [...asksAndBids, simulated('provider_02', 'sale', DAY_MS)]
+    const about = { name: 'test', base: 'base.json.gz', seed: 7, backfill: { days: 2, refreshes_per_day: 4 } }
+    const market = write('simulated.json', { ...about, feeds: feedsOfFile })
     const startedAt = Date.now()
     for (const run of [1, 2]) {
       const runAt = Date.now()
@@ -135,21 +98,16 @@ describe('ingest role', () => {
       expect(times).to.deep.equal([...new Set(times)].sort((a, b) => a - b))
       expect(times.filter(time => time < startedAt - 3_600_000)).to.have.length.within(7, 8)
       expect(times[0]).to.be.at.least(startedAt - 2 * DAY_MS)
-      const observed = (await recordsOf(topic, 'provider_04')).filter(({ event }) => event.endsWith('Observed'))
+      const observed = (await recordsOf(topic, 'provider_04')).filter(({ event }) => event?.endsWith('Observed'))
       for (const { refresh_id, observed_at, count, currency, usd_rate } of completed) {
         const own = observed.filter(({ value }) => value.refresh_id === refresh_id).map(({ value }) => value)
         const expected = [...(feed?.connector.refreshAt?.(observed_at, 0, rates).entries ?? [])]
         expect(refresh_id).to.equal(refreshId(observed_at))
         expect(own.map(({ index }) => index)).to.deep.equal(Array.from({ length: count }, (_, i) => i))
-        expect(
-          own.map(({ market_hash_name, phase, price, quantity, url }) => ({
-            market_hash_name,
-            phase,
-            price,
-            quantity,
-            url,
-          })),
-        ).to.deep.equal(expected)
+        const shown = own.map(({ market_hash_name, phase, price, quantity, url }) => {
+          return { market_hash_name, phase, price, quantity, url }
+        })
+        expect(shown).to.deep.equal(expected)
         expect([currency, usd_rate]).to.deep.equal(['CNY', rates.event.rates.CNY])
       }
     }
@@ -192,11 +150,8 @@ describe('ingest role', () => {
   })
 
   it('refuses to start with an unknown provider or a variable that is not set', async () => {
-    const unknown = write('unknown.json', {
-      name: 'm',
-      base: 'base.json.gz',
-      feeds: [simulated('nobody', 'ask', 1_000)],
-    })
+    const feeds = [simulated('nobody', 'ask', 1_000)]
+    const unknown = write('unknown.json', { name: 'm', base: 'base.json.gz', feeds })
     const reasonOf = (market: string) => platform.startRoles(['ingest'], { market }).then(() => '', String)
     expect(await reasonOf(unknown)).to.match(/nobody/)
     const options = { url: 'http://127.0.0.1:1', headers: { 'x-key': '$' + '{NO_SUCH_KEY}' }, mapping: '$' }
@@ -228,7 +183,7 @@ describe('ingest role', () => {
   })
 
   it('publishes recorded files in time order; spoiled entries and files go where they belong', async () => {
-    const dir = mkdtempSync(join(folder, 'recorded-'))
+    const dir = mkdtempSync(join(platform.config.stateDir, 'recorded-'))
     const put = (name: string, content: Buffer) => writeFileSync(join(dir, name), content)
     const noise = Object.fromEntries(
       Array.from({ length: 3_000 }, (_, i) => [`item ${i} ${(i * 7_919) % 1_000_003}`, 1]),
@@ -252,26 +207,11 @@ describe('ingest role', () => {
       const all = await recordsOf('bids', 'provider_13')
       return all.length >= 11 && all
     }, 'all records')
-    expect(records.map(({ event, value }) => [event, value.index ?? value.count ?? value.reason])).to.deep.equal([
-      ...[
-        ['BidObserved', 0],
-        ['BidObserved', 1],
-        ['RefreshCompleted', 2],
-      ],
-      ...[
-        ['RefreshFailed', 'truncated'],
-        ['RefreshFailed', 'unknown_currency'],
-      ],
-      ...[
-        ['ObservationRejected', 0],
-        ['ObservationRejected', 1],
-        ['BidObserved', 2],
-      ],
-      ...[
-        ['ObservationRejected', 3],
-        ['ObservationRejected', 4],
-        ['RefreshCompleted', 5],
-      ],
+    expect(records.map(({ event, value }) => `${event} ${value.index ?? value.count ?? value.reason}`)).to.deep.equal([
+      ...['BidObserved 0', 'BidObserved 1', 'RefreshCompleted 2'],
+      ...['RefreshFailed truncated', 'RefreshFailed unknown_currency'],
+      ...['ObservationRejected 0', 'ObservationRejected 1', 'BidObserved 2'],
+      ...['ObservationRejected 3', 'ObservationRejected 4', 'RefreshCompleted 5'],
     ])
     expect(records[3]?.value.observed_at).to.equal(Date.UTC(2026, 2, 2))
     const rejected = records.filter(({ event }) => event === 'ObservationRejected').map(({ value }) => value.reason)

@@ -18,6 +18,7 @@ const SENDS = [
   { 0: ['a0', 'a1'], 1: ['b0', 'b1'] },
   { 0: ['a2'], 1: ['b2'] },
 ]
+const LEADERS: [partition: number, node: number][] = [0, 1].map(partition => [partition, partition + 1])
 const WHOLE = { 0: ['a0', 'a1', 'a2'], 1: ['b0', 'b1', 'b2'] }
 
 type React = (
@@ -27,18 +28,12 @@ type React = (
 /** Sends, one after the other, to brokers that answer as scripted; all in one transaction where there is an id for one. */
 async function sendTo(
   react: React,
-  {
-    transactionalId,
-    sends = SENDS,
-    retries = 20,
-  }: { transactionalId?: string; sends?: typeof SENDS; retries?: number } = {},
+  options: { transactionalId?: string; sends?: typeof SENDS; retries?: number } = {},
 ) {
+  const { transactionalId, sends = SENDS, retries = 20 } = options
   const brokers = await openScriptedBrokers({
     topic: TOPIC,
-    leaders: [
-      [0, 1],
-      [1, 2],
-    ],
+    leaders: LEADERS,
     react: react((partition, node) => brokers.leaders.set(partition, node)),
   })
   const retry = { initialRetryTime: 20, maxRetryTime: 50, retries }
@@ -57,12 +52,7 @@ async function sendTo(
         keys.map(key => ({ key, value: '', partition: Number(partition) })),
       )
       const sent = (transaction ?? producer).sendBatch({ acks: -1, topicMessages: [{ topic: TOPIC, messages }] })
-      areSent.push(
-        await sent.then(
-          () => true,
-          () => false,
-        ),
-      )
+      areSent.push(await sent.then(() => true).catch(() => false))
     }
     await (areSent.includes(false) ? transaction?.abort() : transaction?.commit())
     return { areSent, log: brokers.log(), requests: brokers.requests }

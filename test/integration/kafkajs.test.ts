@@ -226,15 +226,9 @@ describe('kafkajs as corrected', () => {
       for (const [number, { acts }] of scenes.entries()) committed.push(await perform(topic, acts, nameOf(number)))
       const end = await endOf(topic)
       const truth = await java?.read(kafka.brokers, topic)
-      if (truth)
-        readings.set(
-          'the Java client',
-          truth.map(({ key }) => String(key)),
-        )
-      readings.set(
-        'the range reader',
-        (await readRange(topic, end)).map(({ key }) => key),
-      )
+      const keysOf = (records: readonly { key: unknown }[]) => records.map(({ key }) => String(key))
+      if (truth) readings.set('the Java client', keysOf(truth))
+      readings.set('the range reader', keysOf(await readRange(topic, end)))
       for (const maxBytes of [200, 1_000, 2 ** 20])
         readings.set(`the consumer, ${maxBytes} bytes a fetch`, await readGroup(topic, end, maxBytes))
     })
@@ -277,10 +271,9 @@ describe('kafkajs as corrected', () => {
     // The cleaner may still be at work between two readings.
     if (java)
       await eventually(async () => {
-        const truth = await java?.read(kafka.brokers, topic)
-        return expect(await readRange(topic, end)).to.deep.equal(
-          truth?.map(({ offset, key }) => ({ offset, key: `${key}` })),
-        )
+        const truth = (await java?.read(kafka.brokers, topic)) ?? []
+        const shown = truth.map(({ offset, key }) => ({ offset, key: `${key}` }))
+        return expect(await readRange(topic, end)).to.deep.equal(shown)
       })
   })
 
@@ -312,10 +305,8 @@ describe('kafkajs as corrected', () => {
     const names = Array.from({ length: 30 }, (_, number) => `${platform.namespace}created-${number}`)
     const admin = kafka.newClient('admin').admin()
     await admin.connect()
-    await createTopics(
-      admin,
-      names.map(topic => ({ topic, numPartitions: 8 })),
-    )
+    const topics = names.map(topic => ({ topic, numPartitions: 8 }))
+    await createTopics(admin, topics)
     await admin.disconnect()
     const messages = Array.from({ length: 8 }, (_, partition) => ({ value: 'x', partition }))
     const producer = kafka.newClient('once', { retry: { retries: 0 } }).producer()

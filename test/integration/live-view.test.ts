@@ -181,6 +181,11 @@ describe('live view on a log', () => {
     await reader.close()
   }
 
+  const openOwnRebuilder = async () => {
+    const reader = await openRangeReader(kafka, [kafka.topicName('bookChanges'), kafka.topicName('book')])
+    return { reader, ...openRebuilder({ kafka, reader, ids, redis, prefix: platform.namespace }) }
+  }
+
   it('is empty, with a head in every partition, before anything was published', async () => {
     const roles = await platform.startRoles([startLiveView])
     await roles.ready()
@@ -223,12 +228,7 @@ describe('live view on a log', () => {
 
   it('shows no head before the last row of a rebuild is in place, and misses nothing that is published meanwhile', async () => {
     await redis.del(...partitions.map(partition => headKey(partition, platform.namespace)))
-    const names = ['bookChanges', 'book'] as const
-    const reader = await openRangeReader(
-      kafka,
-      names.map(name => kafka.topicName(name)),
-    )
-    const rebuilder = openRebuilder({ kafka, reader, ids, redis, prefix: platform.namespace })
+    const { reader, ...rebuilder } = await openOwnRebuilder()
     const rebuilding = Promise.all(partitions.map(partition => rebuilder.rebuild(partition)))
     await publish(
       randomLog(seededRandom('meanwhile'), {
@@ -255,9 +255,7 @@ describe('live view on a log', () => {
   it('is built once when another owner was quicker: the slower one is refused', async () => {
     const slot = { partition: 3, prefix: platform.namespace }
     await redis.del(headKey(slot.partition, slot.prefix))
-    const names = [kafka.topicName('bookChanges'), kafka.topicName('book')]
-    const reader = await openRangeReader(kafka, names)
-    const { rebuild } = openRebuilder({ kafka, reader, ids, redis, prefix: slot.prefix })
+    const { reader, rebuild } = await openOwnRebuilder()
     const overtaken = async (partition: number) => {
       await openTable({ ...sources, rebuilder: { rebuild } }, slot)
       return rebuild(partition)

@@ -1,11 +1,9 @@
 /** The tools that read the log, dead letters and unresolved names: on a real log, with the real `sales`. */
 import { existsSync, readFileSync } from 'node:fs'
 import { expect } from 'chai'
-import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { catalogVersion } from '#infra/config/catalog.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { databaseName } from '#infra/runtime/config.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
 import type { CatalogReader, StartRole } from '#infra/runtime/role.ts'
 import { catalogItemPublished, catalogVersionPublished } from '#schemas/events/catalog-item-published.ts'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
@@ -13,6 +11,7 @@ import { allTopics } from '#schemas/topics.ts'
 import { listDeadLetters, listUnresolved, showDeadLetter } from '#services/cli/log-tools/dead-letters.ts'
 import { tail } from '#services/cli/log-tools/tail.ts'
 import { showTopics } from '#services/cli/log-tools/topics.ts'
+import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { type CollectedOutput, collectOutput } from '#test/harness/collected-output.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { saleRecord, sold } from '#test/harness/published-records.ts'
@@ -25,18 +24,16 @@ const UNKNOWN_NAME = 'Sticker | A name to come'
 
 describe('log tools', () => {
   const platform = useServers()
+  const clickhouse = useClickhouse(platform)
   let kafka: KafkaConnection
   let publisher: Publisher
-  let clickhouse: ClickhouseWriter
   /** That of the roles. */
   let catalog: CatalogReader
   let sales: SaleObserved[]
 
   before(async () => {
-    const { config } = platform
     kafka = platform.connect('ingest')
-    publisher = await openPublisher(kafka, 'ingest')
-    clickhouse = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
+    publisher = await platform.openPublisher(kafka, 'ingest')
     const names = smallCatalog().slice(0, SALES)
     sales = names.map(({ market_hash_name, phase }, index) => saleOf(market_hash_name, phase, index))
     const lendCatalog: StartRole = async context => {
@@ -48,10 +45,6 @@ describe('log tools', () => {
     await publish([saleOf(UNKNOWN_NAME, null, SALES)])
     await publisher.send([{ topic: 'sales', key: 'provider_01', value: Buffer.from('no event of ours') }])
     await platform.drained(['provisional-items'])
-  })
-  after(async () => {
-    await publisher.close()
-    await clickhouse.close()
   })
 
   const publish = (some: readonly SaleObserved[]) => publisher.send(some.map(sale => saleRecord(kafka.codec, sale)))
@@ -73,7 +66,7 @@ describe('log tools', () => {
 
   const storedSales = async (): Promise<string[]> => {
     const query = `SELECT sale_id FROM ${clickhouse.database}.sales FINAL ORDER BY sale_id`
-    return (await clickhouse.rows<{ sale_id: string }>(query)).map(({ sale_id }) => sale_id)
+    return (await clickhouse.writer.rows<{ sale_id: string }>(query)).map(({ sale_id }) => sale_id)
   }
 
   it('list every topic of the catalogue with its offsets, bytes, retention and the lag of its readers', async () => {
@@ -110,11 +103,8 @@ describe('log tools', () => {
     const wanted = [...sales, saleOf(UNKNOWN_NAME, null, SALES)].filter(
       ({ provider, price }) => provider === 'provider_02' && price > 1_010,
     )
-    const found = await tailed({
-      from: '0',
-      key: 'provider_02',
-      filter: 'value.price > 1010 and event = "SaleObserved"',
-    })
+    const filter = 'value.price > 1010 and event = "SaleObserved"'
+    const found = await tailed({ from: '0', key: 'provider_02', filter })
     expect(found.map(({ value }) => value.sale_id)).to.have.members(wanted.map(({ sale_id }) => sale_id))
     expect(await tailed({ from: '0', limit: 5 })).to.have.length(5)
   })
@@ -209,14 +199,13 @@ describe('log tools', () => {
     expect((await list())[0]).to.deep.include({ name: UNKNOWN_NAME, groups: ['sales'], item_id: null })
     expect(await storedSales()).to.have.length(SALES)
 
-    const setup = await openPublisher(kafka, 'setup')
+    const setup = await platform.openPublisher(kafka, 'setup')
     const item = { ...smallCatalog()[0], item_id: 900_000, market_hash_name: UNKNOWN_NAME, phase: null, supply: null }
     const version = { version: `${catalogVersion()}-and-one-more`, items: 1 }
     await setup.send([
       { topic: 'catalog', key: '900000', value: kafka.codec.encode(catalogItemPublished, item as never) },
       { topic: 'catalog', key: 'version', value: kafka.codec.encode(catalogVersionPublished, version) },
     ])
-    await setup.close()
     await eventually(() => catalog.byId(item.item_id) !== undefined, 'the roles to know the name')
     expect((await list())[0]).to.deep.include({ item_id: 900_000 })
     expect((await call('rebuild', 'sales')).code).to.equal(0)

@@ -1,19 +1,8 @@
-/**
- * What operations rest on: every metric that the dashboard and the alert rules name is one that the roles export, and a sink
- * that hangs ends its process.
- */
+/** What operations rest on: every metric that the dashboard and the alert rules name is one that the roles export. */
 import { readFileSync } from 'node:fs'
 import { expect } from 'chai'
-import { connectKafka } from '#infra/kafka/connection.ts'
-import type { StartRole } from '#infra/runtime/role.ts'
-import { OK } from '#streams/runner/outcome.ts'
-import { runSink } from '#streams/runner/sink-runner.ts'
-import { eventually } from '#test/harness/eventually.ts'
-import { ratesRecord } from '#test/harness/published-records.ts'
-import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-const STALLED_AFTER_MS = 1_200
 const fileOf = (name: string): string =>
   readFileSync(new URL(`../../infra/operations/${name}`, import.meta.url), 'utf8')
 
@@ -69,49 +58,5 @@ describe('operations', () => {
     expect(new Set(alerts).size).to.equal(alerts.length)
     expect([...rules.matchAll(/^ +summary: ".+"$/gm)]).to.have.length(alerts.length)
     expect([...rules.matchAll(/^ +do: ".+"$/gm)]).to.have.length(alerts.length)
-  })
-})
-
-describe('a sink that hangs', () => {
-  // Its own: rates that another role published before would be counted, or not, by how far they had been read.
-  const platform = useServers()
-  const store = Promise.withResolvers<void>()
-  // A process would have ended; the roles of this one have to be stopped.
-  after(() => store.resolve())
-
-  /** A sink whose store does not answer. */
-  const hanging = (group: 'fx' | 'sales'): StartRole => {
-    return context =>
-      runSink(context, connectKafka({ config: context.config, role: 'test', log: context.log }), {
-        group,
-        topics: [group],
-        stalledAfterMs: STALLED_AFTER_MS,
-        open: async ({ topic }) => ({
-          position: { topicId: await (await context.topicIds()).idOf(topic), next: 0 },
-          apply: () => OK,
-          flush: () => store.promise,
-          close: async () => undefined,
-        }),
-      })
-  }
-
-  const lagOf = async ({ metrics }: StartedRoles, group: string) => {
-    const found = await metrics.registry.getSingleMetric('marketlog_group_lag')?.get()
-    return found?.values.find(({ labels }) => labels.group === group)?.value
-  }
-
-  it('ends its role, which says which records wait; one that has nothing to do goes on', async () => {
-    const idle = await platform.startRoles([hanging('sales')])
-    await eventually(async () => (await lagOf(idle, 'sales')) === 0, 'a member at rest')
-    const kafka = platform.connect()
-    const publisher = await platform.openPublisher(kafka, 'ingest')
-    await publisher.send([ratesRecord(kafka.codec, 1)])
-    const roles = await platform.startRoles([hanging('fx')])
-    roles.expectFailure(/^fx does not get on/)
-    const failure = await eventually(() => roles.failures[0], 'the end of the role')
-    expect(failure.message).to.match(/^fx does not get on: 1 records of market\.fx-0 wait from offset \d+ on/)
-    expect(await lagOf(roles, 'fx')).to.equal(1)
-    // It has been watched for longer.
-    expect(idle.failures).to.deep.equal([])
   })
 })

@@ -47,11 +47,9 @@ describe('provisional items', () => {
   const refresh = async (): Promise<void> => {
     hour += 1
     for (const provider of ['provider_02', 'provider_05']) {
-      const entries = listed.map(({ market_hash_name }, index) => ({
-        market_hash_name,
-        price: 100 + index,
-        quantity: 1,
-      }))
+      const entries = listed.map(({ market_hash_name }, index) => {
+        return { market_hash_name, price: 100 + index, quantity: 1 }
+      })
       const observedAt = FIRST_TIME + hour * 3_600_000
       await ingest.publish({ provider, side: 'ask', observedAt, currency: 'USD', entries })
     }
@@ -121,14 +119,11 @@ describe('provisional items', () => {
     const version = `${catalogRevision() + 1}-0123456789abcdef`
     const setUp = await platform.openPublisher(kafka, 'setup')
     const value = kafka.codec.encode(catalogItemPublished, { ...item, supply: item?.supply ?? null } as never)
+    const about = { topic: 'catalog', partition: 0 } as const
+    const end = kafka.codec.encode(catalogVersionPublished, { version, items: 1 })
     await setUp.send([
-      { topic: 'catalog', key: String(item?.item_id), value, partition: 0 },
-      {
-        topic: 'catalog',
-        key: 'version',
-        value: kafka.codec.encode(catalogVersionPublished, { version, items: 1 }),
-        partition: 0,
-      },
+      { ...about, key: String(item?.item_id), value },
+      { ...about, key: 'version', value: end },
     ])
     await eventually(() => catalog.version().startsWith(version), 'the new version')
     expect(catalog.byId(id ?? 0)).to.deep.equal({ ...item, item_id: id })

@@ -3,10 +3,8 @@
  * broken by hand, and what a rebuild makes of it while it is read.
  */
 import { expect } from 'chai'
-import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Redis } from '#infra/redis/redis.ts'
-import { databaseName } from '#infra/runtime/config.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { rebuild } from '#services/cli/log-tools/rebuild.ts'
@@ -20,6 +18,7 @@ import type { Findings } from '#streams/runner/verify/findings.ts'
 import { openWholeTables } from '#streams/runner/whole-tables.ts'
 import { VIEWS } from '#streams/views.ts'
 import { openSmallMarket, type SmallMarket } from '#test/fixtures/small-market.ts'
+import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { collectOutput } from '#test/harness/collected-output.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -32,16 +31,14 @@ const storedViews = VIEWS.filter(({ name, verify }) => verify && ROLES.some(role
 
 describe('rebuild and verify', () => {
   const platform = useServers()
+  const clickhouse = useClickhouse(platform)
   let kafka: KafkaConnection
   let market: SmallMarket
-  let clickhouse: ClickhouseWriter
   let redis: Redis
 
   before(async () => {
-    const { config } = platform
     kafka = platform.connect('ingest')
     market = await openSmallMarket(kafka)
-    clickhouse = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
     redis = await platform.openRedis()
     const first = await platform.startRoles(ROLES)
     for (let each = 0; each < 3; each++) await market.publishRound()
@@ -51,19 +48,14 @@ describe('rebuild and verify', () => {
     await platform.startRoles(ROLES)
     await settled()
   })
-  after(async () => {
-    await market.close()
-    await clickhouse.close()
-  })
+  after(() => market.close())
 
   const check = (name: string): Promise<Findings> => findingsOf(platform.config, platform.log, name, () => undefined)
 
   const rebuilt = async (name: string) => {
     const output = collectOutput()
-    await rebuild(platform.config, platform.log, name, output.stream, {
-      acceptLoss: false,
-      signal: new AbortController().signal,
-    })
+    const options = { acceptLoss: false, signal: new AbortController().signal }
+    await rebuild(platform.config, platform.log, name, output.stream, options)
     return output.lines()[0]
   }
 
@@ -72,7 +64,7 @@ describe('rebuild and verify', () => {
     platform.drained(['alert-triggers', 'provider-health', 'fx', 'accounts', 'provisional-items'])
 
   const countOf = async (table: string): Promise<number> => {
-    const [row] = await clickhouse.rows<{ rows: number }>(
+    const [row] = await clickhouse.writer.rows<{ rows: number }>(
       `SELECT count() AS rows FROM ${clickhouse.database}.${table} FINAL`,
     )
     return row?.rows ?? 0
@@ -117,10 +109,7 @@ describe('rebuild and verify', () => {
     await redis.hdel(key, others[0] ?? '')
     await redis.hset(key, 'provider_41', '5|50000|1|1|USD')
     const output = collectOutput()
-    let failure: { exitCode?: number } = {}
-    await verify(platform.config, platform.log, 'live-view', output.stream).catch(error => {
-      failure = error
-    })
+    const failure = await verify(platform.config, platform.log, 'live-view', output.stream).catch(error => error)
     expect(failure.exitCode).to.equal(1)
     const found = output.lines().filter(({ kind }) => kind !== undefined)
     expect(found.map(({ kind, row }) => `${kind} ${row}`)).to.have.members([
@@ -156,11 +145,11 @@ describe('rebuild and verify', () => {
 
   it('candles and history: rows changed by hand are found, and gone after a rebuild', async () => {
     const { database } = clickhouse
-    await clickhouse.command(
+    await clickhouse.writer.command(
       `INSERT INTO ${database}.candle_parts SELECT * REPLACE (toInt64(1) AS low) FROM ${database}.candle_parts LIMIT 1`,
     )
     // The oldest, since a change at the log's end counts as one that came meanwhile.
-    await clickhouse.command(
+    await clickhouse.writer.command(
       `INSERT INTO ${database}.changes SELECT * REPLACE (offset + 1 AS offset, 7 AS quantity) FROM ${database}.changes
       ORDER BY offset LIMIT 1`,
     )
@@ -189,7 +178,7 @@ describe('rebuild and verify', () => {
     await settled()
     for (const name of storedViews) expect((await check(name)).examples, name).to.deep.equal([])
     expect(Math.min(...counts)).to.be.at.least(before)
-    const shadows = await clickhouse.rows<{ name: string }>(
+    const shadows = await clickhouse.writer.rows<{ name: string }>(
       `SELECT name FROM system.tables WHERE database = '${clickhouse.database}' AND name LIKE '%_shadow_%'`,
     )
     expect(shadows).to.deep.equal([])
@@ -197,18 +186,17 @@ describe('rebuild and verify', () => {
 
   it('a table that is dropped, or replaced by an empty one, is refused until the log has filled it again', async () => {
     const { database } = clickhouse
-    const reader = openWholeTables(clickhouse)
+    const reader = openWholeTables(clickhouse.writer)
     const read = (table: string) => reader.rows<{ rows: number }>(`SELECT count() AS rows FROM ${database}.${table}`)
     const refused = (table: string) =>
-      read(table).then(
-        () => undefined,
-        ({ message }: Error) => message,
-      )
+      read(table)
+        .then(() => undefined)
+        .catch(({ message }: Error) => message)
     const before = { standing: await countOf('candle_standing'), days: await countOf('provider_days') }
-    await clickhouse.command(`DROP TABLE ${database}.candle_standing SYNC`)
-    await clickhouse.command(`CREATE TABLE ${database}.empty AS ${database}.provider_days`)
-    await clickhouse.command(`EXCHANGE TABLES ${database}.empty AND ${database}.provider_days`)
-    await clickhouse.command(`DROP TABLE ${database}.empty SYNC`)
+    await clickhouse.writer.command(`DROP TABLE ${database}.candle_standing SYNC`)
+    await clickhouse.writer.command(`CREATE TABLE ${database}.empty AS ${database}.provider_days`)
+    await clickhouse.writer.command(`EXCHANGE TABLES ${database}.empty AND ${database}.provider_days`)
+    await clickhouse.writer.command(`DROP TABLE ${database}.empty SYNC`)
     const fillsAgain = async (table: string): Promise<void> => {
       await eventually(async () => (await refused(table)) !== undefined, `${table} to be refused`)
       await eventually(async () => (await refused(table)) === undefined, `${table} to be whole again`)

@@ -1,7 +1,7 @@
 /**
- * From files to tables: what `marketlog ingest recorded` publishes is in Redis, in ClickHouse, in the answers of REST and in a feed as a
- * brute-force fold of the files has it, for every row. `make full` does it at full size: every name and every item, 41 providers with some
- * 1.2 million live asks, which takes minutes and gigabytes; PROVIDERS makes it smaller.
+ * From files to tables: what `marketlog ingest recorded` publishes is in the changes of the book, in Redis, in ClickHouse, in the
+ * answers of REST and in a feed as a brute-force fold of the files has it, for every row. `make full` does it at full size: every
+ * name and every item, 41 providers with some 1.2 million live asks, which takes minutes and gigabytes; PROVIDERS makes it smaller.
  *
  * Commands and roles are processes of their own. The files are read a second time here, with no code of the platform; the fold is
  * the harness's. Prices are those of the recorded refreshes; their times are moved to the last hours, which every table still keeps.
@@ -155,6 +155,19 @@ describe('files of recorded refreshes', function () {
     const applied = expected.verdicts.filter(({ verdict }) => verdict === 'applied')
     expect(applied.length).to.equal(expected.verdicts.length)
   })
+
+  if (!IS_FULL)
+    it('are the changes in the log, of each row in order', async () => {
+      const rowsOf = (changes: Expected['changes']) =>
+        [...Map.groupBy(changes, each => `${bookKey(each.side, each.provider)}|${each.item_id}`)].map(([row, own]) =>
+          [row, ...own.flatMap(each => [each.change, each.seen_at, each.price, each.previous_micro_usd])].join(' '),
+        )
+      const logged = await readTopic(platform.connect(), 'bookChanges')
+      expectSame(
+        rowsOf(logged.filter(({ event }) => event === 'BookChanged').map(({ value }) => value)),
+        rowsOf(expected.changes),
+      )
+    })
 
   it('are the rows of the live view in Redis, in hashes and listings, with the time of the last refresh', async () => {
     const { namespace } = platform

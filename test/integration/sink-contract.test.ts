@@ -102,10 +102,7 @@ describe('every sink', () => {
         await apply(former, late)
         await deliver(latter, half)
         const stored = await sink.stored(2)
-        const refusal = await former.flush(positionAt(endOf(late))).then(
-          () => undefined,
-          (error: Error) => error.message,
-        )
+        const refusal = await former.flush(positionAt(endOf(late))).catch((error: Error) => error.message)
         if (sink.lateBatch === 'refused')
           expect(refusal).to.match(/by another owner|another process has moved|is not the one that was left there/)
         else expect(refusal).to.equal(undefined)

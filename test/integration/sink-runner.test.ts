@@ -1,10 +1,9 @@
 /**
- * The sink runner on a real log: a view decides where its partition goes on, not the group; and an event that a version to come has
- * written holds its partition, so that nothing is lost.
+ * The sink runner on a real log: a view decides where its partition goes on, not the group; an event that a version to come has
+ * written holds its partition, so that nothing is lost; and a sink that hangs ends its process.
  */
 import { expect } from 'chai'
 import { connectKafka } from '#infra/kafka/connection.ts'
-import { openPublisher } from '#infra/kafka/publisher.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { openLagReader } from '#services/cli/wait-for-views.ts'
 import { OK } from '#streams/runner/outcome.ts'
@@ -17,6 +16,7 @@ import type { TestPlatform } from '#test/harness/test-platform.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const RECORDS = 12
+const STALLED_AFTER_MS = 1_200
 const POSITION = 5
 const JSON_TYPE = 'application/vnd.schemaregistry.v1+json'
 const HEADER_BYTES = 5
@@ -61,9 +61,8 @@ describe('sink runner', () => {
 
   const publish = async (count: number): Promise<void> => {
     const kafka = platform.connect()
-    const publisher = await openPublisher(kafka, 'ingest')
+    const publisher = await platform.openPublisher(kafka, 'ingest')
     for (let asOf = 0; asOf < count; asOf++) await publisher.send([ratesRecord(kafka.codec, asOf)])
-    await publisher.close()
   }
 
   const untilNoLag = async (): Promise<void> => {
@@ -155,6 +154,50 @@ describe('sink runner', () => {
     expect(await letters()).to.deep.equal([1, 2].map(at => `undecodable ${RECORDS + at}`))
     await roles.stop()
     expect(roles.failures).to.deep.equal([])
+  })
+})
+
+describe('a sink that hangs', () => {
+  // Its own: rates that another role published before would be counted, or not, by how far they had been read.
+  const platform = useServers()
+  const store = Promise.withResolvers<void>()
+  // A process would have ended; the roles of this one have to be stopped.
+  after(() => store.resolve())
+
+  /** A sink whose store does not answer. */
+  const hanging = (group: 'fx' | 'sales'): StartRole => {
+    return context =>
+      runSink(context, connectKafka({ config: context.config, role: 'test', log: context.log }), {
+        group,
+        topics: [group],
+        stalledAfterMs: STALLED_AFTER_MS,
+        open: async ({ topic }) => ({
+          position: { topicId: await (await context.topicIds()).idOf(topic), next: 0 },
+          apply: () => OK,
+          flush: () => store.promise,
+          close: async () => undefined,
+        }),
+      })
+  }
+
+  const lagOf = async ({ metrics }: StartedRoles, group: string) => {
+    const found = await metrics.registry.getSingleMetric('marketlog_group_lag')?.get()
+    return found?.values.find(({ labels }) => labels.group === group)?.value
+  }
+
+  it('ends its role, which says which records wait; one that has nothing to do goes on', async () => {
+    const idle = await platform.startRoles([hanging('sales')])
+    await eventually(async () => (await lagOf(idle, 'sales')) === 0, 'a member at rest')
+    const kafka = platform.connect()
+    const publisher = await platform.openPublisher(kafka, 'ingest')
+    await publisher.send([ratesRecord(kafka.codec, 1)])
+    const roles = await platform.startRoles([hanging('fx')])
+    roles.expectFailure(/^fx does not get on/)
+    const failure = await eventually(() => roles.failures[0], 'the end of the role')
+    expect(failure.message).to.match(/^fx does not get on: 1 records of market\.fx-0 wait from offset \d+ on/)
+    expect(await lagOf(roles, 'fx')).to.equal(1)
+    // It has been watched for longer.
+    expect(idle.failures).to.deep.equal([])
   })
 })
 

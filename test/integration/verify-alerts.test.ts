@@ -5,7 +5,6 @@
 import { expect } from 'chai'
 import { loadTiers } from '#infra/config/tiers.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { openPublisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import { openTopicIds } from '#infra/kafka/topic-ids.ts'
 import type { Database } from '#infra/postgres/pool.ts'
@@ -84,9 +83,8 @@ describe('alerts, verified', () => {
     await create([alertOn(6, { kind: 'price_above', thresholdCurrency: 'EUR' })])
     // It would fire by this table, which is passed over by the roles as by the tool for the rate that is none; so is poison.
     await market.rates({ EUR: '5', GBP: 'none' })
-    const ingest = await openPublisher(kafka, 'ingest')
+    const ingest = await platform.openPublisher(kafka, 'ingest')
     await ingest.send([{ topic: 'fx', key: 'USD', value: Buffer.from('no event') }])
-    await ingest.close()
     // An event is relayed before its alert is, and a check between the two leaves the alert out.
     const compared = await eventually(async () => {
       const found = await check()
@@ -110,10 +108,7 @@ describe('alerts, verified', () => {
     await database.rows(`UPDATE alerts SET threshold_value = 30 WHERE id = $1`, [late])
     await database.rows(`UPDATE alert_events SET best_ask_micro_usd = 5 WHERE id = $1`, [event?.id])
     const output = collectOutput()
-    let failure: { exitCode?: number } = {}
-    await verify(platform.config, platform.log, 'alerts', output.stream).catch(error => {
-      failure = error
-    })
+    const failure = await verify(platform.config, platform.log, 'alerts', output.stream).catch(error => error)
     expect(failure.exitCode).to.equal(1)
     const found = output.lines().filter(({ kind }) => kind !== undefined)
     expect(found.map(({ kind, row }) => `${kind} ${row}`)).to.have.members([
@@ -132,10 +127,8 @@ describe('alerts, verified', () => {
     const ids = await create([21, 22, 23, 24].map(item => alertOn(item, { thresholdValue: '6' })))
     await eventually(async () => (await check()).differences === 0)
     const output = collectOutput()
-    const rebuilding = rebuild(platform.config, platform.log, 'alerts', output.stream, {
-      acceptLoss: false,
-      signal: new AbortController().signal,
-    })
+    const options = { acceptLoss: false, signal: new AbortController().signal }
+    const rebuilding = rebuild(platform.config, platform.log, 'alerts', output.stream, options)
     await price(21, 5)
     await rebuilding
     expect(output.lines()[0]).to.include({ view: 'alerts', members: 1 })
@@ -143,10 +136,7 @@ describe('alerts, verified', () => {
     await haveFired(ids.slice(0, 2))
     await eventually(async () => expect((await check()).examples).to.deep.equal([]) !== undefined, 'agreement')
     await triggers.stop()
-    const failed = rebuild(platform.config, platform.log, 'alerts', output.stream, {
-      acceptLoss: false,
-      signal: new AbortController().signal,
-    })
+    const failed = rebuild(platform.config, platform.log, 'alerts', output.stream, options)
     expect(await failed.catch(error => error.message)).to.include('alert-triggers does not run')
   })
 

@@ -4,10 +4,8 @@
  * Wrong rows are planted as a fault of a store would leave them; each must be found, and none after a rebuild.
  */
 import { expect } from 'chai'
-import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Redis } from '#infra/redis/redis.ts'
-import { databaseName } from '#infra/runtime/config.ts'
 import { refreshJudged } from '#schemas/events/refresh-judged.ts'
 import { findingsOf, verify as verifyView } from '#services/cli/log-tools/verify.ts'
 import { viewOf } from '#services/cli/log-tools/views.ts'
@@ -17,6 +15,7 @@ import { start as startHealth } from '#streams/provider-health/main.ts'
 import { decodeHealth, encodeHealth, healthKey, healthPositionKey } from '#streams/provider-health/table.ts'
 import { parsePosition } from '#streams/runner/positions.ts'
 import { judgedRecords } from '#test/fixtures/sink-records.ts'
+import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { collectOutput } from '#test/harness/collected-output.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { ratesRecord } from '#test/harness/published-records.ts'
@@ -30,6 +29,7 @@ const TABLES = 40
 
 describe('exchange rates and provider health, verified and rebuilt', () => {
   const platform = useServers()
+  const clickhouse = useClickhouse(platform)
   const today = Math.floor(Date.now() / DAY_MS) * DAY_MS
   const random = seededRandom('rates and health')
   const verdicts = judgedRecords(random, VERDICTS).map(({ value }) => value)
@@ -39,13 +39,10 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
   }))
   let kafka: KafkaConnection
   let redis: Redis
-  let clickhouse: ClickhouseWriter
 
   before(async () => {
     kafka = platform.connect()
     redis = await platform.openRedis()
-    const database = databaseName(platform.config.namespace)
-    clickhouse = openWriter(platform.config.servers.clickhouse, { database, name: 'test' })
     const book = await platform.openPublisher(kafka, 'book')
     const ingest = await platform.openPublisher(kafka, 'ingest')
     const publish = async (judged: typeof verdicts, rates: typeof tables): Promise<void> => {
@@ -63,7 +60,6 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
     await platform.startRoles([startFx, startHealth, 'sales'])
     await settled()
   })
-  after(() => clickhouse.close())
 
   const nextOf = async (keyOf: (prefix: string) => string) =>
     parsePosition(await redis.get(keyOf(platform.namespace)))?.next
@@ -91,7 +87,7 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
     const newest = tables.toSorted((a, b) => a.asOf - b.asOf)
     const current = JSON.parse((await redis.get(fxCurrentKey(platform.namespace))) ?? '{}')
     expect(current).to.deep.include({ as_of: newest.at(-1)?.asOf, rates: { USD: '1', EUR: newest.at(-1)?.EUR } })
-    const rows = await clickhouse.rows<{ day: string; rate: string }>(
+    const rows = await clickhouse.writer.rows<{ day: string; rate: string }>(
       `SELECT day, rate FROM ${clickhouse.database}.fx_days FINAL WHERE currency = 'EUR'`,
     )
     const closes = new Map(newest.map(({ asOf, EUR }) => [new Date(asOf).toISOString().slice(0, 10), EUR]))
@@ -140,12 +136,12 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
     const last = Math.max(...tables.map(({ asOf }) => Math.floor(asOf / DAY_MS)))
     const days = `${clickhouse.database}.fx_days`
     const insert = (day: number, currency: string, rate: string, asOf: number) =>
-      clickhouse.command(
+      clickhouse.writer.command(
         `INSERT INTO ${days} (day, currency, rate, as_of) SELECT toDate(${day}), '${currency}', '${rate}', fromUnixTimestamp64Milli(toInt64(${asOf}), 'UTC')`,
       )
     await insert(last, 'EUR', '0.5', (last + 1) * DAY_MS - 1)
     await insert(first - 3, 'EUR', '0.5', (first - 3) * DAY_MS)
-    await clickhouse.command(
+    await clickhouse.writer.command(
       `ALTER TABLE ${days} DELETE WHERE toUInt32(day) = ${first} AND currency = 'EUR' SETTINGS mutations_sync = 2`,
     )
     const current = JSON.parse((await redis.get(fxCurrentKey(platform.namespace))) ?? '{}')
