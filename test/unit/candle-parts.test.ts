@@ -173,10 +173,4 @@ describe('candles', () => {
       providers: { o: 'a', h: 'a', l: 'a', c: 'a' },
     })
   })
-
-  it('close at the last composite before the last ask is withdrawn', () => {
-    const gone = changeOf({ provider: 'a', itemId: 1, before: { micro: 500_000, quantity: 2 }, seenAt: t0 + 9 })
-    const [candle] = hourly([listed('a', 50, t0 + 5, 2), gone], window).candles
-    expect(candle).to.include({ c: 500_000, q: 0, v: 2 })
-  })
 })

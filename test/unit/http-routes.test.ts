@@ -139,18 +139,6 @@ describe('a served route', () => {
     return [status, body?.code ?? body?.got]
   }
 
-  it('answers what its handler gives, at the root and below /v1', async () => {
-    for (const path of ['/list?limit=2', '/v1/list?limit=2']) {
-      expect(await outcomeOf(`GET ${path}`, 'free')).to.deep.equal([200, [2, 'free']])
-    }
-    expect(await outcomeOf('DELETE /things/x', 'free')).to.deep.equal([204, undefined])
-  })
-
-  it('reads a query by the bounds of the caller’s tier', async () => {
-    expect(await outcomeOf('GET /list?limit=101', 'free')).to.deep.equal([422, 'VALIDATION_ERROR'])
-    expect(await outcomeOf('GET /list?limit=101', 'quant')).to.deep.equal([200, [101, 'quant']])
-  })
-
   it('checks credential, tier, kind of key, limits, path and body, in this order', async () => {
     const wrong = ['POST /things/x', '{'] as const
     expect(await outcomeOf(wrong[0], undefined, wrong[1])).to.deep.equal([401, 'AUTH_INVALID_API_KEY'])
