@@ -1,4 +1,3 @@
-/** Which addresses webhooks may reach: every special range of both families, and every spelling of an address. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { isLocalName, isPublic, literalAddress, openAddressPolicy } from '#infra/outbound/address-policy.ts'

@@ -1,4 +1,3 @@
-/** Which rules fire: the index of rules against a plain model that evaluates every rule after every change. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'

@@ -1,4 +1,3 @@
-/** The catalog's answers, compared with plain filtering of the real catalog. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { loadCatalog } from '#infra/config/catalog.ts'

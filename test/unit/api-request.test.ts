@@ -1,4 +1,3 @@
-/** Query strings: decoding, and all violations of a request at once. */
 import type { IncomingMessage } from 'node:http'
 import { expect } from 'chai'
 import fc from 'fast-check'

@@ -1,4 +1,3 @@
-/** Windows of candles and history: which buckets a request shows, found by looking at every bucket there is. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { loadTiers } from '#infra/config/tiers.ts'

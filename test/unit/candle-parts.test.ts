@@ -1,4 +1,3 @@
-/** Candles: folded into parts in any order and composed when read, they equal a fold moment by moment. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { atOnce } from '#infra/runtime/turns.ts'

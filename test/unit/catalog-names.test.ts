@@ -1,8 +1,3 @@
-/**
- * Market names: splitting and joining, and what is read from words.
- *
- * Reads nothing outside the room under test.
- */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { categoriesFromWords, crateFamily } from '#infra/config/build/categories.ts'

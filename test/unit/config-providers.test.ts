@@ -1,8 +1,4 @@
-/**
- * Providers, tiers, currencies and markets as data: what the files hold, and how faults are reported.
- *
- * The tables below are the specification's.
- */
+/** The tables below are the specification's. */
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,3 @@
-/** What destinations and mailboxes get for an event: bodies of each platform, mails, and what is kept of an answer. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'

@@ -1,4 +1,3 @@
-/** The hub: who gets which items in which frames, what a frame holds, and what is shared. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { BookChanged } from '#schemas/events/book-changed.ts'

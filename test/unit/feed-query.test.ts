@@ -1,4 +1,3 @@
-/** What a feed's URL may say, and the error for one that says something else. */
 import type { IncomingMessage } from 'node:http'
 import { expect } from 'chai'
 import { HttpError } from '#infra/http/http-error.ts'

@@ -1,8 +1,4 @@
-/**
- * Routes as they are served: what is checked in which order, what a handler gets, and what becomes of its answer.
- *
- * Requests come over a pair of streams; there is no socket.
- */
+/** Requests come over a pair of streams; there is no socket. */
 import { createServer, type Server } from 'node:http'
 import { expect } from 'chai'
 import { z } from 'zod'

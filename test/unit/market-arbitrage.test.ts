@@ -1,4 +1,3 @@
-/** The pass over the board: what counts, in which order, and what the columns hold. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'

@@ -1,9 +1,4 @@
-/**
- * Columns in ClickHouse's Native form against blocks that are written value by value, and against what is no whole block.
- *
- * Reads and writes memory only; blocks are random, and lie at random offsets of a buffer. What ClickHouse itself writes is
- * read by the tests of candles and charts.
- */
+/** What ClickHouse itself writes is read by the tests of candles and charts. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { type ColumnsOf, decodeColumns } from '#infra/clickhouse/native-columns.ts'

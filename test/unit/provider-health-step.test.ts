@@ -1,4 +1,3 @@
-/** The health of a provider follows from the verdicts on its refreshes, in their order and nothing else. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { loadProviders, type Provider } from '#infra/config/providers.ts'

@@ -1,4 +1,3 @@
-/** What the runner makes of outcomes: records of dead-letters and market.unresolved, counters, log lines. */
 import { expect } from 'chai'
 import { type Codec, DecodeError, UnknownEvent, UnknownWriter } from '#infra/kafka/codec.ts'
 import type { Log } from '#infra/runtime/log.ts'

@@ -1,4 +1,3 @@
-/** Whose request it is: headers count as far as trusted proxies wrote them, and what a client adds counts nothing. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { isLoopback, networkOf, openClientOf, openTrustedProxies } from '#infra/runtime/trusted-proxies.ts'
