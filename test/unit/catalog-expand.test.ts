@@ -67,6 +67,8 @@ describe('catalog: expanding the source', () => {
     ],
     ['★ Winter Gloves | New (Field-Tested)', { item_type: 'Weapon', weapon_type: 'Gloves' }],
     ['★ StatTrak™ New Knife | Fade (Factory New)', { item_subtype: 'Knives', weapon_type: 'Knife' }],
+    ['Sticker | Team or player | Paris 2031', { item_type: 'Sticker', item_subtype: null }],
+    ['Something unheard of', { item_type: null, item_subtype: null }],
   ]
   for (const [name, fields] of unheard) it(`reads ${name}`, () => expect(fromName(name)).to.include(fields))
 })
