@@ -141,18 +141,12 @@ describe('runner decoding', () => {
 })
 
 describe('runner group errors', () => {
-  for (const type of [
-    'REBALANCE_IN_PROGRESS',
-    'UNKNOWN_MEMBER_ID',
-    'ILLEGAL_GENERATION',
-    'NOT_COORDINATOR_FOR_GROUP',
-  ]) {
+  for (const type of ['ILLEGAL_GENERATION', 'NOT_COORDINATOR_FOR_GROUP', 'REBALANCE_IN_PROGRESS', 'UNKNOWN_MEMBER_ID'])
     it(`${type} means to join again, also as a cause`, () => {
       const bare = { type }
       expect(groupErrorIn(bare)).to.equal(bare)
       expect(groupErrorIn({ name: 'KafkaJSNonRetriableError', cause: bare })).to.equal(bare)
     })
-  }
 
   it('a fenced producer is no group error', () => {
     expect(groupErrorIn({ type: 'PRODUCER_FENCED' })).to.equal(undefined)
