@@ -96,23 +96,22 @@ describe('feed query', () => {
       'market_hash_names',
     ))
 
+  const replayed = (query: string) => {
+    const url = `/feed/replay/prices?from=2026-03-03&${query}`
+    return parse(replayQuery(KEYS), { url, headers: {} } as IncomingMessage)
+  }
+
   it('ignores the options of a live feed on a replay, whatever they say', () => {
-    const query = 'from=2026-03-03&resume=maybe&snapshot=2&policy=drop&policy=drop'
-    const request = { url: `/feed/replay/prices?${query}`, headers: {} } as IncomingMessage
-    const { options } = feedRequestOf('ask', parse(replayQuery(KEYS), request), CATALOG)
+    const { options } = feedRequestOf('ask', replayed('resume=maybe&snapshot=2&policy=drop&policy=drop'), CATALOG)
     expect(options).to.deep.equal({ resume: false, snapshot: false, conflate: false })
   })
 
   it('takes a speed of 0, or one that ends: a replay at a thousandth used to hold its place for a month', () => {
-    const speedOf = (speed: string) =>
-      parse(replayQuery(KEYS), {
-        url: `/feed/replay/prices?from=2026-03-03&speed=${speed}`,
-        headers: {},
-      } as IncomingMessage)
-    for (const speed of ['0', '0x', '0.000', '0.1', '0.1x', '1', '10000']) expect(speedOf(speed).speed).to.equal(speed)
+    for (const speed of ['0', '0x', '0.000', '0.1', '0.1x', '1', '10000'])
+      expect(replayed(`speed=${speed}`).speed).to.equal(speed)
     for (const speed of ['0.001', '0.001x', '0.09', '00.05x']) {
       try {
-        speedOf(speed)
+        replayed(`speed=${speed}`)
         expect.fail(`${speed} was taken`)
       } catch (error) {
         if (!(error instanceof HttpError)) throw error
