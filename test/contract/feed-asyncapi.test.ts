@@ -1,6 +1,3 @@
-/**
- * The description of feeds and topics: a document of its standard, of the same events that are sent and logged.
- */
 import { readFileSync } from 'node:fs'
 import { Ajv } from 'ajv'
 import formats from 'ajv-formats'

@@ -1,8 +1,4 @@
-/**
- * The feeds as the API's description has them, against what the role `feed` takes, refuses and sends.
- *
- * Random parameters are judged by the schemas, which the feed parses with, and by a reading of the rules as they were given.
- */
+/** Random parameters are judged by the schemas, which the feed parses with, and by a reading of the rules as they were given. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { ZodType } from 'zod'

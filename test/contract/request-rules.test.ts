@@ -1,6 +1,4 @@
 /**
- * Rules that hold for every operation of the API and of the feeds, whatever it does.
- *
  * Made of the description alone, so that an operation which is added later is held to them too. The routes answer as in a process of
  * both roles, behind its HTTP host; nothing is behind them.
  */
@@ -186,6 +184,7 @@ describe('every operation', () => {
         expect(status, at).to.equal(204)
         expect(got.get('access-control-allow-origin'), at).to.equal('*')
         expect(got.get('access-control-allow-methods')?.split(', '), at).to.include(operation.method)
+        expect(got.get('allow'), at).to.equal(got.get('access-control-allow-methods'))
         expect(got.get('access-control-allow-headers'), at).to.equal(headers.length === 3 ? asked : null)
         expect(got.get('vary'), at).to.equal('Access-Control-Request-Headers')
         expect(got.get('access-control-max-age'), at).to.equal('86400')

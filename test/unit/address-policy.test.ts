@@ -1,17 +1,9 @@
-/** Which addresses webhooks may reach: every special range of both families, and every spelling of an address. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { isLocalName, isPublic, literalAddress, openAddressPolicy } from '#infra/outbound/address-policy.ts'
 import { openOutbound } from '#infra/outbound/post.ts'
 
-const PUBLIC = [
-  '8.8.8.8',
-  '1.1.1.1',
-  '93.184.216.34',
-  '2606:4700::1111',
-  '2a00:1450:4001:82a::200e',
-  '64:ff9b::808:808',
-]
+const PUBLIC = '8.8.8.8 1.1.1.1 93.184.216.34 2606:4700::1111 2a00:1450:4001:82a::200e 64:ff9b::808:808'.split(' ')
 
 const SPECIAL = [
   ...['0.0.0.0', '0.1.2.3', '10.0.0.1', '100.64.0.1', '100.100.100.200', '127.0.0.1', '127.255.255.254'],
@@ -53,25 +45,10 @@ describe('the policy of addresses', () => {
   })
 
   it('knows names that are local by themselves, in any spelling', () => {
-    for (const host of [
-      'localhost',
-      'LOCALHOST.',
-      'a.localhost',
-      'ⓛocalhost',
-      'printer.local',
-      'a.b.internal',
-      'redis',
-    ])
-      expect(isLocalName(new URL(`http://${host}:9/`)), host).to.equal(true)
-    for (const host of [
-      'example.com',
-      'local.example',
-      'notlocal.example',
-      'mylocalhost.example',
-      '127.0.0.1',
-      '[::1]',
-    ])
-      expect(isLocalName(new URL(`http://${host}:9/`)), host).to.equal(false)
+    const local = 'localhost LOCALHOST. a.localhost ⓛocalhost printer.local a.b.internal redis'.split(' ')
+    const others = 'example.com local.example notlocal.example mylocalhost.example 127.0.0.1 [::1]'.split(' ')
+    for (const host of [...local, ...others])
+      expect(isLocalName(new URL(`http://${host}:9/`)), host).to.equal(local.includes(host))
   })
 
   // Any port of a public host could be named: a mail server's, a database's.

@@ -1,6 +1,3 @@
-/**
- * Rules between changes when the clocks of the brokers that stamp them differ: what holds for any clocks that lie `d` apart at most.
- */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { EnabledRule } from '#streams/alert-triggers/rule-index.ts'

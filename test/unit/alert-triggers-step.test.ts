@@ -1,4 +1,3 @@
-/** Which rules fire: the index of rules against a plain model that evaluates every rule after every change. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
@@ -232,21 +231,6 @@ describe('alert triggers', () => {
       { ...common, kind: 'spread_exceeds', triggered_value: '25.0000', triggered_currency: null },
     ])
   })
-
-  const equal: { kind: AlertKind; value: string }[] = [
-    { kind: 'price_below', value: '10' },
-    { kind: 'price_above', value: '10.00' },
-    { kind: 'spread_exceeds', value: '25' },
-  ]
-  for (const { kind, value: text } of equal)
-    it(`${kind} does not fire at the threshold itself`, () => {
-      const state = start()
-      take(state, { do: 'price', side: 'ask', item: 1, provider: 'provider_a', micro: 10_000_000 }, 0)
-      take(state, { do: 'price', side: 'bid', item: 1, provider: 'provider_a', micro: 7_500_000 }, 0)
-      expect(
-        take(state, { do: 'rule', alert: 1, item: 1, kind, value: text, currency: 'USD', enabled: true }, 1),
-      ).to.deep.equal([])
-    })
 
   it('take the highest version of a rule, whatever is repeated after it', () => {
     const state = start()

@@ -1,4 +1,3 @@
-/** The catalog's answers, compared with plain filtering of the real catalog. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { loadCatalog } from '#infra/config/catalog.ts'
@@ -99,12 +98,6 @@ describe('GET /items', () => {
     expect((await answer({ wear_name: 'Field-Tested' })).items).not.to.deep.equal([])
   })
 
-  it('searches names by a part in any case', async () => {
-    const found = (await answer({ q: 'rEdLiNe' })).items.map((item: CatalogItem) => item.item_id)
-    expect(found).to.deep.equal(items.filter(item => /redline/i.test(item.market_hash_name)).map(item => item.item_id))
-    expect(found.length).to.be.greaterThan(5)
-  })
-
   it('searches words in any order only where no name holds the text as it is', async () => {
     const namesFor = async (q: string): Promise<string[]> =>
       (await answer({ q })).items.map((item: CatalogItem) => item.market_hash_name)
@@ -171,14 +164,10 @@ describe('GET /items', () => {
   })
 
   it('takes a colour by its hexadecimal digits, with or without #, or by its name', async () => {
-    const reds = items.filter(item => item.rarity_color === 'eb4b4b').map(item => item.item_id)
+    const reds = items.filter(item => item.rarity_color === 'eb4b4b')
     expect(reds.length).to.be.greaterThan(0)
-    for (const rarity_color of ['#eb4b4b', '#EB4B4B', 'eb4b4b', 'red', 'Red']) {
-      expect(
-        (await answer({ rarity_color })).items.map((item: CatalogItem) => item.item_id),
-        rarity_color,
-      ).to.deep.equal(reds)
-    }
+    for (const rarity_color of ['#eb4b4b', '#EB4B4B', 'eb4b4b', 'red', 'Red'])
+      expect(idsOf((await answer({ rarity_color })).items), rarity_color).to.deep.equal(idsOf(reds))
     expect((await answer({ rarity_color: 'octarine' })).items).to.deep.equal([])
   })
 

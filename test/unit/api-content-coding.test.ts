@@ -1,4 +1,3 @@
-/** Which form of a body a client takes, and whether it names the one that it has. */
 import { expect } from 'chai'
 import { chooseCoding, isNamed } from '#infra/http/content-coding.ts'
 

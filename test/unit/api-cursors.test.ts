@@ -1,4 +1,3 @@
-/** Cursors: what was written is read, and nothing else is. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { HttpError } from '#infra/http/http-error.ts'

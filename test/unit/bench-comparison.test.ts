@@ -1,4 +1,3 @@
-/** What counts as a movement between two commits: by examples, and by runs with drawn noise and a planted slowdown. */
 import { expect } from 'chai'
 import { movements, PAIRS, type RunLine, type RunPair } from '#test/bench/comparison.ts'
 import { randomOf } from '#test/harness/seeded-random.ts'

@@ -1,4 +1,3 @@
-/** The benchmarks' own arithmetic: medians, percentiles, bars, and what is read from a process's metrics. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { Bar } from '#test/bench/bars.ts'

@@ -1,8 +1,4 @@
-/**
- * One refresh, one version of the catalog: whatever is published while it is being read.
- *
- * The truth is the same refresh, played whole by the version that was there at its first record.
- */
+/** The truth is the same refresh, played whole by the version that was there at its first record. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { CatalogLookup } from '#schemas/values/catalog-item.ts'

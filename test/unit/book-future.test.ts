@@ -1,8 +1,4 @@
-/**
- * Observations from the future: refused with their reason, so that the honest ones that follow still count.
- *
- * The log takes everything at {@link NOW} unless a claim says otherwise; a clock may run ahead of it by ten minutes.
- */
+/** The log takes everything at {@link NOW} unless a claim says otherwise; a clock may run ten minutes ahead. */
 import { expect } from 'chai'
 import { type Books, bookOf } from '#streams/book/step.ts'
 import {

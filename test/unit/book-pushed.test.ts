@@ -1,4 +1,3 @@
-/** Providers that push single observations: applied at once, judged one by one. */
 import { expect } from 'chai'
 import { at, changeTexts, type InputRecord, play, pushed, refresh } from '#test/fixtures/book-inputs.ts'
 

@@ -1,4 +1,3 @@
-/** When the book holds a refresh back, and when it believes it. */
 import { expect } from 'chai'
 import {
   at,

@@ -1,6 +1,4 @@
 /**
- * A book that is killed and restored says exactly what one says that runs on.
- *
  * Random inputs of several providers in one partition - whole, cut, repeated, stale, empty, suspect (some until they are
  * believed) and failed refreshes, pushed observations - and random kills, each with work that was not yet committed.
  */

@@ -1,4 +1,3 @@
-/** The book's step, claim by claim: what a refresh may change and what it must leave. */
 import { expect } from 'chai'
 import { formatInstant } from '#schemas/values/instant.ts'
 import {

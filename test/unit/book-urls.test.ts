@@ -1,4 +1,3 @@
-/** Which of a provider's offers an item's URL leads to, and what a refresh that changes the URL alone says. */
 import { expect } from 'chai'
 import { begun, at as entryAt, failed, type InputRecord, play, pushed, refresh } from '#test/fixtures/book-inputs.ts'
 import { runBook } from '#test/fixtures/book-processor.ts'

@@ -1,4 +1,3 @@
-/** Candles: folded into parts in any order and composed when read, they equal a fold moment by moment. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { atOnce } from '#infra/runtime/turns.ts'
@@ -172,11 +171,5 @@ describe('candles', () => {
       q: 2,
       providers: { o: 'a', h: 'a', l: 'a', c: 'a' },
     })
-  })
-
-  it('close at the last composite before the last ask is withdrawn', () => {
-    const gone = changeOf({ provider: 'a', itemId: 1, before: { micro: 500_000, quantity: 2 }, seenAt: t0 + 9 })
-    const [candle] = hourly([listed('a', 50, t0 + 5, 2), gone], window).candles
-    expect(candle).to.include({ c: 500_000, q: 0, v: 2 })
   })
 })

@@ -1,8 +1,3 @@
-/**
- * The catalog that a process answers from: whole versions, names as the last record of each item has them.
- *
- * The oracle walks all records for each question.
- */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { identityFault, loadCatalog } from '#infra/config/catalog.ts'

@@ -1,8 +1,4 @@
-/**
- * Item numbers never change: whatever the source gains, loses or gets back.
- *
- * Draws its sources from the real package, in pieces small enough to build hundreds of times.
- */
+/** Draws its sources from the real package, in pieces small enough to build hundreds of times. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { assembleCatalog, type Catalog } from '#infra/config/build/assemble.ts'

@@ -1,6 +1,3 @@
-/**
- * The import rules, as dependency-cruiser finds them in a small tree that breaks each of them, beside what they allow.
- */
 import { execFile } from 'node:child_process'
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

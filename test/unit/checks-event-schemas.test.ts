@@ -1,7 +1,3 @@
-/**
- * Schema evolution: what FULL_TRANSITIVE refuses is refused before the registry is asked, and nothing
- * is released by accident.
- */
 import { expect } from 'chai'
 import { checkEventSchemas, lockEventSchemas, type SchemaLock } from '#infra/checks/event-schemas.ts'
 import { type AvroField, type AvroType, defineEvent, type EventSchema } from '#schemas/events/event.ts'

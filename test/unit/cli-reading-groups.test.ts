@@ -1,4 +1,3 @@
-/** The groups whose lag counts, derived from the catalogue of topics. */
 import { expect } from 'chai'
 import { topics } from '#schemas/topics.ts'
 import { describeLag, type GroupLag, sumByGroup } from '#services/cli/group-lag.ts'

@@ -1,4 +1,3 @@
-/** How roles are chosen for a process, and how a platform spreads them. */
 import { expect } from 'chai'
 import { chooseRoles, GROUPS, ROLE_NAMES } from '#services/cli/roles.ts'
 

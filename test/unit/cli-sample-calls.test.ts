@@ -1,4 +1,3 @@
-/** The text that a started platform ends with. */
 import { execFileSync } from 'node:child_process'
 import { expect } from 'chai'
 import { TIERS } from '#infra/config/tiers.ts'

@@ -1,4 +1,3 @@
-/** A server that has ended by itself is started again, with pauses, and given up after a while. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { expect } from 'chai'

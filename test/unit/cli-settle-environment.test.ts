@@ -1,4 +1,3 @@
-/** What a command fills into its environment, and what it must leave alone. */
 import { expect } from 'chai'
 import { readConfig } from '#infra/runtime/config.ts'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'

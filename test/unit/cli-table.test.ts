@@ -1,4 +1,3 @@
-/** What a table of the command line looks like on terminals of several widths. */
 import { expect } from 'chai'
 import { tableText, wantsTable } from '#services/cli/table.ts'
 

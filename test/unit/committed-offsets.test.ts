@@ -1,8 +1,4 @@
-/**
- * Positions of a group: asked for again while its coordinator is changing; an error that will not pass is thrown at once.
- *
- * The errors are those that the client makes of a broker's answers.
- */
+/** The errors are those that the client makes of a broker's answers. */
 import { expect } from 'chai'
 import { loadInternal } from '#infra/kafka/client/internals.ts'
 import { groupOffsets } from '#infra/kafka/committed-offsets.ts'

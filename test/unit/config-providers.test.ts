@@ -1,8 +1,4 @@
-/**
- * Providers, tiers, currencies and markets as data: what the files hold, and how faults are reported.
- *
- * The tables below are the specification's.
- */
+/** The tables below are the specification's. */
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -122,78 +118,53 @@ describe('config: providers', () => {
     }
   })
 
-  it('come from another file with other keys, and nothing else changes', () => {
+  /** The registry of a file whose text was edited. */
+  const loadedFrom = (text: string) =>
     inFolder(folder => {
       const file = join(folder, 'mine.json')
-      writeFileSync(file, providersText.replaceAll('provider_', 'shop-'))
-      const other = loadProviders(file)
-      expect(other.bidKeys).to.deep.equal(registry.bidKeys.map(key => key.replace('provider_', 'shop-')))
+      writeFileSync(file, text)
+      return loadProviders(file)
     })
+  const loadedWith = (edit: (providers: Provider[]) => unknown) => {
+    const content = JSON.parse(providersText) as { providers: Provider[] }
+    edit(content.providers)
+    return loadedFrom(JSON.stringify(content))
+  }
+
+  it('come from another file with other keys, and nothing else changes', () => {
+    const other = loadedFrom(providersText.replaceAll('provider_', 'shop-'))
+    expect(other.bidKeys).to.deep.equal(registry.bidKeys.map(key => key.replace('provider_', 'shop-')))
   })
 
   it('have the host of their template, and those that they name', () => {
-    inFolder(folder => {
-      const content = JSON.parse(providersText) as { providers: Provider[] }
-      set(content.providers, 1, { hosts: ['go.provider-02.example:8443'] })
-      const file = join(folder, 'hosts.json')
-      writeFileSync(file, JSON.stringify(content))
-      expect(
-        loadProviders(file)
-          .all.slice(0, 2)
-          .map(({ hosts }) => hosts),
-      ).to.deep.equal([['provider-01.example'], ['provider-02.example', 'go.provider-02.example:8443']])
-    })
+    const { all } = loadedWith(providers => set(providers, 1, { hosts: ['go.provider-02.example:8443'] }))
+    expect(all.slice(0, 2).map(({ hosts }) => hosts)).to.deep.equal([
+      ['provider-01.example'],
+      ['provider-02.example', 'go.provider-02.example:8443'],
+    ])
   })
 
-  function refuses(edit: (providers: Provider[]) => unknown, ...says: string[]): void {
-    inFolder(folder => {
-      const content = JSON.parse(providersText) as { providers: Provider[] }
-      edit(content.providers)
-      const file = join(folder, 'broken.json')
-      writeFileSync(file, JSON.stringify(content))
-      const message = messageOf(() => loadProviders(file))
-      for (const part of [file, ...says]) expect(message).to.include(part)
+  const faults: [what: string, index: number, members: object, ...says: string[]][] = [
+    ['a host that is none', 4, { hosts: ['shop.example', 'https://shop.example/'] }, '.hosts[1]', 'host'],
+    ['a key in capitals', 3, { key: 'Shop' }, '.key', 'lowercase'],
+    ['a key twice', 1, { key: 'provider_01' }, '.key', 'twice'],
+    ['a code twice', 1, { code: registry.all[0]?.code }, '.code', 'twice'],
+    ['an unknown currency', 2, { default_currency: 'XQX' }, '.default_currency', 'XQX'],
+    ['a fee in percent', 0, { fees: { sell_fee: 5, insta_sell_fee: null } }, '.fees.sell_fee', '<1'],
+    ['an unknown variable', 5, { link_template: 'https://a.example/{name}' }, '.link_template', 'market_hash_name'],
+    ['a template that is no URL', 5, { link_template: 'javascript:{item_id}' }, '.link_template', 'http'],
+    ['sales without an interval', 1, { sales_interval_ms: null }, '.sales_interval_ms'],
+    ['a member too many', 0, { colour: 'red' }, '', 'colour'],
+  ]
+  for (const [what, index, members, at, ...says] of faults)
+    it(`are refused with file, member and fault: ${what}`, () => {
+      const message = messageOf(() => loadedWith(providers => set(providers, index, members)))
+      expect(message).to.match(/marketlog-config-\w+\/mine\.json/)
+      for (const part of [`providers[${index}]${at}`, ...says]) expect(message).to.include(part)
     })
-  }
 
-  it('are refused with file, member and fault: a host that is none', () =>
-    refuses(
-      providers => set(providers, 4, { hosts: ['shop.example', 'https://shop.example/'] }),
-      'providers[4].hosts[1]',
-      'host',
-    ))
-  it('are refused with file, member and fault: a key in capitals', () =>
-    refuses(providers => set(providers, 3, { key: 'Shop' }), 'providers[3].key', 'lowercase'))
-  it('are refused with file, member and fault: a key twice', () =>
-    refuses(providers => set(providers, 1, { key: 'provider_01' }), 'providers[1].key', 'twice'))
-  it('are refused with file, member and fault: a code twice', () =>
-    refuses(providers => set(providers, 1, { code: providers[0]?.code }), 'providers[1].code', 'twice'))
-  it('are refused with file, member and fault: an unknown currency', () =>
-    refuses(providers => set(providers, 2, { default_currency: 'XQX' }), 'providers[2].default_currency', 'XQX'))
-  it('are refused with file, member and fault: a fee in percent', () =>
-    refuses(
-      providers => set(providers, 0, { fees: { sell_fee: 5, insta_sell_fee: null, trading_spread_fee: null } }),
-      'providers[0].fees.sell_fee',
-      '<1',
-    ))
-  it('are refused with file, member and fault: a template with an unknown variable', () =>
-    refuses(
-      providers => set(providers, 5, { link_template: 'https://a.example/{name}' }),
-      'providers[5].link_template',
-      'market_hash_name',
-    ))
-  it('are refused with file, member and fault: a template that is no URL', () =>
-    refuses(
-      providers => set(providers, 5, { link_template: 'javascript:{item_id}' }),
-      'providers[5].link_template',
-      'http',
-    ))
-  it('are refused with file, member and fault: sales without an interval', () =>
-    refuses(providers => set(providers, 1, { sales_interval_ms: null }), 'providers[1].sales_interval_ms'))
-  it('are refused with file, member and fault: a member too many', () =>
-    refuses(providers => set(providers, 0, { colour: 'red' } as object), 'providers[0]', 'colour'))
-  it('are refused with file, member and fault: no provider at all', () =>
-    refuses(providers => providers.splice(0), 'providers'))
+  it('are refused where there is none', () =>
+    expect(messageOf(() => loadedWith(providers => providers.splice(0)))).to.match(/mine\.json.*providers/s))
 
   it('are refused when the file is missing or no JSON', () => {
     inFolder(folder => {
@@ -283,20 +254,16 @@ describe('config: currencies, phases, markets', () => {
       .map(feed => Number((feed.options as { coverage?: number }).coverage) * (market.items ?? 0))
     expect(asks.reduce((sum, count) => sum + count, 0)).to.be.within(1.15e6, 1.25e6)
   })
-
-  it('bring an empty market, in which nothing is polled', () => {
-    expect(loadMarket('empty').feeds).to.deep.equal([])
-  })
 })
 
 function set(providers: Provider[], index: number, members: Partial<Provider>): void {
   Object.assign(providers[index] as Provider, members)
 }
 
-function inFolder(use: (folder: string) => void): void {
+function inFolder<T>(use: (folder: string) => T): T {
   const folder = mkdtempSync(join(tmpdir(), 'marketlog-config-'))
   try {
-    use(folder)
+    return use(folder)
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }

@@ -1,8 +1,4 @@
-/**
- * What the files of a deployment must not offer: a secret that is known, a right that nothing needs.
- *
- * CURSOR_KEY was the database's password, Redis asked for none, and a deployment simulated a market of its own.
- */
+/** CURSOR_KEY was the database's password, Redis asked for none, and a deployment simulated a market of its own. */
 import { readFileSync } from 'node:fs'
 import { expect } from 'chai'
 

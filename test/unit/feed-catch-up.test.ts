@@ -1,8 +1,4 @@
-/**
- * Streams on their way to the live one: which share a reading, which must not wait for another, and what ends a wait.
- *
- * The log and the live stream are in memory; both on a real log are the matter of test/fault/feed.test.ts.
- */
+/** The log and the live stream are in memory; both on a real log are the matter of test/fault/feed.test.ts. */
 import { expect } from 'chai'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { type CatchUpOptions, openCatchUps } from '#services/feed/catch-up.ts'

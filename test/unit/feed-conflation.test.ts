@@ -1,4 +1,3 @@
-/** Conflation: a client that gets fewer changes ends with the same state as one that gets all of them. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { BookChanged } from '#schemas/events/book-changed.ts'

@@ -1,4 +1,3 @@
-/** Positions in the log: their text, their order, and that from any of them a replay delivers exactly the rest. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { covers, decodePosition, distance, encodePosition, type LogPosition } from '#services/feed/log-position.ts'

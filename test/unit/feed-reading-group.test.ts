@@ -1,4 +1,3 @@
-/** Clients that share one reading of the log: whatever each of them has when it comes, it gets exactly the rest. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'

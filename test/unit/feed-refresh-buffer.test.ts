@@ -1,4 +1,3 @@
-/** Refreshes put together from partitions: what leaves, when, and in which order. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'

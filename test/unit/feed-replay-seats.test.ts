@@ -1,4 +1,3 @@
-/** Seats of replays: which one reads, which one waits, and that all that wait come to read; what a replay keeps while it waits. */
 import { expect } from 'chai'
 import { collectGarbage } from '#infra/runtime/heap.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'

@@ -1,6 +1,4 @@
 /**
- * The range reader's own decoding gives what the client's gives: record by record, whatever the batches hold.
- *
  * Batches are written by the client's own encoders. Interleaved and aborted transactions of a real broker are read
  * in test/integration/kafkajs.test.ts.
  */

@@ -1,4 +1,3 @@
-/** Exchange rates: the newest table is in force, each day keeps its newest, and a broken table changes nothing. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { type FxBatch, foldRates } from '#streams/fx/step.ts'

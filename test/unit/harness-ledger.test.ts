@@ -1,6 +1,3 @@
-/**
- * The ledger: every fault that it is there to find is found, counted once and under its own name. A figure is held to its limit.
- */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { expectFigure } from '#test/harness/figures.ts'

@@ -5,8 +5,7 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { Side } from '#schemas/events/book-changed.ts'
-import { type Books, step } from '#streams/book/step.ts'
-import { LATE } from '#test/fixtures/book-inputs.ts'
+import { appended, at, begun, type InputRecord, LATE, play, refresh } from '#test/fixtures/book-inputs.ts'
 import { isBalanced, ledgerTable, openLedger } from '#test/harness/ledger.ts'
 import { type ExpectedChange, entryOfChange, foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
 
@@ -71,61 +70,21 @@ const randomRefresh: fc.Arbitrary<RepeatedRefresh> = fc
   }))
 
 /** The end of a refresh of another id, as the log would hold it of a writer that is not fenced. */
-function lateRecords(provider: string): [string, object][] {
-  const about = { provider, refresh_id: 'late', observed_at: 1_000 }
-  const offer = {
-    market_hash_name: '1',
-    phase: null,
-    price: 1,
-    quantity: 1,
-    currency: 'USD',
-    url: null,
-    usd_rate: null,
-  }
-  return [
-    ['AskObserved', { ...about, ...offer, index: 7 }],
-    ['ObservationRejected', { ...about, index: 8, market_hash_name: '2', raw: '{}', reason: 'price_missing' }],
-    ['RefreshCompleted', { ...about, count: 9, currency: 'USD', usd_rate: '1' }],
-  ]
+const lateRecords = (provider: string): InputRecord[] =>
+  refresh(1_000, [...Array(8).fill(at(1, 1)), { name: '2' }], { provider, id: 'late', lost: [0, 1, 2, 3, 4, 5, 6] })
+
+/** A refresh as ingest writes it. */
+function recordsOf(given: GivenRefresh): InputRecord[] {
+  const { provider, refreshId: id, observedAt, currency, usdRate: rate, appendedAt = LATE } = given
+  const entries = given.entries.map(({ itemId, price, quantity }) => at(itemId ?? 'unknown', price, { quantity }))
+  const records = (given.completed ? refresh : begun)(observedAt, entries, { provider, id, currency, rate })
+  // What a former owner of the feed still writes of another refresh, whose begin this one has replaced.
+  if (entries.length > 1) records.splice(entries.length - 1, 0, ...lateRecords(provider))
+  return appended(appendedAt, records)
 }
 
-/** The changes that the book's step makes of the same refreshes, written to the log as ingest writes them. */
-function bookOf(refreshes: readonly GivenRefresh[]): ExpectedChange[] {
-  const books: Record<Side, Books> = { ask: new Map(), bid: new Map() }
-  const changes: ExpectedChange[] = []
-  let offset = 0
-  for (const refresh of refreshes) {
-    const { side, provider, refreshId, observedAt, currency, usdRate, entries, completed } = refresh
-    const { appendedAt = LATE } = refresh
-    const catalog = { version: 'numbers', idOf: (name: string) => (name === 'unknown' ? undefined : Number(name)) }
-    const take = (event: string, value: object) => {
-      const { effects } = step(books[side], side, { partition: 0, offset: offset++, appendedAt }, event, value, catalog)
-      changes.push(...effects.changes)
-    }
-    const common = { provider, refresh_id: refreshId, observed_at: observedAt, currency, url: null, usd_rate: null }
-    const last = entries.length - 1
-    for (const [index, { itemId, price, quantity }] of entries.entries()) {
-      // What a former owner of the feed still writes of another refresh, whose begin this one has replaced.
-      if (index === last && last > 0) for (const late of lateRecords(provider)) take(...late)
-      take('AskObserved', {
-        ...common,
-        index,
-        market_hash_name: String(itemId ?? 'unknown'),
-        phase: null,
-        price,
-        quantity,
-      })
-    }
-    const count = entries.length
-    if (completed)
-      take('RefreshCompleted', {
-        provider,
-        refresh_id: refreshId,
-        observed_at: observedAt,
-        count,
-        currency,
-        usd_rate: usdRate,
-      })
-  }
-  return changes
-}
+/** The changes that the book's step makes of the same refreshes: each side has a log of its own. */
+const bookOf = (refreshes: readonly GivenRefresh[]): ExpectedChange[] =>
+  (['ask', 'bid'] as const).flatMap(
+    side => play(refreshes.filter(one => one.side === side).flatMap(recordsOf), side).changes,
+  )

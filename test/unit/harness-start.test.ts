@@ -1,6 +1,3 @@
-/**
- * How a run of tests starts: under a Node that it cannot use, without servers, and without what continuous integration needs.
- */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'

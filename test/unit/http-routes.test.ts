@@ -1,9 +1,5 @@
-/**
- * Routes as they are served: what is checked in which order, what a handler gets, and what becomes of its answer.
- *
- * Requests come over a pair of streams; there is no socket.
- */
-import { createServer, type Server } from 'node:http'
+/** Requests come over a pair of streams; there is no socket. */
+import { createServer } from 'node:http'
 import { expect } from 'chai'
 import { z } from 'zod'
 import { loadTiers, type Tier } from '#infra/config/tiers.ts'
@@ -113,16 +109,9 @@ describe('a served route', () => {
     noteUse: keyId => void steps.push(`noted ${keyId}`),
     noteRefused: address => void steps.push(`refused ${address}`),
   })
-  const serve = (takesHead = true): Server =>
-    createServer(
-      makeApp([...routes, page], guard, {
-        log: openLog({ level: 'silent', name: 'test' }),
-        observe: () => undefined,
-        takesHead,
-      }),
-    )
+  const log = openLog({ level: 'silent', name: 'test' })
 
-  async function ask(request: string, key?: string, body?: string, server = serve()) {
+  async function ask(request: string, key?: string, body?: string) {
     const head = [
       `${request} HTTP/1.1`,
       'Host: t',
@@ -130,6 +119,7 @@ describe('a served route', () => {
       ...(key ? [`Authorization: Bearer ${key}`] : []),
     ]
     if (body !== undefined) head.push('Content-Type: application/json', `Content-Length: ${Buffer.byteLength(body)}`)
+    const server = createServer(makeApp([...routes, page], guard, { log, observe: () => undefined }))
     const text = await exchange(server, Buffer.from(`${head.join('\r\n')}\r\n\r\n${body ?? ''}`))
     const { status, headers, text: content } = answerOf(text)
     return { status, headers, body: content === '' ? undefined : JSON.parse(content) }
@@ -138,18 +128,6 @@ describe('a served route', () => {
     const { status, body } = await ask(...asked)
     return [status, body?.code ?? body?.got]
   }
-
-  it('answers what its handler gives, at the root and below /v1', async () => {
-    for (const path of ['/list?limit=2', '/v1/list?limit=2']) {
-      expect(await outcomeOf(`GET ${path}`, 'free')).to.deep.equal([200, [2, 'free']])
-    }
-    expect(await outcomeOf('DELETE /things/x', 'free')).to.deep.equal([204, undefined])
-  })
-
-  it('reads a query by the bounds of the caller’s tier', async () => {
-    expect(await outcomeOf('GET /list?limit=101', 'free')).to.deep.equal([422, 'VALIDATION_ERROR'])
-    expect(await outcomeOf('GET /list?limit=101', 'quant')).to.deep.equal([200, [101, 'quant']])
-  })
 
   it('checks credential, tier, kind of key, limits, path and body, in this order', async () => {
     const wrong = ['POST /things/x', '{'] as const
@@ -231,17 +209,5 @@ describe('a served route', () => {
       expect(await outcomeOf(asked, key)).to.deep.equal([429, 'RATE_LIMIT_EXCEEDED'])
     }
     expect(steps, 'nothing is checked').to.deep.equal([])
-  })
-
-  it('says which methods its path takes, with HEAD or without', async () => {
-    const allowOf = async (request: string, server: Server) => {
-      const { status, headers } = await ask(request, 'pro', undefined, server)
-      return [status, headers.get('allow')]
-    }
-    expect(await allowOf('PUT /things/1', serve())).to.deep.equal([405, 'DELETE, POST, OPTIONS'])
-    expect(await allowOf('OPTIONS /list', serve())).to.deep.equal([204, 'GET, HEAD, OPTIONS'])
-    for (const method of ['HEAD', 'PUT']) {
-      expect(await allowOf(`${method} /list`, serve(false)), method).to.deep.equal([405, 'GET, OPTIONS'])
-    }
   })
 })

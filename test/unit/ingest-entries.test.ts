@@ -1,8 +1,3 @@
-/**
- * What ingest lets pass: entries, sales and decimal prices.
- *
- * The conversion of decimals is compared with rational arithmetic over random digits.
- */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { NO_PATTERN } from '#schemas/events/sale-observed.ts'

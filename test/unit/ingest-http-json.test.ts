@@ -1,4 +1,3 @@
-/** What a provider's JSON means: mapping expressions, exact prices, and which page comes next. */
 import { expect } from 'chai'
 import { type HttpJsonOptions, type MarketFeed, parseMarket } from '#infra/config/market.ts'
 import type { Feed } from '#services/ingest/connector.ts'

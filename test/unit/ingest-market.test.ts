@@ -1,4 +1,3 @@
-/** Market files: what they may say, and how their faults are reported. */
 import { expect } from 'chai'
 import { loadMarket, parseMarket } from '#infra/config/market.ts'
 

@@ -1,4 +1,3 @@
-/** Exchange rates keep every digit of their source. */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'

@@ -1,4 +1,3 @@
-/** What a recorded refresh means: each form of a price, and texts that are no refresh. */
 import { expect } from 'chai'
 import { readRecordedText, statedTime } from '#services/ingest/connectors/recorded/map.ts'
 

@@ -1,4 +1,3 @@
-/** The portions that ingest's feeds prepare: bounded in number, in order, and never lost. */
 import { expect } from 'chai'
 import type { Codec } from '#infra/kafka/codec.ts'
 import type { Publisher } from '#infra/kafka/publisher.ts'

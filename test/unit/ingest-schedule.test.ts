@@ -1,4 +1,3 @@
-/** When feeds are due, and which past refreshes a backfill publishes. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { dueAt, planBackfill, tickAt } from '#services/ingest/schedule.ts'

@@ -1,8 +1,4 @@
-/**
- * The simulated market: the same seed gives the same events, at any speed and in any order of asking.
- *
- * The base is a small refresh of made-up prices with every kind of name.
- */
+/** The base is a small refresh of made-up prices with every kind of name. */
 import { createHash } from 'node:crypto'
 import { expect } from 'chai'
 import { loadCatalog } from '#infra/config/catalog.ts'

@@ -1,4 +1,3 @@
-/** What a page of the platform's inventory means, member by member, and which catalog item an asset is. */
 import { expect } from 'chai'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { openItemNames } from '#schemas/values/item-name.ts'

@@ -1,8 +1,4 @@
-/**
- * The partition of an item against that of its id as a key, where it is remembered and where it is not.
- *
- * Reads and writes nothing. What a key's partition is, is compared with Kafka's own clients elsewhere.
- */
+/** What a key's partition is, is compared with Kafka's own clients elsewhere. */
 import { expect } from 'chai'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'

@@ -1,8 +1,4 @@
-/**
- * Commits of partitions that end together go out together, and none is reported that was not made.
- *
- * The broker is a list of requests that the test answers.
- */
+/** The broker is a list of requests that the test answers. */
 import { expect } from 'chai'
 import { type OffsetToCommit, openJointCommits } from '#infra/kafka/joint-commits.ts'
 

@@ -1,8 +1,4 @@
-/**
- * Settings of the way to Kafka and the registry: what is read, what is refused by name, and which rights roles get.
- *
- * A fault that is found at a start is one line; one that is found by a broker costs a deployment.
- */
+/** A fault that is found at a start is one line; one that is found by a broker costs a deployment. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,6 +1,4 @@
 /**
- * Connections of the Kafka client: one socket however many requests wait for it, and nothing left of the socket before.
- *
  * Requests that found a connection closed opened a socket each, and all but the last stayed open until the process ended. A
  * response that was cut off made its connection useless for good: a reader that fetched whole megabytes while a broker was killed
  * never got an answer from that broker again.

@@ -1,8 +1,4 @@
-/**
- * What ends a login at a broker: a connection that breaks is no refusal of credentials.
- *
- * A broker that stopped while a client logged in ended the client's role, as a wrong password does.
- */
+/** A broker that stopped while a client logged in ended the client's role, as a wrong password does. */
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { expect } from 'chai'

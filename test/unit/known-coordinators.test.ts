@@ -1,8 +1,4 @@
-/**
- * A transactional producer asks who coordinates once in a while, and again soon after that has moved.
- *
- * The cluster is the two methods of the client's that ask.
- */
+/** The cluster is the two methods of the client's that ask. */
 import { expect } from 'chai'
 import { withKnownCoordinators } from '#infra/kafka/client/known-coordinators.ts'
 

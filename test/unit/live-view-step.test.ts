@@ -1,6 +1,4 @@
-/**
- * The live view's step and keys; what changes come to in the table is claimed of the sink (integration/live-view.test.ts).
- */
+/** What changes come to in the table is claimed of the sink (integration/live-view.test.ts). */
 import { expect } from 'chai'
 import { emptyBatch, foldMarker, foldRow, headAfter } from '#streams/live-view/step.ts'
 import {

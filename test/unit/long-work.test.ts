@@ -1,4 +1,3 @@
-/** Long work: how much of it runs at a time, and of whom. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect } from 'chai'
 import type { Database } from '#infra/postgres/pool.ts'

@@ -1,8 +1,4 @@
-/**
- * Pages of an arbitrage snapshot, against a plain filter of all its rows.
- *
- * Snapshots and questions are random; that the rows themselves are right is test/unit/market-arbitrage.test.ts's part.
- */
+/** That the rows themselves are right is test/unit/market-arbitrage.test.ts's part. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { ArbitrageQuery } from '#schemas/api/arbitrage.ts'

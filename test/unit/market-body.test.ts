@@ -1,4 +1,3 @@
-/** Answers around rows that were made beforehand: plain and compressed are the same text, and one gzip member. */
 import { constants, crc32, createGunzip, deflateRawSync } from 'node:zlib'
 import { expect } from 'chai'
 import fc from 'fast-check'

@@ -1,4 +1,3 @@
-/** The parts of the liquidity score: fixed points of their formulas, their bounds, and what is missing. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { type LiquidityFacts, scoreLiquidity } from '#streams/market-summary/liquidity.ts'

@@ -1,4 +1,3 @@
-/** History files: how their names are read, which rows are closes, and what becomes of the others. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

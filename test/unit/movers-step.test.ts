@@ -1,4 +1,3 @@
-/** Which items moved: the bounds of windows, what is left out, the order, and rows as they are stored. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { boundsOf, findMovers } from '#streams/movers/step.ts'

@@ -1,4 +1,3 @@
-/** Portfolio files: what is refused and where, what is read, and what an export becomes when it is read again. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { loadCatalog } from '#infra/config/catalog.ts'

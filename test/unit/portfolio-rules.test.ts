@@ -1,4 +1,3 @@
-/** The pure rules of portfolios: who is at fault for a shortfall, what a ledger has earned, what a day is worth. */
 import { expect } from 'chai'
 import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
 import {

@@ -1,4 +1,3 @@
-/** What is done with a stored position, given the log that is there. */
 import { expect } from 'chai'
 import { advanced, decide, openReadJudge } from '#streams/runner/positions.ts'
 

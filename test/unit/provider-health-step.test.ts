@@ -1,9 +1,9 @@
-/** The health of a provider follows from the verdicts on its refreshes, in their order and nothing else. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { loadProviders, type Provider } from '#infra/config/providers.ts'
+import { providerRecord } from '#schemas/api/providers.ts'
 import type { RefreshJudged, Verdict } from '#schemas/events/refresh-judged.ts'
-import { statusOf } from '#services/api/queries/provider-records.ts'
+import { providerRecordOf, statusOf } from '#services/api/queries/provider-records.ts'
 import { step } from '#streams/provider-health/step.ts'
 import type { StoredHealth } from '#streams/provider-health/table.ts'
 import { modelHealth, modelIsDown } from '#test/oracles/provider-health.ts'
@@ -50,6 +50,16 @@ describe('provider health', () => {
     expect(fold(held)).to.include({ quarantined_reason: 'collapsed', last_completed_at: held[0]?.observed_at })
     expect(fold([...held, judged('applied', { side: 'bid' })]).quarantined_reason).to.equal('collapsed')
     expect(fold([...held, judged('applied')]).quarantined_reason).to.equal(null)
+  })
+
+  it('is shown with its totals and the share of the catalog that it covers, and is down without any refresh', () => {
+    const totals = { total_offers: 900, unique_items: 321, total_value: 5_000, total_value_usd: 700 }
+    const [provider, applied] = [loadProviders().all[0] as Provider, judged('applied', totals)]
+    const shown = (health?: StoredHealth) =>
+      providerRecord.parse(providerRecordOf(provider, health, { now: clock, catalogItems: 1_000 })).health
+    const last_checked_at = new Date(applied.observed_at).toISOString()
+    expect(shown(fold([applied]))).to.deep.equal({ status: 'up', last_checked_at, market_coverage: 32.1, ...totals })
+    expect(shown()).to.include({ status: 'down', last_checked_at: null, total_offers: 0, market_coverage: 0 })
   })
 
   const MINUTE_MS = 60_000

@@ -1,4 +1,3 @@
-/** Which names become provisional items, under which id, and what is said of them. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { loadCatalog } from '#infra/config/catalog.ts'

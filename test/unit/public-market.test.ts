@@ -155,6 +155,7 @@ const CASES: { feed: string; page: unknown; entries: Entry[]; currency?: string;
 
 describe('the public market', () => {
   const market = loadMarket('public')
+  const local = { servers: undefined, stateDir: 's', cursorKey: undefined, secretKey: undefined }
   const feeds = new Map(market.feeds.map(feed => [`${feed.provider} ${feed.side}`, feed as HttpFeed]))
 
   for (const { feed, page, entries, currency, next } of CASES) {
@@ -180,7 +181,6 @@ describe('the public market', () => {
   })
 
   it('brings its registry and exchange rates to every role, and to commands beside it, unless they are set', () => {
-    const local = { servers: undefined, stateDir: 's', cursorKey: undefined, secretKey: undefined }
     const settled = (given: Record<string, string>, market?: string) => {
       const { MARKETLOG_PROVIDERS, FX_URL } = settleEnvironment(given, { ...local, market }, false)
       return [MARKETLOG_PROVIDERS, FX_URL]
@@ -200,11 +200,7 @@ describe('the public market', () => {
     const failure = (text: string): unknown => {
       writeFileSync(MARKET, text)
       try {
-        return settleEnvironment(
-          { MARKET },
-          { servers: undefined, stateDir: 's', cursorKey: undefined, secretKey: undefined },
-          false,
-        )
+        return settleEnvironment({ MARKET }, local, false)
       } catch (error) {
         return error
       }

@@ -1,6 +1,4 @@
 /**
- * The replaced parts of kafkajs's producer give what the originals give, byte by byte.
- *
  * The originals are loaded from the pinned package by file before anything else: this test
  * never loads infra/kafka/client/kafkajs.ts, which would replace them.
  */

@@ -1,4 +1,3 @@
-/** How Redis is addressed: every form that is accepted, and a fault for each that is not. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,3 @@
-/** What a group member does with a batch whose work fails. */
 import { expect } from 'chai'
 import type { MessageBatch } from '#infra/kafka/group-consumer.ts'
 import { openLog } from '#infra/runtime/log.ts'

@@ -1,4 +1,3 @@
-/** What the runner makes of outcomes: records of dead-letters and market.unresolved, counters, log lines. */
 import { expect } from 'chai'
 import { type Codec, DecodeError, UnknownEvent, UnknownWriter } from '#infra/kafka/codec.ts'
 import type { Log } from '#infra/runtime/log.ts'
@@ -142,18 +141,12 @@ describe('runner decoding', () => {
 })
 
 describe('runner group errors', () => {
-  for (const type of [
-    'REBALANCE_IN_PROGRESS',
-    'UNKNOWN_MEMBER_ID',
-    'ILLEGAL_GENERATION',
-    'NOT_COORDINATOR_FOR_GROUP',
-  ]) {
+  for (const type of ['ILLEGAL_GENERATION', 'NOT_COORDINATOR_FOR_GROUP', 'REBALANCE_IN_PROGRESS', 'UNKNOWN_MEMBER_ID'])
     it(`${type} means to join again, also as a cause`, () => {
       const bare = { type }
       expect(groupErrorIn(bare)).to.equal(bare)
       expect(groupErrorIn({ name: 'KafkaJSNonRetriableError', cause: bare })).to.equal(bare)
     })
-  }
 
   it('a fenced producer is no group error', () => {
     expect(groupErrorIn({ type: 'PRODUCER_FENCED' })).to.equal(undefined)

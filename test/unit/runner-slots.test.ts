@@ -1,4 +1,3 @@
-/** The open partitions of a group member: one current slot each, and backoff with bounds. */
 import { expect } from 'chai'
 import { openLog } from '#infra/runtime/log.ts'
 import { openBackoff, openSlots, whileTicking } from '#streams/runner/slots.ts'

@@ -1,4 +1,3 @@
-/** How long a partition waits at an event that this version does not know, and what says so. */
 import { expect } from 'chai'
 import type { Log } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'

@@ -1,4 +1,3 @@
-/** A sale in a provider's words becomes a row, or says why not. */
 import { expect } from 'chai'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import { rowOfSale } from '#streams/sales/step.ts'

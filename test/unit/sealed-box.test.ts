@@ -1,4 +1,3 @@
-/** What the sealed box opens, and what it refuses to. */
 import { createDecipheriv } from 'node:crypto'
 import { expect } from 'chai'
 import fc from 'fast-check'

@@ -1,4 +1,3 @@
-/** The catalog's version never goes back, whatever image starts and whatever was cut off. */
 import { expect } from 'chai'
 import { decideCatalog } from '#services/cli/set-up.ts'
 

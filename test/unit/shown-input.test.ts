@@ -1,4 +1,3 @@
-/** What violations repeat of an input. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { shownInput } from '#schemas/api/shown-input.ts'

@@ -1,4 +1,3 @@
-/** Ports that servers keep from start to start. */
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'

@@ -1,4 +1,3 @@
-/** Who runs what in a group of writers: everything once, evenly, and with as few moves as that allows. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { assignUnits, type MemberClaims } from '#infra/kafka/sticky-assignment.ts'

@@ -1,8 +1,4 @@
-/**
- * Addresses of Postgres and ClickHouse: what is read of them, what is refused by name, and what becomes of it.
- *
- * node-postgres read `require` and `verify-ca` as `verify-full`, and passed over in silence what it does not know.
- */
+/** node-postgres read `require` and `verify-ca` as `verify-full`, and passed over in silence what it does not know. */
 import { expect } from 'chai'
 import { createTable, onCluster } from '#infra/clickhouse/table.ts'
 import { completeClickhouseAddress, parseClickhouseAddress } from '#infra/runtime/clickhouse-address.ts'

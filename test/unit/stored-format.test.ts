@@ -1,4 +1,3 @@
-/** What is stored in a form that this version does not know is unavailable, never a guess. */
 import { expect } from 'chai'
 import { formatOf, parseStored, UnknownFormat } from '#schemas/values/stored-format.ts'
 import { isOwnFormat, LIVE_FORMAT, parseHead, parseManifest } from '#streams/live-view/table.ts'

@@ -1,4 +1,3 @@
-/** Whose request it is: headers count as far as trusted proxies wrote them, and what a client adds counts nothing. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { isLoopback, networkOf, openClientOf, openTrustedProxies } from '#infra/runtime/trusted-proxies.ts'
@@ -11,29 +10,13 @@ const PEER = '10.0.0.1'
 
 describe('trusted proxies', () => {
   it('are networks and addresses, in any spelling', () => {
-    for (const address of [
-      '10.255.0.1',
-      '::ffff:10.1.1.1',
-      '::FFFF:10.1.1.1',
-      '2001:db8:1::5',
-      '2001:db8:1::5%eth0',
-      '192.0.2.7',
-    ])
-      expect(isTrusted(address), address).to.equal(true)
+    const spellings = '10.255.0.1 ::ffff:10.1.1.1 ::FFFF:10.1.1.1 2001:db8:1::5 2001:db8:1::5%eth0 192.0.2.7'
+    for (const address of spellings.split(' ')) expect(isTrusted(address), address).to.equal(true)
     for (const address of ['11.0.0.1', '192.0.2.8', '2001:db8:2::5', '::1', 'nobody', ''])
       expect(isTrusted(address), address).to.equal(false)
   })
 
-  for (const network of [
-    '10.0.0.0/33',
-    'fd00::/129',
-    '10.0.0/8',
-    'proxy',
-    '10.0.0.0/',
-    '10.0.0.0/8/9',
-    '10.0.0.0/-1',
-    '',
-  ])
+  for (const network of ['', ...'10.0.0.0/33 fd00::/129 10.0.0/8 proxy 10.0.0.0/ 10.0.0.0/8/9 10.0.0.0/-1'.split(' ')])
     it(`cannot be "${network}"`, () => expect(() => openTrustedProxies([network])).to.throw('is no network'))
 
   const cases: [what: string, peer: string, headers: Record<string, string>, client: string][] = [

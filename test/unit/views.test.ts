@@ -1,6 +1,3 @@
-/**
- * The list of views beside the catalogue of topics: what a view reads names it, and what it stores is written by it alone.
- */
 import { expect } from 'chai'
 import { type TopicDefinition, type TopicKey, topics } from '#schemas/topics.ts'
 import { TABLES, VIEWS } from '#streams/views.ts'
