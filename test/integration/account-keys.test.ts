@@ -4,8 +4,7 @@ import { loadTiers, type Tier } from '#infra/config/tiers.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { start as startApi } from '#services/api/main.ts'
-import type { DescriptionCheck } from '#test/harness/described-answers.ts'
-import { fetchDescriptionCheck } from '#test/harness/described-answers.ts'
+import { type DescriptionCheck, fetchDescriptionCheck } from '#test/harness/described-answers.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { type Answer, request } from '#test/harness/scenario.ts'
 import { openSse } from '#test/harness/sse-client.ts'
@@ -192,7 +191,7 @@ describe('keys', () => {
       })
     })
 
-    it('are refused limits above the tier’s, below one, and bodies that say nothing', async () => {
+    it('are refused limits above the tier’s and below one, and changes that say nothing', async () => {
       const { key } = await newAccount()
       const child = await newChild(key)
       const { requests_per_minute: perMinute, requests_per_month: perMonth } = tiers.quant
@@ -202,11 +201,6 @@ describe('keys', () => {
         [{ name: 'x', quota_requests_per_month_override: 0 }, 'greater_than_equal'],
         [{ name: 'x', quota_requests_per_month_override: 1.5 }, 'int_parsing'],
         [{ name: 'x', quota_requests_per_month_override: '5' }, 'int_parsing'],
-        [{ name: 'x', more: 1 }, 'extra_forbidden'],
-        [{ name: '' }, 'string_too_short'],
-        [{ name: 'x'.repeat(101) }, 'string_too_long'],
-        [{ name: 'a\0b' }, 'value_error'],
-        [{ name: 5 }, 'string_type'],
       ]
       for (const [body, type] of cases) {
         for (const [method, path] of [
@@ -220,10 +214,6 @@ describe('keys', () => {
       for (const body of [{}, { name: null }]) {
         expect((await ask(key, 'PATCH', `/account/sub-keys/${child.id}`, body)).status).to.equal(422)
       }
-      expect((await ask(key, 'POST', '/account/sub-keys', {})).body.detail[0].type).to.equal('missing')
-      expect(
-        (await ask(key, 'POST', '/account/sub-keys', { name: 'ok', quota_requests_per_month_override: null })).status,
-      ).to.equal(201)
     })
 
     it('are confined to scopes, which are shown, kept by a reissue, changed, and taken back', async () => {
@@ -244,15 +234,6 @@ describe('keys', () => {
       ])
       expect((await change(null)).body.key.scopes).to.equal(null)
       expect(await codeOf(reissued.key, '/fx')).not.to.equal('FORBIDDEN_SCOPE')
-      for (const [scopes, type] of [
-        [[], 'too_short'],
-        [['all'], 'enum'],
-        ['feeds', 'list_type'],
-      ] as const) {
-        const { status, body } = await change(scopes)
-        expect(status, JSON.stringify(scopes)).to.equal(422)
-        if (type !== 'list_type') expect(body.detail[0].type).to.equal(type)
-      }
     })
 
     it('lose their open feeds with the scope of them', async () => {

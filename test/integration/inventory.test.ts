@@ -147,14 +147,8 @@ describe('inventories through the API', () => {
     if (platformId) await linkPlatformAccount(scenario.database, account_id, platformId)
     return key
   }
-  const json = { 'content-type': 'application/json' }
   const post = (path: string, as: string, body?: object, headers: Record<string, string> = {}) =>
-    scenario.ask(path, {
-      as,
-      method: 'POST',
-      ...(body && { body: JSON.stringify(body) }),
-      headers: { ...(body && json), ...headers },
-    })
+    scenario.ask(path, { as, method: 'POST', headers, ...(body && { body }) })
   const newPortfolio = async (as: string): Promise<string> =>
     (await post('/v1/portfolio', as, { name: 'imported' })).body.id
 

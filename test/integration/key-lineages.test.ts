@@ -59,16 +59,6 @@ describe('lineages of keys', () => {
     Number((await ask(key, 'GET', '/account/key')).headers.get('x-ratelimit-remaining'))
 
   describe('a root key that is reissued', () => {
-    it('has the requests of the month that its account has left', async () => {
-      const { key } = await newAccount('pro')
-      await use(key, 4)
-      const { body } = await ask(key, 'POST', '/account/key/reissue')
-      expect(await remainingOf(body.key)).to.equal(built.pro.requests_per_month - 4)
-      await use(body.key, 1)
-      const again = await ask(body.key, 'POST', '/account/key/reissue')
-      expect(await remainingOf(again.body.key)).to.equal(built.pro.requests_per_month - 5)
-    })
-
     const month = () => new Date(clock).toISOString().slice(0, 7)
     const prefix = () => platform.namespace
     /** Limits: how an account uses one up, and what is refused then. */

@@ -62,11 +62,8 @@ describe('portfolio files through the API', () => {
   })
   after('end of the market', () => scenario.close())
 
-  const newPortfolio = async (): Promise<string> => {
-    const body = JSON.stringify({ name: 'files' })
-    const headers = { 'content-type': 'application/json' }
-    return (await scenario.ask('/v1/portfolio', { method: 'POST', body, headers })).body.id
-  }
+  const newPortfolio = async (): Promise<string> =>
+    (await scenario.ask('/v1/portfolio', { method: 'POST', body: { name: 'files' } })).body.id
   const form = (file: string | Buffer, field = 'file'): Buffer =>
     Buffer.concat([
       Buffer.from(

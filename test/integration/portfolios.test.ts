@@ -5,8 +5,7 @@ import { entriesReply, portfoliosReply } from '#schemas/api/portfolios.ts'
 import { transactionReply } from '#schemas/api/transactions.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import type { Answer } from '#test/e2e/own-platform.ts'
-import type { ApiScenario } from '#test/fixtures/api-scenario.ts'
-import { openApiScenario } from '#test/fixtures/api-scenario.ts'
+import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { hundredths, majorUnits } from '#test/oracles/exact-amounts.ts'
@@ -26,12 +25,7 @@ describe('portfolios', () => {
   after('end of the market', () => scenario.close())
 
   const send = (method: string, path: string, body: unknown, headers: Record<string, string> = {}, as = 'quant') =>
-    scenario.ask(path, {
-      method,
-      as,
-      body: JSON.stringify(body),
-      headers: { 'content-type': 'application/json', ...headers },
-    })
+    scenario.ask(path, { method, as, body, headers })
   const post = (path: string, body: unknown, headers: Record<string, string> = {}, as = 'quant') =>
     send('POST', path, body, headers, as)
   const buy = (more: object = {}) => ({
@@ -92,31 +86,17 @@ describe('portfolios', () => {
     ])
   })
 
-  const faulty: [what: string, body: Record<string, unknown>, type: string][] = [
-    ['no item', { item_id: undefined }, 'missing'],
-    ['a quantity of zero', { quantity: 0 }, 'greater_than_equal'],
-    ['a negative price', { price: -1 }, 'greater_than_equal'],
-    ['a broken price', { price: 12.5 }, 'int_parsing'],
-    ['a day that does not exist', { date: '2026-02-30' }, 'date_from_datetime_parsing'],
-    ['a time instead of a day', { date: '2026-02-03T00:00:00' }, 'date_from_datetime_parsing'],
-    ['a day in the future', { date: '2999-01-01' }, 'less_than_equal'],
-    ['another direction', { type: 'gift' }, 'enum'],
-    ['an unknown currency', { currency: 'XXQ' }, 'enum'],
-    ['more than all as a fee', { fee_percentage: 101 }, 'less_than_equal'],
-    ['too long a marketplace', { marketplace: 'x'.repeat(65) }, 'string_too_long'],
-    ['too long a note', { note: 'x'.repeat(1001) }, 'string_too_long'],
-    ['an unknown member', { colour: 'red' }, 'extra_forbidden'],
-  ]
-  for (const [what, body, type] of faulty)
-    it(`refuse a transaction with ${what}`, async () => {
+  it('refuse a transaction without an item, or of a day that is none or not yet, and a change of nothing', async () => {
+    for (const [type, body] of [
+      ['missing', { item_id: undefined }],
+      ['date_from_datetime_parsing', { date: '2026-02-03T00:00:00' }],
+      ['less_than_equal', { date: '2999-01-01' }],
+    ] as const) {
       const answer = await trade(body)
       expect(answer.status, answer.text).to.equal(422)
       const faults = answer.body.detail.map((one: { loc: unknown; type: string }) => [one.loc, one.type])
       expect(faults).to.deep.equal([[['body', ...Object.keys(body)], type]])
-    })
-
-  it('answer a path that is no UUID with a 422, and a PATCH without any member too', async () => {
-    expect((await scenario.ask('/v1/portfolio/1/items')).body.detail[0]).to.include({ type: 'uuid_parsing' })
+    }
     const { body } = await trade({})
     const empty = await send('PATCH', `/v1/portfolio/${id}/transactions/${body.id}`, { price: null })
     expect(empty.status).to.equal(422)
