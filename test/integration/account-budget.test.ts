@@ -1,4 +1,3 @@
-/** Requests that cost more than most: counted on the account, over all of its keys and over all processes. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'

@@ -1,7 +1,3 @@
-/**
- * An account as one document, and its end: what is exported is what its routes show, what is deleted is in no table any more, its
- * rules leave the log, its streams end, and what was under way for it comes to nothing.
- */
 import { expect } from 'chai'
 import { monthKey } from '#infra/redis/request-meter.ts'
 import { openSignInScenario, type SignInScenario } from '#test/fixtures/sign-in-scenario.ts'

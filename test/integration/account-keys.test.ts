@@ -1,4 +1,3 @@
-/** Keys over HTTP: every row of their state table, child keys and their limits, and what a revocation ends. */
 import { expect } from 'chai'
 import { loadTiers, type Tier } from '#infra/config/tiers.ts'
 import type { Database } from '#infra/postgres/pool.ts'
@@ -19,27 +18,25 @@ describe('keys', () => {
   const tiers = loadTiers()
   let roles: StartedRoles
   let database: Database
-  let elsewhere: string
   let check: DescriptionCheck
 
-  before('the API and the feed, and a second API process', async () => {
+  before('the API and the feed', async () => {
     database = platform.database
     roles = await platform.startRoles([context => startApi(context, () => NOW), 'feed'])
     await roles.ready()
-    elsewhere = await (await platform.spawnRole('api')).baseUrl()
     check = await fetchDescriptionCheck(roles.baseUrl)
   })
 
-  const ask = (key: string, method: string, path: string, body?: unknown, root = roles.baseUrl): Promise<Answer> =>
-    request(root, check, `/v1${path}`, { as: key, method, ...(body !== undefined && { body }) })
+  const ask = (key: string, method: string, path: string, body?: unknown): Promise<Answer> =>
+    request(roles.baseUrl, check, `/v1${path}`, { as: key, method, ...(body !== undefined && { body }) })
   const newAccount = (tier: Tier = 'quant') => createAccountWithKey(database, { tier })
   const newChild = async (root: string, body: object = { name: 'child' }) => {
     const { status, body: made, text } = await ask(root, 'POST', '/account/sub-keys', body)
     expect(status, text).to.equal(201)
     return { key: made.key as string, id: made.key_info.id as string, info: made.key_info }
   }
-  const codeOf = async (key: string, path = '/account/key', root = roles.baseUrl): Promise<string> => {
-    const { status, body } = await ask(key, 'GET', path, undefined, root)
+  const codeOf = async (key: string, path = '/account/key'): Promise<string> => {
+    const { status, body } = await ask(key, 'GET', path)
     return status === 200 ? 'ok' : body.code
   }
 
@@ -111,32 +108,20 @@ describe('keys', () => {
     })
   })
 
-  describe('a revocation is in force', () => {
-    it('in another process, once that has read again', async () => {
+  it('end their open feeds with a revocation', async () => {
+    for (const revoke of ['delete', 'reissue', 'root'] as const) {
       const { key } = await newAccount()
       const child = await newChild(key)
-      expect(await codeOf(child.key, '/account/key', elsewhere)).to.equal('ok')
-      await ask(key, 'DELETE', `/account/sub-keys/${child.id}`)
-      const code = () => codeOf(child.key, '/account/key', elsewhere)
-      await eventually(async () => (await code()) === 'AUTH_API_KEY_REVOKED', 'the refusal')
-    })
-
-    it('on open feeds: they end', async () => {
-      for (const revoke of ['delete', 'reissue', 'root'] as const) {
-        const { key } = await newAccount()
-        const child = await newChild(key)
-        const feeds = await Promise.all(
-          [child.key, child.key].map(one => openSse(`${roles.baseUrl}/feed/prices`, { key: one })),
-        )
-        for (const feed of feeds) await feed.event(({ event }) => event === 'ready')
-        if (revoke === 'delete') await ask(key, 'DELETE', `/account/sub-keys/${child.id}`)
-        else
-          await ask(key, 'POST', revoke === 'root' ? '/account/key/reissue' : `/account/sub-keys/${child.id}/reissue`)
-        await eventually(() => feeds.every(feed => feed.hasEnded()), 'the end of the feeds')
-        expect(feeds[0]?.comments.at(-1)).to.equal('closed: this API key may no longer use the feeds')
-        expect((await openSse(`${roles.baseUrl}/feed/prices`, { key: child.key })).status).to.equal(401)
-      }
-    })
+      const feeds = await Promise.all(
+        [child.key, child.key].map(one => openSse(`${roles.baseUrl}/feed/prices`, { key: one })),
+      )
+      for (const feed of feeds) await feed.event(({ event }) => event === 'ready')
+      if (revoke === 'delete') await ask(key, 'DELETE', `/account/sub-keys/${child.id}`)
+      else await ask(key, 'POST', revoke === 'root' ? '/account/key/reissue' : `/account/sub-keys/${child.id}/reissue`)
+      await eventually(() => feeds.every(feed => feed.hasEnded()), 'the end of the feeds')
+      expect(feeds[0]?.comments.at(-1)).to.equal('closed: this API key may no longer use the feeds')
+      expect((await openSse(`${roles.baseUrl}/feed/prices`, { key: child.key })).status).to.equal(401)
+    }
   })
 
   describe('child keys', () => {

@@ -1,4 +1,3 @@
-/** Accounts and keys in Postgres: migrations, what is stored, and when a revocation is in force. */
 import { expect } from 'chai'
 import { TIERS } from '#infra/config/tiers.ts'
 import { migrate } from '#infra/postgres/migrate.ts'

@@ -1,7 +1,3 @@
-/**
- * Alerts through the API, on a log and a book of the test's own: the state table of the specification row by row,
- * and what the routes promise beside it.
- */
 import { expect } from 'chai'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { FAN_OUT } from '#services/alerts/delivery/jobs.ts'

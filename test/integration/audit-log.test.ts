@@ -1,6 +1,3 @@
-/**
- * The security audit log: what it keeps of sign-ins, keys, addresses, webhooks and refused credentials, and for how long.
- */
 import { expect } from 'chai'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'
 import { keepAuditLog, openRefusalWatch } from '#services/accounts/audit/commands.ts'

@@ -1,6 +1,3 @@
-/**
- * Inventories of the game's platform: read whole or not at all, kept for a minute, shown and imported through the API.
- */
 import { expect } from 'chai'
 import { inventoryReply } from '#schemas/api/inventory.ts'
 import { entriesReply } from '#schemas/api/portfolios.ts'

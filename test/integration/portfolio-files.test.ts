@@ -1,4 +1,3 @@
-/** CSV import and export through the API: malformed files, a file at the bound, and the way out and in again. */
 import { expect } from 'chai'
 import { openPortfolioStore } from '#services/portfolios/commands.ts'
 import { importCsv } from '#services/portfolios/csv/commands.ts'

@@ -1,12 +1,11 @@
-/** Portfolios through the API: entries, transactions, limits, values, and creates that are sent again. */
 import { expect } from 'chai'
 import { performanceReply } from '#schemas/api/portfolio-values.ts'
 import { entriesReply, portfoliosReply } from '#schemas/api/portfolios.ts'
 import { transactionReply } from '#schemas/api/transactions.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
-import type { Answer } from '#test/e2e/own-platform.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import type { Answer } from '#test/harness/scenario.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { hundredths, majorUnits } from '#test/oracles/exact-amounts.ts'
 
@@ -37,7 +36,8 @@ describe('portfolios', () => {
     ...more,
   })
   const trade = (more: object, portfolio = id) => post(`/v1/portfolio/${portfolio}/transactions`, buy(more))
-  const codeOf = ({ status, body }: Answer) => [status, body.code]
+  const expectCode = ({ status, body, text }: Answer, wanted: [status: number, code: string]) =>
+    expect([status, body?.code], text).to.deep.equal(wanted)
   const newPortfolio = async (): Promise<string> => (await post('/v1/portfolio', { name: 'another' })).body.id
 
   it('are created, listed and deleted with all that they hold', async () => {
@@ -50,7 +50,7 @@ describe('portfolios', () => {
     const path = `/v1/portfolio/${created.body.id}`
     const gone = await scenario.ask(path, { method: 'DELETE' })
     expect([gone.status, gone.text]).to.deep.equal([204, ''])
-    expect(codeOf(await scenario.ask(path, { method: 'DELETE' }))).to.deep.equal([404, 'PORTFOLIO_NOT_FOUND'])
+    expectCode(await scenario.ask(path, { method: 'DELETE' }), [404, 'PORTFOLIO_NOT_FOUND'])
     const left = await scenario.database.rows('SELECT 1 FROM portfolio_transactions WHERE portfolio_id = $1', [
       created.body.id,
     ])
@@ -75,15 +75,9 @@ describe('portfolios', () => {
     expect(entries.map(entry => entry.quantity)).to.deep.equal([3, 1, 2])
     const removed = await scenario.ask(`${path}/${entries[1]?.id}`, { method: 'DELETE' })
     expect(removed.status).to.equal(204)
-    expect(codeOf(await scenario.ask(`${path}/${MISSING}`, { method: 'DELETE' }))).to.deep.equal([
-      404,
-      'PORTFOLIO_ENTRY_NOT_FOUND',
-    ])
+    expectCode(await scenario.ask(`${path}/${MISSING}`, { method: 'DELETE' }), [404, 'PORTFOLIO_ENTRY_NOT_FOUND'])
     expect((await scenario.ask(path)).body).to.have.length(2)
-    expect(codeOf(await post(path, { market_hash_name: 'No Such Item', quantity: 1 }))).to.deep.equal([
-      404,
-      'ITEM_NOT_FOUND',
-    ])
+    expectCode(await post(path, { market_hash_name: 'No Such Item', quantity: 1 }), [404, 'ITEM_NOT_FOUND'])
   })
 
   it('refuse a transaction without an item, or of a day that is none or not yet, and a change of nothing', async () => {
@@ -109,7 +103,7 @@ describe('portfolios', () => {
     const first = await trade({ quantity: 5, date: '2026-01-10' }, portfolio)
     expect(first.status, first.text).to.equal(201)
     expect(await held()).to.deep.equal([5])
-    expect(codeOf(await trade({ type: 'sell', quantity: 1, date: '2026-01-09' }, portfolio))).to.deep.equal([
+    expectCode(await trade({ type: 'sell', quantity: 1, date: '2026-01-09' }, portfolio), [
       409,
       'INSUFFICIENT_HOLDINGS',
     ])
@@ -117,12 +111,9 @@ describe('portfolios', () => {
     expect(sold.status).to.equal(201)
     expect(await held()).to.deep.equal([])
     const one = `${path}/transactions/${first.body.id}`
-    expect(codeOf(await scenario.ask(one, { method: 'DELETE' }))).to.deep.equal([409, 'INSUFFICIENT_HOLDINGS'])
+    expectCode(await scenario.ask(one, { method: 'DELETE' }), [409, 'INSUFFICIENT_HOLDINGS'])
     for (const patch of [{ quantity: 4 }, { date: '2026-01-11' }, { type: 'sell' }]) {
-      expect(codeOf(await send('PATCH', one, patch)), JSON.stringify(patch)).to.deep.equal([
-        409,
-        'INSUFFICIENT_HOLDINGS',
-      ])
+      expectCode(await send('PATCH', one, patch), [409, 'INSUFFICIENT_HOLDINGS'])
     }
     const changed = await send('PATCH', one, { quantity: 9, price: 7, fee_amount: 3, note: 'more' })
     expect(transactionReply.parse(changed.body)).to.include({ quantity: 9, price: 7, fee_amount: 3, note: 'more' })
@@ -133,7 +124,7 @@ describe('portfolios', () => {
     expect(await held()).to.deep.equal([9])
     expect((await scenario.ask(one, { method: 'DELETE' })).status).to.equal(204)
     expect(await held()).to.deep.equal([])
-    expect(codeOf(await scenario.ask(one, { method: 'DELETE' }))).to.deep.equal([404, 'TRANSACTION_NOT_FOUND'])
+    expectCode(await scenario.ask(one, { method: 'DELETE' }), [404, 'TRANSACTION_NOT_FOUND'])
   })
 
   it('list transactions newest first, by day and then by entry', async () => {
@@ -321,14 +312,14 @@ describe('portfolios', () => {
     const path = `/v1/portfolio/${portfolio}/items`
     const body = { item_id: scenario.items.full.item_id, quantity: 1 }
     expect((await post(path, body, {}, key)).status).to.equal(201)
-    expect(codeOf(await post(path, body, {}, key))).to.deep.equal([409, 'PORTFOLIO_ITEM_LIMIT_REACHED'])
+    expectCode(await post(path, body, {}, key), [409, 'PORTFOLIO_ITEM_LIMIT_REACHED'])
     const tracked = await post(
       `/v1/portfolio/${portfolio}/transactions`,
       buy({ item_id: scenario.items.unlisted.item_id }),
       {},
       key,
     )
-    expect(codeOf(tracked)).to.deep.equal([409, 'PORTFOLIO_ITEM_LIMIT_REACHED'])
+    expectCode(tracked, [409, 'PORTFOLIO_ITEM_LIMIT_REACHED'])
     expect((await scenario.ask(`/v1/portfolio/${portfolio}/transactions`, { as: key })).body).to.deep.equal([])
   })
 

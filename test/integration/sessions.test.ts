@@ -1,4 +1,3 @@
-/** Sessions: tokens that anyone can check, refresh tokens for one use, signing keys that rotate; and platform links. */
 import { createHmac, createPublicKey, generateKeyPairSync, type JsonWebKey, sign, verify } from 'node:crypto'
 import { expect } from 'chai'
 import type { Database } from '#infra/postgres/pool.ts'

@@ -1,4 +1,3 @@
-/** Sign-in against a real OpenID provider, and verification mails through a real SMTP server. */
 import { expect } from 'chai'
 import { type Browser, openBrowser } from '#test/fixtures/browser.ts'
 import { openSignInScenario, type SignInScenario } from '#test/fixtures/sign-in-scenario.ts'
