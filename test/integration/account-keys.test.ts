@@ -1,13 +1,11 @@
 import { expect } from 'chai'
 import { loadTiers, type Tier } from '#infra/config/tiers.ts'
-import type { Database } from '#infra/postgres/pool.ts'
+import type { RoleContext } from '#infra/runtime/role.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { start as startApi } from '#services/api/main.ts'
-import { type DescriptionCheck, fetchDescriptionCheck } from '#test/harness/described-answers.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { type Answer, request } from '#test/harness/scenario.ts'
+import { type Answer, openScenario, type Scenario } from '#test/harness/scenario.ts'
 import { openSse } from '#test/harness/sse-client.ts'
-import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 /** The API's clock stands still, so that no month ends while its requests are counted. */
@@ -16,20 +14,16 @@ const NOW = Date.now()
 describe('keys', () => {
   const platform = useServers()
   const tiers = loadTiers()
-  let roles: StartedRoles
-  let database: Database
-  let check: DescriptionCheck
-
+  let scenario: Scenario
   before('the API and the feed', async () => {
-    database = platform.database
-    roles = await platform.startRoles([context => startApi(context, () => NOW), 'feed'])
-    await roles.ready()
-    check = await fetchDescriptionCheck(roles.baseUrl)
+    const roles = [(context: RoleContext) => startApi(context, () => NOW), 'feed' as const]
+    scenario = await openScenario(platform, { roles, config: { tiersFile: undefined } })
   })
+  after('end of both', () => scenario.close())
 
-  const ask = (key: string, method: string, path: string, body?: unknown): Promise<Answer> =>
-    request(roles.baseUrl, check, `/v1${path}`, { as: key, method, ...(body !== undefined && { body }) })
-  const newAccount = (tier: Tier = 'quant') => createAccountWithKey(database, { tier })
+  const ask = (as: string, method: string, path: string, body?: unknown): Promise<Answer> =>
+    scenario.ask(`/v1${path}`, { as, method, body })
+  const newAccount = (tier: Tier = 'quant') => createAccountWithKey(scenario.database, { tier })
   const newChild = async (root: string, body: object = { name: 'child' }) => {
     const { status, body: made, text } = await ask(root, 'POST', '/account/sub-keys', body)
     expect(status, text).to.equal(201)
@@ -55,9 +49,10 @@ describe('keys', () => {
       const again = await ask(body.key, 'GET', '/account/key')
       expect(again.text).not.to.include(body.key)
       expect((await ask(body.key, 'GET', '/account/sub-keys')).body.keys).to.deep.equal([])
-      const active = await database.rows('SELECT id FROM api_keys WHERE account_id = $1 AND revoked_at IS NULL', [
-        account_id,
-      ])
+      const active = await scenario.database.rows(
+        'SELECT id FROM api_keys WHERE account_id = $1 AND revoked_at IS NULL',
+        [account_id],
+      )
       expect(active).to.deep.equal([{ id: body.id }])
     })
 
@@ -94,13 +89,13 @@ describe('keys', () => {
       const child = await newChild(key)
       const other = await newChild(key)
       expect(await codeOf(child.key)).to.equal('ok')
-      await database.rows('UPDATE api_keys SET expires_at = $2 WHERE id = $1', [child.id, new Date(NOW)])
+      await scenario.database.rows('UPDATE api_keys SET expires_at = $2 WHERE id = $1', [child.id, new Date(NOW)])
       await eventually(async () => (await codeOf(child.key)) === 'AUTH_INVALID_API_KEY', 'the expiry')
       expect(
         (await ask(key, 'GET', '/account/sub-keys')).body.keys.map((row: Answer['body']) => row.key.id),
       ).to.deep.equal([other.id])
       expect((await ask(key, 'GET', `/account/sub-keys/${child.id}`)).status).to.equal(404)
-      await database.rows(`UPDATE api_keys SET expires_at = now() WHERE account_id = $1 AND kind = 'root'`, [
+      await scenario.database.rows(`UPDATE api_keys SET expires_at = now() WHERE account_id = $1 AND kind = 'root'`, [
         account_id,
       ])
       await eventually(async () => (await codeOf(other.key)) === 'AUTH_INVALID_API_KEY', 'the expiry of the root')
@@ -113,14 +108,14 @@ describe('keys', () => {
       const { key } = await newAccount()
       const child = await newChild(key)
       const feeds = await Promise.all(
-        [child.key, child.key].map(one => openSse(`${roles.baseUrl}/feed/prices`, { key: one })),
+        [child.key, child.key].map(one => openSse(`${scenario.roles.baseUrl}/feed/prices`, { key: one })),
       )
       for (const feed of feeds) await feed.event(({ event }) => event === 'ready')
       if (revoke === 'delete') await ask(key, 'DELETE', `/account/sub-keys/${child.id}`)
       else await ask(key, 'POST', revoke === 'root' ? '/account/key/reissue' : `/account/sub-keys/${child.id}/reissue`)
       await eventually(() => feeds.every(feed => feed.hasEnded()), 'the end of the feeds')
       expect(feeds[0]?.comments.at(-1)).to.equal('closed: this API key may no longer use the feeds')
-      expect((await openSse(`${roles.baseUrl}/feed/prices`, { key: child.key })).status).to.equal(401)
+      expect((await openSse(`${scenario.roles.baseUrl}/feed/prices`, { key: child.key })).status).to.equal(401)
     }
   })
 
@@ -224,11 +219,11 @@ describe('keys', () => {
     it('lose their open feeds with the scope of them', async () => {
       const { key } = await newAccount()
       const child = await newChild(key, { name: 'bot', scopes: ['feeds'] })
-      const feed = await openSse(`${roles.baseUrl}/v1/feed/prices`, { key: child.key })
+      const feed = await openSse(`${scenario.roles.baseUrl}/v1/feed/prices`, { key: child.key })
       expect(feed.status).to.equal(200)
       await ask(key, 'PATCH', `/account/sub-keys/${child.id}`, { scopes: ['alerts'] })
       await eventually(() => feed.hasEnded(), 'the end of the feed')
-      const again = await openSse(`${roles.baseUrl}/v1/feed/prices`, { key: child.key })
+      const again = await openSse(`${scenario.roles.baseUrl}/v1/feed/prices`, { key: child.key })
       expect(await again.body()).to.include({ code: 'FORBIDDEN_SCOPE' })
     })
   })
@@ -243,7 +238,7 @@ describe('keys', () => {
   })
 
   it('are issued only to accounts with a verified address', async () => {
-    const { key } = await createAccountWithKey(database, { tier: 'quant', email: null })
+    const { key } = await createAccountWithKey(scenario.database, { tier: 'quant', email: null })
     for (const [path, body] of [['/account/key/reissue'], ['/account/sub-keys', { name: 'x' }]] as const) {
       expect((await ask(key, 'POST', path, body)).body.code).to.equal('EMAIL_NOT_VERIFIED')
     }
@@ -259,7 +254,9 @@ describe('keys', () => {
     expect(await codeOf(child.key)).to.equal('ok')
     const shown = await eventually(async () => (await lastUsed(child)) ?? undefined, 'the moment of use')
     expect(Date.parse(shown)).to.equal(NOW)
-    await database.rows(`UPDATE api_keys SET last_used_at = now() + interval '1 hour' WHERE id = $1`, [child.id])
+    await scenario.database.rows(`UPDATE api_keys SET last_used_at = now() + interval '1 hour' WHERE id = $1`, [
+      child.id,
+    ])
     const ahead = await lastUsed(child)
     for (const one of [child, other]) expect(await codeOf(one.key)).to.equal('ok')
     await eventually(async () => (await lastUsed(other)) ?? undefined, 'the next write')

@@ -9,15 +9,6 @@ import { useServers } from '#test/harness/use-servers.ts'
 
 const USD = 1_000_000
 
-/** An account of the test and its calls. */
-interface Owner {
-  accountId: string
-  call(method: string, path: string, body?: unknown): Promise<Answer>
-  create(body: object): Promise<Answer>
-  alert(id: string): Promise<{ is_enabled: boolean; last_triggered_at: string | null }>
-  events(): Promise<Record<string, unknown>[]>
-}
-
 describe('alerts', () => {
   const platform = useServers()
   let scenario: ApiScenario
@@ -48,23 +39,19 @@ describe('alerts', () => {
   /** An item that no test has touched. */
   const newItem = (): number => itemIds[used++] as number
 
-  async function owner(tier: 'free' | 'starter' | 'pro' | 'quant' = 'pro', email?: string | null): Promise<Owner> {
+  async function owner(tier: 'free' | 'starter' | 'pro' | 'quant' = 'pro', email?: string | null) {
     const { account_id, key } = await createAccountWithKey(scenario.database, {
       tier,
       ...(email !== undefined && { email }),
     })
-    const call: Owner['call'] = (method, path, body) =>
-      scenario.ask(`/v1/account/alerts${path}`, {
-        as: key,
-        method,
-        ...(body !== undefined && { body }),
-      })
+    const call = (method: string, path: string, body?: unknown) =>
+      scenario.ask(`/v1/account/alerts${path}`, { as: key, method, body })
     return {
-      accountId: account_id,
-      call,
-      create: body => call('POST', '', body),
-      alert: async id => (await call('GET', '?limit=200')).body.alerts.find((one: { id: string }) => one.id === id),
-      events: async () => (await call('GET', '/events')).body.events,
+      ...{ accountId: account_id, call },
+      create: (body: object) => call('POST', '', body),
+      alert: async (id: string) =>
+        (await call('GET', '?limit=200')).body.alerts.find((one: { id: string }) => one.id === id),
+      events: async (): Promise<Record<string, unknown>[]> => (await call('GET', '/events')).body.events,
     }
   }
   const ask = (itemId: number, usd: number, provider = 'provider_01') =>

@@ -30,16 +30,8 @@ describe('requests to the API', () => {
   }
 
   describe('keys', () => {
-    const malformed = [
-      '',
-      'Bearer',
-      'Bearer ',
-      'Basic YWJj',
-      'Bearer abc',
-      'Bearer sk_live_root_short',
-      `Bearer  ${newKeyText('root')}`,
-      newKeyText('root'),
-    ]
+    const [unknown, other] = [newKeyText('root'), newKeyText('root')]
+    const malformed = ['Bearer', 'Bearer ', 'Basic YWJj', 'Bearer abc', `Bearer  ${unknown}`, other]
     it('are refused as none where the header holds no bearer token of their form', async () => {
       for (const authorization of malformed) {
         expectError(await scenario.ask('/fx', { as: null, headers: { authorization } }), 401, 'AUTH_INVALID_API_KEY')

@@ -1,7 +1,3 @@
-/**
- * Daily history: files of past closes that go through the log, and the chart over them and over live changes, each against
- * a plain model of days.
- */
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'

@@ -34,7 +34,6 @@ import type { MarketModel } from '#test/oracles/market-model.ts'
 
 const [MINUTE, HOUR, DAY] = [60_000, 3_600_000, 86_400_000]
 
-type Row = z.infer<typeof moversReply>['data'][number]
 type Reply = z.infer<typeof moversReply>
 
 /** How the answer is chosen. */
@@ -92,14 +91,8 @@ describe('movers on real refreshes', () => {
     return moversReply.parse(body)
   }
 
-  interface Expected {
-    rows: Row[]
-    /** Items that are listed now and were not at the start. */
-    withoutPrevious: number
-  }
-
-  /** The answer by the letter of DECISIONS.md, "Movers", from all changes of each item. */
-  function expected(moment: number, filters: Filters): Expected {
+  /** The answer by the letter of DECISIONS.md, "Movers", and how many listed items were not listed at the start. */
+  function expected(moment: number, filters: Filters) {
     const { window = '24h', direction = 'both', limit = 50, min_price_usd = 1, min_providers = 2, item_type } = filters
     const [ms, bucket] = { '1h': [HOUR, 5 * MINUTE], '24h': [DAY, 5 * MINUTE], '7d': [7 * DAY, HOUR] }[window] as [
       number,

@@ -1,7 +1,3 @@
-/**
- * Random ledgers of a thousand operations against a model: one writer, whose every answer is foretold, and many at once on
- * several pools as several processes would have.
- */
 import { randomUUID } from 'node:crypto'
 import { expect } from 'chai'
 import { HttpError } from '#infra/http/http-error.ts'
