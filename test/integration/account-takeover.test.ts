@@ -5,7 +5,6 @@
  * and sign-ins to the platform that a thief had begun outlived the end of all sessions.
  */
 import { expect } from 'chai'
-import { openBrowser } from '#test/fixtures/browser.ts'
 import { openSignInScenario, type SignInScenario, type Tokens } from '#test/fixtures/sign-in-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -37,13 +36,6 @@ describe('taking an account over', () => {
     })
   const refresh = (tokens: Tokens) => post('/session/refresh', undefined, { refresh_token: tokens.refresh_token })
   const statusOf = async (as: string) => (await scenario.ask('/v1/account', { as })).status
-  /** Signs in to the platform, up to the URL that the API is about to be asked. */
-  const beginPlatform = async (as: string) => {
-    const browser = openBrowser({ 'x-platform-id': '70000000000000042' })
-    const begun = await scenario.ask('/v1/account/platform', { method: 'POST', as, browser })
-    const isBack = (url: string) => url.startsWith(`${scenario.baseUrl}/v1/account/platform/callback`)
-    return { browser, back: (await browser.open(begun.body.url, isBack)).url }
-  }
   const mailsTo = (address: string) => scenario.mailbox.mails.filter(({ to }) => to.includes(address))
 
   it('takes a session that was opened within ten minutes, however often it was refreshed, and no root key', async () => {
@@ -87,7 +79,7 @@ describe('taking an account over', () => {
 
   it('is told of a platform account that is linked or unlinked', async () => {
     const { access_token: as } = await signInAs('dora')
-    const { browser, back } = await beginPlatform(as)
+    const { browser, back } = await scenario.departToPlatform(as)
     expect((await scenario.ask(back, { browser })).status).to.equal(200)
     expect((await scenario.mailbox.mailTo('dora@example.com')).subject).to.include('was linked to')
     expect((await scenario.ask('/v1/account/platform', { method: 'DELETE', as })).status).to.equal(200)
@@ -129,7 +121,7 @@ describe('taking an account over', () => {
 
     it('ends sign-ins to the platform, also while the platform is asked', async () => {
       const { access_token: as } = await signInAs('ida')
-      const [early, late] = [await beginPlatform(as), await beginPlatform(as)]
+      const [early, late] = [await scenario.departToPlatform(as), await scenario.departToPlatform(as)]
       scenario.platform.beforeConfirming = () => post('/session/revoke-all', as)
       const during = await scenario.ask(late.back, { browser: late.browser }).finally(() => {
         scenario.platform.beforeConfirming = async () => undefined
