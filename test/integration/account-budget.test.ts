@@ -1,7 +1,7 @@
-/** Requests that cost more than most: counted on the account, over all of its keys and over all processes. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
+import { TIERS } from '#infra/config/tiers.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { openScenario, type Scenario } from '#test/harness/scenario.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -13,10 +13,9 @@ describe('expensive requests', () => {
   let scenario: Scenario
   before('an API', async () => {
     const built = JSON.parse(readFileSync(new URL('../../infra/config/tiers.json', import.meta.url), 'utf8'))
-    const quant = { ...built.quant, expensive_requests_per_minute: MOST }
-    for (const tier of ['free', 'starter', 'pro']) built[tier].expensive_requests_per_minute = MOST
+    for (const tier of TIERS) built[tier].expensive_requests_per_minute = MOST
     const tiersFile = join(platform.config.stateDir, 'few-expensive-ones.json')
-    writeFileSync(tiersFile, JSON.stringify({ ...built, quant }))
+    writeFileSync(tiersFile, JSON.stringify(built))
     scenario = await openScenario(platform, { config: { tiersFile } })
   })
   after('end of the API', () => scenario.close())

@@ -1,7 +1,3 @@
-/**
- * An account as one document, and its end: what is exported is what its routes show, what is deleted is in no table any more, its
- * rules leave the log, its streams end, and what was under way for it comes to nothing.
- */
 import { expect } from 'chai'
 import { monthKey } from '#infra/redis/request-meter.ts'
 import { openSignInScenario, type SignInScenario } from '#test/fixtures/sign-in-scenario.ts'
@@ -17,16 +13,6 @@ const ITEM = 4940
 /** More than are read at once. */
 const MANY = 1_203
 const SECRET = /sk_live_\w+_[\w-]{43}|whsec_|refresh_|verify_|secret|[0-9a-f]{64}/i
-
-/** An account that holds some of everything. */
-interface Owner {
-  id: string
-  email: string | null
-  session: string
-  root: string
-  child: string
-  webhook: string
-}
 
 describe('the data of an account', () => {
   const platform = useServers()
@@ -55,7 +41,8 @@ describe('the data of an account', () => {
   const signInAs = (name: string, email: string | null = `${name}@example.com`) =>
     scenario.signIn(scenario.personOf(name, email === null ? {} : { email, email_verified: true }))
 
-  async function openOwner(name: string): Promise<Owner> {
+  /** An account that holds some of everything. */
+  async function openOwner(name: string) {
     const session = (await signInAs(name)).access_token
     const { id, email } = (await ask('GET', '/account', session)).body
     await scenario.database.rows(`UPDATE accounts SET tier = 'quant' WHERE id = $1`, [id])

@@ -1,15 +1,11 @@
-/** Keys over HTTP: every row of their state table, child keys and their limits, and what a revocation ends. */
 import { expect } from 'chai'
 import { loadTiers, type Tier } from '#infra/config/tiers.ts'
-import type { Database } from '#infra/postgres/pool.ts'
+import type { RoleContext } from '#infra/runtime/role.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { start as startApi } from '#services/api/main.ts'
-import type { DescriptionCheck } from '#test/harness/described-answers.ts'
-import { fetchDescriptionCheck } from '#test/harness/described-answers.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { type Answer, request } from '#test/harness/scenario.ts'
+import { type Answer, openScenario, type Scenario } from '#test/harness/scenario.ts'
 import { openSse } from '#test/harness/sse-client.ts'
-import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 /** The API's clock stands still, so that no month ends while its requests are counted. */
@@ -18,29 +14,23 @@ const NOW = Date.now()
 describe('keys', () => {
   const platform = useServers()
   const tiers = loadTiers()
-  let roles: StartedRoles
-  let database: Database
-  let elsewhere: string
-  let check: DescriptionCheck
-
-  before('the API and the feed, and a second API process', async () => {
-    database = platform.database
-    roles = await platform.startRoles([context => startApi(context, () => NOW), 'feed'])
-    await roles.ready()
-    elsewhere = await (await platform.spawnRole('api')).baseUrl()
-    check = await fetchDescriptionCheck(roles.baseUrl)
+  let scenario: Scenario
+  before('the API and the feed', async () => {
+    const roles = [(context: RoleContext) => startApi(context, () => NOW), 'feed' as const]
+    scenario = await openScenario(platform, { roles, config: { tiersFile: undefined } })
   })
+  after('end of both', () => scenario.close())
 
-  const ask = (key: string, method: string, path: string, body?: unknown, root = roles.baseUrl): Promise<Answer> =>
-    request(root, check, `/v1${path}`, { as: key, method, ...(body !== undefined && { body }) })
-  const newAccount = (tier: Tier = 'quant') => createAccountWithKey(database, { tier })
+  const ask = (as: string, method: string, path: string, body?: unknown): Promise<Answer> =>
+    scenario.ask(`/v1${path}`, { as, method, body })
+  const newAccount = (tier: Tier = 'quant') => createAccountWithKey(scenario.database, { tier })
   const newChild = async (root: string, body: object = { name: 'child' }) => {
     const { status, body: made, text } = await ask(root, 'POST', '/account/sub-keys', body)
     expect(status, text).to.equal(201)
     return { key: made.key as string, id: made.key_info.id as string, info: made.key_info }
   }
-  const codeOf = async (key: string, path = '/account/key', root = roles.baseUrl): Promise<string> => {
-    const { status, body } = await ask(key, 'GET', path, undefined, root)
+  const codeOf = async (key: string, path = '/account/key'): Promise<string> => {
+    const { status, body } = await ask(key, 'GET', path)
     return status === 200 ? 'ok' : body.code
   }
 
@@ -59,9 +49,10 @@ describe('keys', () => {
       const again = await ask(body.key, 'GET', '/account/key')
       expect(again.text).not.to.include(body.key)
       expect((await ask(body.key, 'GET', '/account/sub-keys')).body.keys).to.deep.equal([])
-      const active = await database.rows('SELECT id FROM api_keys WHERE account_id = $1 AND revoked_at IS NULL', [
-        account_id,
-      ])
+      const active = await scenario.database.rows(
+        'SELECT id FROM api_keys WHERE account_id = $1 AND revoked_at IS NULL',
+        [account_id],
+      )
       expect(active).to.deep.equal([{ id: body.id }])
     })
 
@@ -98,13 +89,13 @@ describe('keys', () => {
       const child = await newChild(key)
       const other = await newChild(key)
       expect(await codeOf(child.key)).to.equal('ok')
-      await database.rows('UPDATE api_keys SET expires_at = $2 WHERE id = $1', [child.id, new Date(NOW)])
+      await scenario.database.rows('UPDATE api_keys SET expires_at = $2 WHERE id = $1', [child.id, new Date(NOW)])
       await eventually(async () => (await codeOf(child.key)) === 'AUTH_INVALID_API_KEY', 'the expiry')
       expect(
         (await ask(key, 'GET', '/account/sub-keys')).body.keys.map((row: Answer['body']) => row.key.id),
       ).to.deep.equal([other.id])
       expect((await ask(key, 'GET', `/account/sub-keys/${child.id}`)).status).to.equal(404)
-      await database.rows(`UPDATE api_keys SET expires_at = now() WHERE account_id = $1 AND kind = 'root'`, [
+      await scenario.database.rows(`UPDATE api_keys SET expires_at = now() WHERE account_id = $1 AND kind = 'root'`, [
         account_id,
       ])
       await eventually(async () => (await codeOf(other.key)) === 'AUTH_INVALID_API_KEY', 'the expiry of the root')
@@ -112,32 +103,20 @@ describe('keys', () => {
     })
   })
 
-  describe('a revocation is in force', () => {
-    it('in another process, once that has read again', async () => {
+  it('end their open feeds with a revocation', async () => {
+    for (const revoke of ['delete', 'reissue', 'root'] as const) {
       const { key } = await newAccount()
       const child = await newChild(key)
-      expect(await codeOf(child.key, '/account/key', elsewhere)).to.equal('ok')
-      await ask(key, 'DELETE', `/account/sub-keys/${child.id}`)
-      const code = () => codeOf(child.key, '/account/key', elsewhere)
-      await eventually(async () => (await code()) === 'AUTH_API_KEY_REVOKED', 'the refusal')
-    })
-
-    it('on open feeds: they end', async () => {
-      for (const revoke of ['delete', 'reissue', 'root'] as const) {
-        const { key } = await newAccount()
-        const child = await newChild(key)
-        const feeds = await Promise.all(
-          [child.key, child.key].map(one => openSse(`${roles.baseUrl}/feed/prices`, { key: one })),
-        )
-        for (const feed of feeds) await feed.event(({ event }) => event === 'ready')
-        if (revoke === 'delete') await ask(key, 'DELETE', `/account/sub-keys/${child.id}`)
-        else
-          await ask(key, 'POST', revoke === 'root' ? '/account/key/reissue' : `/account/sub-keys/${child.id}/reissue`)
-        await eventually(() => feeds.every(feed => feed.hasEnded()), 'the end of the feeds')
-        expect(feeds[0]?.comments.at(-1)).to.equal('closed: this API key may no longer use the feeds')
-        expect((await openSse(`${roles.baseUrl}/feed/prices`, { key: child.key })).status).to.equal(401)
-      }
-    })
+      const feeds = await Promise.all(
+        [child.key, child.key].map(one => openSse(`${scenario.roles.baseUrl}/feed/prices`, { key: one })),
+      )
+      for (const feed of feeds) await feed.event(({ event }) => event === 'ready')
+      if (revoke === 'delete') await ask(key, 'DELETE', `/account/sub-keys/${child.id}`)
+      else await ask(key, 'POST', revoke === 'root' ? '/account/key/reissue' : `/account/sub-keys/${child.id}/reissue`)
+      await eventually(() => feeds.every(feed => feed.hasEnded()), 'the end of the feeds')
+      expect(feeds[0]?.comments.at(-1)).to.equal('closed: this API key may no longer use the feeds')
+      expect((await openSse(`${scenario.roles.baseUrl}/feed/prices`, { key: child.key })).status).to.equal(401)
+    }
   })
 
   describe('child keys', () => {
@@ -192,7 +171,7 @@ describe('keys', () => {
       })
     })
 
-    it('are refused limits above the tier’s, below one, and bodies that say nothing', async () => {
+    it('are refused limits above the tier’s and below one, and changes that say nothing', async () => {
       const { key } = await newAccount()
       const child = await newChild(key)
       const { requests_per_minute: perMinute, requests_per_month: perMonth } = tiers.quant
@@ -202,11 +181,6 @@ describe('keys', () => {
         [{ name: 'x', quota_requests_per_month_override: 0 }, 'greater_than_equal'],
         [{ name: 'x', quota_requests_per_month_override: 1.5 }, 'int_parsing'],
         [{ name: 'x', quota_requests_per_month_override: '5' }, 'int_parsing'],
-        [{ name: 'x', more: 1 }, 'extra_forbidden'],
-        [{ name: '' }, 'string_too_short'],
-        [{ name: 'x'.repeat(101) }, 'string_too_long'],
-        [{ name: 'a\0b' }, 'value_error'],
-        [{ name: 5 }, 'string_type'],
       ]
       for (const [body, type] of cases) {
         for (const [method, path] of [
@@ -220,10 +194,6 @@ describe('keys', () => {
       for (const body of [{}, { name: null }]) {
         expect((await ask(key, 'PATCH', `/account/sub-keys/${child.id}`, body)).status).to.equal(422)
       }
-      expect((await ask(key, 'POST', '/account/sub-keys', {})).body.detail[0].type).to.equal('missing')
-      expect(
-        (await ask(key, 'POST', '/account/sub-keys', { name: 'ok', quota_requests_per_month_override: null })).status,
-      ).to.equal(201)
     })
 
     it('are confined to scopes, which are shown, kept by a reissue, changed, and taken back', async () => {
@@ -244,25 +214,16 @@ describe('keys', () => {
       ])
       expect((await change(null)).body.key.scopes).to.equal(null)
       expect(await codeOf(reissued.key, '/fx')).not.to.equal('FORBIDDEN_SCOPE')
-      for (const [scopes, type] of [
-        [[], 'too_short'],
-        [['all'], 'enum'],
-        ['feeds', 'list_type'],
-      ] as const) {
-        const { status, body } = await change(scopes)
-        expect(status, JSON.stringify(scopes)).to.equal(422)
-        if (type !== 'list_type') expect(body.detail[0].type).to.equal(type)
-      }
     })
 
     it('lose their open feeds with the scope of them', async () => {
       const { key } = await newAccount()
       const child = await newChild(key, { name: 'bot', scopes: ['feeds'] })
-      const feed = await openSse(`${roles.baseUrl}/v1/feed/prices`, { key: child.key })
+      const feed = await openSse(`${scenario.roles.baseUrl}/v1/feed/prices`, { key: child.key })
       expect(feed.status).to.equal(200)
       await ask(key, 'PATCH', `/account/sub-keys/${child.id}`, { scopes: ['alerts'] })
       await eventually(() => feed.hasEnded(), 'the end of the feed')
-      const again = await openSse(`${roles.baseUrl}/v1/feed/prices`, { key: child.key })
+      const again = await openSse(`${scenario.roles.baseUrl}/v1/feed/prices`, { key: child.key })
       expect(await again.body()).to.include({ code: 'FORBIDDEN_SCOPE' })
     })
   })
@@ -277,7 +238,7 @@ describe('keys', () => {
   })
 
   it('are issued only to accounts with a verified address', async () => {
-    const { key } = await createAccountWithKey(database, { tier: 'quant', email: null })
+    const { key } = await createAccountWithKey(scenario.database, { tier: 'quant', email: null })
     for (const [path, body] of [['/account/key/reissue'], ['/account/sub-keys', { name: 'x' }]] as const) {
       expect((await ask(key, 'POST', path, body)).body.code).to.equal('EMAIL_NOT_VERIFIED')
     }
@@ -293,7 +254,9 @@ describe('keys', () => {
     expect(await codeOf(child.key)).to.equal('ok')
     const shown = await eventually(async () => (await lastUsed(child)) ?? undefined, 'the moment of use')
     expect(Date.parse(shown)).to.equal(NOW)
-    await database.rows(`UPDATE api_keys SET last_used_at = now() + interval '1 hour' WHERE id = $1`, [child.id])
+    await scenario.database.rows(`UPDATE api_keys SET last_used_at = now() + interval '1 hour' WHERE id = $1`, [
+      child.id,
+    ])
     const ahead = await lastUsed(child)
     for (const one of [child, other]) expect(await codeOf(one.key)).to.equal('ok')
     await eventually(async () => (await lastUsed(other)) ?? undefined, 'the next write')

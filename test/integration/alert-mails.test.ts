@@ -1,6 +1,3 @@
-/**
- * Mails of alert events over a real SMTP server: what arrives, once per event, how it is recorded, and how to end it.
- */
 import { expect } from 'chai'
 import { openMailer } from '#infra/mail/mailer.ts'
 import { type Mailbox, openMailbox } from '#test/fixtures/mailbox.ts'

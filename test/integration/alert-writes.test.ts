@@ -1,23 +1,28 @@
-/**
- * The write side of alerts where it meets itself: caps under concurrency, triggers that repeat, come late or race with
- * changes.
- */
+/** The write side of alerts where it meets itself; and its outbox, which leaves the last state of each alert in the log. */
 import { expect } from 'chai'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Database } from '#infra/postgres/pool.ts'
+import { openMetrics } from '#infra/runtime/metrics.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
 import type { AlertTriggered } from '#schemas/events/alert-triggered.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { changeAlert, createAlerts, deleteAlert, type NewAlert } from '#services/alerts/rules/commands.ts'
 import { deleteOldAlertEvents } from '#services/alerts/rules/main.ts'
+import { type Relay, startRelay } from '#services/alerts/rules/outbox-relay.ts'
 import type { StoredAlert } from '#services/alerts/rules/reader.ts'
 import { openTriggerApplier, readPosition } from '#services/alerts/rules/trigger-applier.ts'
-import type { Position } from '#streams/runner/positions.ts'
-import { positionAt, recordOf, write } from '#test/fixtures/sink-records.ts'
+import { positionAt, recordOf, triggerOf, write } from '#test/fixtures/sink-records.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { readTopic } from '#test/harness/read-topic.ts'
+import { runCommand } from '#test/harness/run-command.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+import { whileLocked } from '#test/harness/while-locked.ts'
 
 const DAY_MS = 86_400_000
 const newId = openUuidSource()
+
+type StoredRow = { is_enabled: boolean; version: string; threshold_value: string }
 
 describe('writes of alerts', () => {
   const platform = useServers()
@@ -42,41 +47,187 @@ describe('writes of alerts', () => {
   })
   const create = async (accountId: string, more: Partial<NewAlert> = {}): Promise<StoredAlert> =>
     (await createAlerts(database, accountId, [wanted(more)], terms()))[0] as StoredAlert
-  const stored = async (id: string) =>
-    (await database.rows<{ is_enabled: boolean; version: string }>('SELECT * FROM alerts WHERE id = $1', [id]))[0]
+  const refusalsOf = async (tries: Promise<unknown>[]): Promise<string[]> =>
+    (await Promise.allSettled(tries)).flatMap(one => (one.status === 'rejected' ? [one.reason.code] : []))
+  const stored = async (id: string) => (await database.rows<StoredRow>('SELECT * FROM alerts WHERE id = $1', [id]))[0]
   const eventsOf = (alertId: string) =>
     database.rows<{ alert_version: string }>('SELECT * FROM alert_events WHERE alert_id = $1 ORDER BY alert_version', [
       alertId,
     ])
   const jobs = async (eventIds: unknown[]) =>
     (await database.rows('SELECT key FROM graphile_worker.jobs WHERE key = ANY ($1)', [eventIds])).length
-  const triggerOf = (id: string, version: number): AlertTriggered => ({
-    alert_id: id,
-    version,
-    item_id: 7,
-    kind: 'price_below',
-    triggered_value: '9.50',
-    triggered_currency: 'USD',
-    best_ask_micro_usd: 9_500_000,
-    best_bid_micro_usd: null,
-    ask_provider: 'provider_01',
-    bid_provider: null,
-    cause: 'book',
-    caused_at: Date.now(),
-  })
   const recordsOf = (triggers: readonly AlertTriggered[], from = 0) =>
     triggers.map((trigger, at) => recordOf('AlertTriggered', trigger, from + at, 'alertsTriggered'))
-  const applier = (partition: number, stored?: Position) =>
-    openTriggerApplier({ database, newId, now: Date.now }, partition, { stored, position: stored })
+  const applier = (partition: number, parts: { database?: Database; now?: () => number } = {}) =>
+    openTriggerApplier({ database, newId, now: Date.now, ...parts }, partition, {
+      stored: undefined,
+      position: undefined,
+    })
   const newApplier = () => applier(100 + nextPartition++)
+
+  // First, since a relay sends what the others leave in the outbox.
+  describe('the outbox', () => {
+    let kafka: KafkaConnection
+    const relays: Relay[] = []
+    before(() => {
+      kafka = platform.connect()
+    })
+
+    const relay = () => {
+      const started = startRelay({ database, kafka, log: platform.log, metrics: openMetrics() })
+      relays.push(started)
+      return started
+    }
+    const isEmpty = async () => (await database.rows('SELECT id FROM outbox LIMIT 1')).length === 0
+    const states = async (): Promise<[key: string, state: string | undefined][]> =>
+      (await readTopic(kafka, 'alertRules')).map(({ key, value }) => [
+        key,
+        value && `${value.version} ${value.is_enabled} ${value.threshold_value}`,
+      ])
+    afterEach(async () => {
+      for (const one of relays.splice(0)) await one.stop()
+    })
+
+    it('leaves the last state of each alert last, with two relays that take over from each other', async () => {
+      const random = seededRandom('the outbox')
+      const accountId = await newAccount()
+      const alerts = await Promise.all(Array.from({ length: 20 }, () => create(accountId)))
+      relay()
+      let second = relay()
+      for (let round = 0; round < 12; round++) {
+        await Promise.all(
+          alerts.map(({ id }) =>
+            changeAlert(database, accountId, id, {
+              ...terms(),
+              changes: { thresholdValue: String(random.integer(1, 99)), isEnabled: random.chance(0.5) },
+            }),
+          ),
+        )
+        if (round % 4 === 1) {
+          await relays.shift()?.stop()
+          second = relay()
+        }
+      }
+      const gone = alerts.slice(0, 5)
+      for (const { id } of gone) await deleteAlert(database, accountId, id)
+      await eventually(isEmpty, 'the outbox to be relayed')
+      await second.stop()
+      const expected = new Map<string, string | undefined>(gone.map(({ id }) => [id, undefined]))
+      for (const { id } of alerts.slice(5)) {
+        const row = await stored(id)
+        expected.set(id, `${row?.version} ${row?.is_enabled} ${row?.threshold_value}`)
+      }
+      // The broker shows a transaction some time after it has answered for it.
+      await eventually(async () => {
+        const last = new Map(await states())
+        expect(new Map(alerts.map(({ id }) => [id, last.has(id) ? last.get(id) : 'never']))).to.deep.equal(expected)
+        return true
+      }, 'the last states in the log')
+    })
+
+    it('sends again what a crash left undeleted, from the oldest on', async () => {
+      const accountId = await newAccount()
+      const alert = await create(accountId)
+      await changeAlert(database, accountId, alert.id, { ...terms(), changes: { isEnabled: false } })
+      const undeleted = await database.rows('SELECT * FROM outbox WHERE key = $1 ORDER BY id', [alert.id])
+      relay()
+      await eventually(isEmpty, 'the outbox to be relayed')
+      // As after a kill between the log's answer and the deletion.
+      for (const row of undeleted) {
+        await database.rows('INSERT INTO outbox (topic, key, partition_key, payload) VALUES ($1, $2, $3, $4)', [
+          ...[row.topic, row.key, row.partition_key, JSON.stringify(row.payload)],
+        ])
+      }
+      await eventually(isEmpty, 'the outbox to be relayed again')
+      await eventually(async () => {
+        const sent = (await states()).flatMap(([key, state]) => (key === alert.id ? [state] : []))
+        expect(sent).to.deep.equal(['1 true 10', '2 false 10', '1 true 10', '2 false 10'])
+        return true
+      }, 'both rows in the log once more')
+    })
+
+    it('goes on past rows that the log cannot take: they are dead letters, and bring nothing back', async () => {
+      // One such row used to stop all rules.
+      const accountId = await newAccount()
+      const [kept, gone] = [await create(accountId), await create(accountId)]
+      const [payload] = await database.rows<{ payload: object }>('SELECT payload FROM outbox WHERE key = $1', [gone.id])
+      const whole = { ...payload?.payload, version: 2 }
+      const bad: [reason: string, topic: string, key: string, payload: unknown][] = [
+        ['unknown_topic', 'accounts.elsewhere', gone.id, whole],
+        ['unusable_rule', 'accounts.alert-rules', gone.id, { ...whole, kind: 'price_beside' }],
+        ['unusable_rule', 'accounts.alert-rules', gone.id, { ...whole, version: '2' }],
+        ['unusable_rule', 'accounts.alert-rules', gone.id, { ...whole, version: 2 ** 60 }],
+        ['unusable_rule', 'accounts.alert-rules', gone.id, { alert_id: gone.id }],
+        ['unusable_rule', 'accounts.alert-rules', gone.id, ['no', 'rule']],
+        ['unusable_rule', 'accounts.alert-rules', kept.id, 7],
+        ['rule_too_large', 'accounts.alert-rules', kept.id, { ...whole, threshold_value: '1'.repeat(2_000_000) }],
+        ['rule_too_large', 'accounts.alert-rules', 'k'.repeat(2_000_000), null],
+      ]
+      const ids: string[] = []
+      for (const [, ...row] of bad) {
+        const [topic, key, value] = row
+        const [added] = await database.rows<{ id: string }>(
+          'INSERT INTO outbox (topic, key, partition_key, payload) VALUES ($1, $2, $3, $4) RETURNING id',
+          [topic, key, '7', value === null ? null : JSON.stringify(value)],
+        )
+        ids.push(added?.id as string)
+      }
+      await changeAlert(database, accountId, kept.id, { ...terms(), changes: { thresholdValue: '11' } })
+      await deleteAlert(database, accountId, gone.id)
+      const first = relay()
+      await eventually(isEmpty, 'the outbox to be relayed')
+      // Nothing of it comes again, by another process neither.
+      await first.stop()
+      relay()
+      const last = await create(accountId)
+      await eventually(async () => (await states()).some(([key]) => key === last.id), 'the rule of the next process')
+      const all = await states()
+      const statesOf = (id: string) => all.flatMap(([key, state]) => (key === id ? [state] : []))
+      expect(statesOf(kept.id)).to.deep.equal(['1 true 10', '2 true 11'])
+      expect(statesOf(gone.id)).to.deep.equal(['1 true 10', undefined])
+      const { code, stdout, stderr } = await runCommand(['dead-letters', 'list', '--group', 'accounts'], {
+        ...{ PATH: process.env.PATH, ...platform.environment },
+      })
+      expect(code, stderr).to.equal(0)
+      const letters = stdout.split('\n').flatMap(line => (line === '' ? [] : [JSON.parse(line)]))
+      expect(letters.map(({ topic, offset, reason }) => [topic, String(offset), reason])).to.deep.equal(
+        bad.map(([reason], at) => ['outbox', ids[at], reason]),
+      )
+    })
+
+    it('reports how many rows wait and since when, also where another process is to relay them', async () => {
+      const metrics = openMetrics()
+      const accountId = await newAccount()
+      for (let i = 0; i < 3; i++) await create(accountId)
+      const measured = async () =>
+        Promise.all(
+          ['rows', 'age_seconds'].map(
+            async name => (await metrics.registry.getSingleMetric(`marketlog_outbox_${name}`)?.get())?.values[0]?.value,
+          ),
+        )
+      // A process that has frozen keeps the lock of the relay.
+      const relayed = await whileLocked(database, ['SELECT pg_advisory_xact_lock(7236415)'], async () => {
+        const started = startRelay({ database, kafka, log: platform.log, metrics })
+        relays.push(started)
+        await eventually(async () => (await measured())[0] === 3, 'the depth')
+        expect(started.overdue()).to.equal(undefined)
+        await database.rows(`UPDATE outbox SET created_at = created_at - interval '90 seconds'`)
+        const overdue = await eventually(() => started.overdue(), 'the report')
+        expect(overdue).to.match(/^changes of alerts have waited \d+ s for the log$/)
+        expect((await measured())[1]).to.be.at.least(90)
+        return started
+      })
+      await eventually(isEmpty, 'the outbox to be relayed')
+      await eventually(() => relayed.overdue() === undefined, 'the end of the report')
+      await eventually(async () => (await measured()).every(value => value === 0), 'the gauges at rest')
+    })
+  })
 
   describe('a cap', () => {
     it('holds however many create at the same time', async () => {
       const accountId = await newAccount()
       const tries = Array.from({ length: 24 }, () => createAlerts(database, accountId, [wanted()], terms(10)))
-      const ended = await Promise.allSettled(tries)
-      const codes = ended.flatMap(each => (each.status === 'rejected' ? [each.reason.code] : []))
-      expect(codes).to.deep.equal(Array.from({ length: 14 }, () => 'ALERT_LIMIT_REACHED'))
+      expect(await refusalsOf(tries)).to.deep.equal(Array(14).fill('ALERT_LIMIT_REACHED'))
     })
 
     it('of all alerts holds for disabled ones too, however many are created at the same time', async () => {
@@ -84,9 +235,7 @@ describe('writes of alerts', () => {
       const accountId = await newAccount()
       const batch = (size: number) => Array.from({ length: size }, () => wanted({ isEnabled: false }))
       const tries = Array.from({ length: 12 }, () => createAlerts(database, accountId, batch(3), terms(1, 20)))
-      const ended = await Promise.allSettled(tries)
-      const codes = ended.flatMap(each => (each.status === 'rejected' ? [each.reason.code] : []))
-      expect(codes).to.deep.equal(Array.from({ length: 6 }, () => 'ALERT_LIMIT_REACHED'))
+      expect(await refusalsOf(tries)).to.deep.equal(Array(6).fill('ALERT_LIMIT_REACHED'))
       const [one] = await createAlerts(database, accountId, batch(2), terms(1, 20))
       const more = () => createAlerts(database, accountId, batch(1), terms(1, 20))
       const refusal = (await more().catch(error => error)) as { code: string; detail: string }
@@ -107,8 +256,8 @@ describe('writes of alerts', () => {
         terms(10),
       )
       const enable = { ...terms(10), changes: { isEnabled: true } }
-      const ended = await Promise.allSettled(alerts.map(({ id }) => changeAlert(database, accountId, id, enable)))
-      expect(ended.filter(each => each.status === 'fulfilled')).to.have.length(10)
+      const tries = alerts.map(({ id }) => changeAlert(database, accountId, id, enable))
+      expect(await refusalsOf(tries)).to.deep.equal(Array(10).fill('ALERT_LIMIT_REACHED'))
     })
   })
 
@@ -170,11 +319,7 @@ describe('writes of alerts', () => {
           }),
       }
       const partition = 100 + nextPartition++
-      const lost = openTriggerApplier({ database: failing, newId, now: Date.now }, partition, {
-        stored: undefined,
-        position: undefined,
-      })
-      await write(lost, recordsOf([triggerOf(alert.id, 1)])).then(
+      await write(applier(partition, { database: failing }), recordsOf([triggerOf(alert.id, 1)])).then(
         () => expect.fail('it should have failed'),
         () => undefined,
       )
@@ -230,11 +375,7 @@ describe('writes of alerts', () => {
     const now = Date.UTC(2030, 5, 1)
     const ages = [91 * DAY_MS, 90 * DAY_MS - 1_000, 0]
     for (const [at, { id }] of alerts.entries()) {
-      const sink = openTriggerApplier({ database, newId, now: () => now - (ages[at] ?? 0) }, 300 + at, {
-        stored: undefined,
-        position: undefined,
-      })
-      await write(sink, recordsOf([triggerOf(id, 1)]))
+      await write(applier(300 + at, { now: () => now - (ages[at] ?? 0) }), recordsOf([triggerOf(id, 1)]))
     }
     await deleteOldAlertEvents(database, now)
     const left = await database.rows<{ alert_id: string }>('SELECT alert_id FROM alert_events WHERE account_id = $1', [

@@ -1,7 +1,6 @@
-/** GET /prices/candles and /prices/history against the plain records that were stored. */
+/** GET /prices/candles, /prices/history and /sales against the plain records that were stored. */
 import { expect } from 'chai'
 import { candlesReply } from '#schemas/api/candles.ts'
-import { historyReply } from '#schemas/api/history.ts'
 import { providersReply } from '#schemas/api/providers.ts'
 import type { Candle } from '#streams/candles/reader.ts'
 import { healthKey, type StoredHealth } from '#streams/provider-health/table.ts'
@@ -9,9 +8,12 @@ import {
   convertedAt,
   makeChanges,
   makeRateDays,
+  makeSales,
   type StoredChange,
+  type StoredSale,
   storeChanges,
   storeRates,
+  storeSales,
 } from '#test/fixtures/api-records.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
@@ -29,6 +31,7 @@ describe('stored records', () => {
   const now = Date.now()
   let scenario: ApiScenario
   let changes: StoredChange[]
+  let sales: StoredSale[]
   const rateDays = makeRateDays(now)
 
   before('records behind the service', async () => {
@@ -36,12 +39,34 @@ describe('stored records', () => {
     const { items, random } = scenario
     const itemIds = [items.full, items.finish, ...items.phases].map(item => item.item_id)
     changes = makeChanges(random, { itemIds, providers: PROVIDERS, now, days: 8, count: 1_500 })
+    sales = makeSales(random, { itemIds, providers: PROVIDERS, now, days: 8, count: 800 })
     await storeChanges(clickhouse, changes)
+    await storeSales(clickhouse, sales)
     await storeRates(clickhouse, rateDays)
   })
   after('end of the market', () => scenario.close())
 
   const converted = (micro: number, currency: string, at: number) => convertedAt(rateDays, micro, currency, at)
+
+  /** The items of all pages. */
+  async function pages(path: string, onPage: (page: number) => Promise<void> = async () => {}) {
+    const items: object[] = []
+    let cursor = ''
+    for (let page = 0; ; page++) {
+      const { status, body, text } = await scenario.ask(`/v1${path}${cursor}`)
+      expect(status, text).to.equal(200)
+      expect(body.meta.result_count).to.equal(body.items.length)
+      expect(body.pagination).to.include({ total: -1, offset: 0, has_prev: page > 0 })
+      items.push(...body.items)
+      if (!body.pagination.has_next) {
+        expect(body.pagination.next_cursor).to.equal(null)
+        return items
+      }
+      expect(body.items).to.have.length(body.pagination.limit)
+      cursor = `&cursor=${body.pagination.next_cursor}`
+      await onPage(page)
+    }
+  }
 
   it('of health make a provider up, and those of rates keep the digits of their source', async () => {
     const now = Date.now()
@@ -163,32 +188,14 @@ describe('stored records', () => {
         })
     }
 
-    async function pages(parameters: string, onPage: (page: number) => Promise<void> = async () => {}) {
-      const items: object[] = []
-      let cursor = ''
-      for (let page = 0; ; page++) {
-        const answer = await scenario.ask(`/v1/prices/history?${parameters}${cursor}`)
-        expect(answer.status, answer.text).to.equal(200)
-        const body = historyReply.parse(answer.body)
-        expect(body.meta.result_count).to.equal(body.items.length)
-        expect(body.pagination).to.include({ total: -1, offset: 0, has_prev: page > 0 })
-        items.push(...body.items)
-        if (!body.pagination.has_next) {
-          expect(body.pagination.next_cursor).to.equal(null)
-          return items
-        }
-        expect(body.items).to.have.length(body.pagination.limit)
-        cursor = `&cursor=${body.pagination.next_cursor}`
-        await onPage(page)
-      }
-    }
-
     for (const currency of ['USD', 'EUR', 'CNY'])
       it(`of an item in ${currency}, newest first, page by page`, async () => {
         const { item_id } = scenario.items.full
         const expected = recordsOf(change => change.item_id === item_id, currency)
         for (const limit of [1000, 17]) {
-          expect(await pages(`item_id=${item_id}&currency=${currency}&limit=${limit}`)).to.deep.equal(expected)
+          expect(await pages(`/prices/history?item_id=${item_id}&currency=${currency}&limit=${limit}`)).to.deep.equal(
+            expected,
+          )
         }
         expect(expected.length).to.be.greaterThan(20)
       })
@@ -197,19 +204,23 @@ describe('stored records', () => {
       const { finish, phases } = scenario.items
       const ids = [finish, ...phases].map(item => item.item_id)
       const name = `market_hash_name=${encodeURIComponent(finish.market_hash_name)}`
-      expect(await pages(`${name}&limit=1000`)).to.deep.equal(recordsOf(change => ids.includes(change.item_id)))
+      expect(await pages(`/prices/history?${name}&limit=1000`)).to.deep.equal(
+        recordsOf(change => ids.includes(change.item_id)),
+      )
       const [phase] = phases
       const ofPhase = recordsOf(change => change.item_id === phase?.item_id)
-      expect(await pages(`${name}&phase=${encodeURIComponent(phase?.phase ?? '')}`)).to.deep.equal(ofPhase)
+      expect(await pages(`/prices/history?${name}&phase=${encodeURIComponent(phase?.phase ?? '')}`)).to.deep.equal(
+        ofPhase,
+      )
       const ofProvider = recordsOf(change => ids.includes(change.item_id) && change.provider === 'provider_07')
-      expect(await pages(`${name}&provider=provider_07&limit=50`)).to.deep.equal(ofProvider)
+      expect(await pages(`/prices/history?${name}&provider=provider_07&limit=50`)).to.deep.equal(ofProvider)
     })
 
     it('from start (included) to end (excluded)', async () => {
       const { item_id } = scenario.items.full
       const own = changes.filter(change => change.item_id === item_id && change.side === 'ask').sort(order)
       const [end, start] = [own[10]?.seen_at as number, own[60]?.seen_at as number]
-      const found = await pages(`item_id=${item_id}&start=${iso(start)}&end=${iso(end)}&limit=9`)
+      const found = await pages(`/prices/history?item_id=${item_id}&start=${iso(start)}&end=${iso(end)}&limit=9`)
       expect(found).to.deep.equal(
         recordsOf(change => change.item_id === item_id && change.seen_at >= start && change.seen_at < end),
       )
@@ -219,7 +230,7 @@ describe('stored records', () => {
       const { item_id } = scenario.items.full
       const expected = recordsOf(change => change.item_id === item_id)
       const [last] = changes.filter(change => change.item_id === item_id && change.side === 'ask').sort(order)
-      const found = await pages(`item_id=${item_id}&limit=40`, async page => {
+      const found = await pages(`/prices/history?item_id=${item_id}&limit=40`, async page => {
         const added = { ...(last as StoredChange), seen_at: Date.now(), offset: 1_000_000 + page }
         await storeChanges(clickhouse, [added])
       })
@@ -230,20 +241,152 @@ describe('stored records', () => {
       const { item_id } = scenario.items.full
       const { body } = await scenario.ask(`/prices/history?item_id=${item_id}&limit=5`)
       const cursor = body.pagination.next_cursor
-      const others = [
-        `item_id=${scenario.items.finish.item_id}&cursor=${cursor}`,
-        `item_id=${item_id}&provider=provider_07&cursor=${cursor}`,
-      ]
-      for (const query of [...others, `item_id=${item_id}&cursor=x${cursor}`, `item_id=${item_id}&cursor=abc`]) {
-        const answer = await scenario.ask(`/prices/history?${query}`)
-        expect(answer.status, query).to.equal(422)
+      for (const other of [`item_id=${scenario.items.finish.item_id}`, `item_id=${item_id}&provider=provider_07`]) {
+        const answer = await scenario.ask(`/prices/history?${other}&cursor=${cursor}`)
+        expect(answer.status, other).to.equal(422)
         expect(answer.body.detail[0].loc).to.deep.equal(['query', 'cursor'])
       }
     })
   })
 
+  describe('GET /sales', () => {
+    const order = (a: StoredSale, b: StoredSale): number =>
+      b.sold_at - a.sold_at ||
+      b.item_id - a.item_id ||
+      (a.provider !== b.provider ? (a.provider < b.provider ? 1 : -1) : a.sale_id < b.sale_id ? 1 : -1)
+
+    function recordsOf(fits: (sale: StoredSale) => boolean, currency = 'USD') {
+      return sales
+        .filter(fits)
+        .sort(order)
+        .map(sale => {
+          const item = scenario.catalog.find(one => one.item_id === sale.item_id)
+          const { inspect_in_game: in_game, screenshot_front } = sale
+          return {
+            date: iso(sale.sold_at),
+            provider: sale.provider,
+            price: sale.currency === currency ? sale.price : converted(sale.price_micro_usd, currency, sale.sold_at),
+            currency,
+            item_id: sale.item_id,
+            market_hash_name: item?.market_hash_name,
+            phase: item?.phase,
+            float: sale.float,
+            paint_seed: sale.paint_seed,
+            stickers: sale.stickers,
+            // -1: the provider gives no pattern.
+            charms:
+              sale.charms?.map(charm => ({ ...charm, pattern_id: charm.pattern_id < 0 ? null : charm.pattern_id })) ??
+              null,
+            inspect: in_game || screenshot_front ? { in_game, screenshot_front, screenshot_back: null } : null,
+          }
+        })
+    }
+    // provider_03 has no sales in the registry, so its rows are beyond every answer.
+    const isShown = (sale: StoredSale): boolean => sale.provider !== 'provider_03'
+
+    it('of all items, newest first, page by page', async () => {
+      const expected = recordsOf(isShown)
+      expect(await pages('/sales?limit=1000')).to.deep.equal(expected)
+      expect(await pages('/sales?limit=61')).to.deep.equal(expected)
+    })
+
+    it('in another currency, at the rate of the day of each', async () => {
+      expect(await pages('/sales?currency=EUR')).to.deep.equal(recordsOf(isShown, 'EUR'))
+    })
+
+    it('of an item by id, by name and by phase', async () => {
+      const { full, finish, phases } = scenario.items
+      const { item_id, market_hash_name } = full
+      expect(await pages(`/sales?item_id=${item_id}&phase=Ruby`)).to.deep.equal(
+        recordsOf(sale => isShown(sale) && sale.item_id === item_id),
+      )
+      expect(await pages(`/sales?market_hash_name=${encodeURIComponent(market_hash_name)}&limit=13`)).to.deep.equal(
+        recordsOf(sale => isShown(sale) && sale.item_id === item_id),
+      )
+      const ids = [finish, ...phases].map(item => item.item_id)
+      expect(await pages(`/sales?market_hash_name=${encodeURIComponent(finish.market_hash_name)}`)).to.deep.equal(
+        recordsOf(sale => isShown(sale) && ids.includes(sale.item_id)),
+      )
+      const { phase } = phases[0] as { phase: string }
+      const ofPhase = scenario.catalog.filter(item => item.phase === phase).map(item => item.item_id)
+      expect(await pages(`/sales?phase=${encodeURIComponent(phase)}`)).to.deep.equal(
+        recordsOf(sale => isShown(sale) && ofPhase.includes(sale.item_id)),
+      )
+    })
+
+    const filters: { query: string; fits: (sale: StoredSale) => boolean }[] = [
+      {
+        query: 'providers=provider_02&providers=provider_41',
+        fits: sale => ['provider_02', 'provider_41'].includes(sale.provider),
+      },
+      { query: 'min_float=0.25', fits: sale => sale.float !== null && sale.float >= 0.25 },
+      { query: 'max_float=0.5', fits: sale => sale.float !== null && sale.float <= 0.5 },
+      { query: 'min_float=0&max_float=1', fits: sale => sale.float !== null },
+      { query: 'paint_seed=0', fits: sale => sale.paint_seed === 0 },
+      { query: 'stickers=Howl', fits: sale => sale.stickers?.some(one => one.name === 'Howl') === true },
+      {
+        query: "stickers=Howl&stickers=Flammable+(Foil)'s",
+        fits: sale => ['Howl', "Flammable (Foil)'s"].every(name => sale.stickers?.some(one => one.name === name)),
+      },
+      { query: 'stickers=howl', fits: () => false },
+      {
+        query: 'charms=Charm+%7C+Disco',
+        fits: sale => sale.charms?.some(one => one.name === 'Charm | Disco') === true,
+      },
+      {
+        query: 'paint_seed=3&stickers=Howl&min_float=0.1&providers=provider_07&providers=provider_12',
+        fits: sale =>
+          sale.paint_seed === 3 &&
+          sale.stickers?.some(one => one.name === 'Howl') === true &&
+          (sale.float ?? -1) >= 0.1 &&
+          ['provider_07', 'provider_12'].includes(sale.provider),
+      },
+    ]
+    for (const { query, fits } of filters)
+      it(`where ${query}`, async () => {
+        const expected = recordsOf(sale => isShown(sale) && fits(sale))
+        expect(await pages(`/sales?${query}`)).to.deep.equal(expected)
+        const aFifth = Math.ceil((expected.length + 1) / 5)
+        expect(await pages(`/sales?${query}&limit=${aFifth}`)).to.deep.equal(expected)
+      })
+
+    it('keeps its pages while sales are added', async () => {
+      const expected = recordsOf(isShown)
+      const itemIds = [scenario.items.full.item_id]
+      const found = await pages('/sales?limit=100', async page => {
+        if (page > 0) return
+        const added = makeSales(scenario.random, { itemIds, providers: PROVIDERS, now, days: 1, count: 5 })
+        const late = added.map((sale, i) => ({ ...sale, sold_at: now + i, sale_id: `late-${i}` }))
+        await storeSales(clickhouse, late, 10_000)
+      })
+      expect(found).to.deep.equal(expected)
+    })
+
+    it('repeats what it was asked for', async () => {
+      const { body } = await scenario.ask('/sales?paint_seed=3&stickers=Howl&limit=2', { as: 'pro' })
+      expect(body.meta).to.deep.include({
+        currency: 'USD',
+        filters: {
+          item_id: null,
+          market_hash_name: null,
+          phase: null,
+          requested_providers: null,
+          min_float: null,
+          max_float: null,
+          paint_seed: 3,
+          stickers: ['Howl'],
+          charms: null,
+          limit: 2,
+        },
+        providers_queried: scenario.providers.filter(one => one.features.has_recent_sales).map(one => one.key),
+      })
+      expect((await scenario.ask('/sales', { as: 'pro' })).body.pagination.limit).to.equal(100)
+      expect((await scenario.ask('/sales', { as: 'quant' })).body.pagination.limit).to.equal(1000)
+    })
+  })
+
   it('are unavailable in a currency of which no day is known', async () => {
-    for (const path of ['/prices/candles?interval=1h', '/prices/history?limit=1']) {
+    for (const path of ['/prices/candles?interval=1h', '/prices/history?limit=1', '/sales?limit=1']) {
       const { status, body } = await scenario.ask(`${path}&item_id=${scenario.items.full.item_id}&currency=VEF`)
       expect([status, body.code], path).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
     }

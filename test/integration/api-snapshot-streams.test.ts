@@ -1,6 +1,3 @@
-/**
- * The ends of a bulk stream that its client does not wish for: a stall, a revoked key, a lost slot, a process that stops.
- */
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { setInterval } from 'node:timers/promises'

@@ -1,4 +1,3 @@
-/** POST /prices and POST /bids: what a stream holds, who may start one, and how it ends. */
 import { expect } from 'chai'
 import { bidEntry, priceEntry } from '#schemas/api/listing.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
@@ -112,28 +111,26 @@ describe('bulk snapshots', () => {
       })
   })
 
-  describe('are distinguished by ETag', () => {
-    it('which stays while nothing changes, differs by coding, and answers 304 without a start', async () => {
-      const key = await platform.newKey('pro')
-      const first = await stream('/v1/prices', key, { 'accept-encoding': 'gzip' })
-      const etag = first.headers.get('etag') ?? expect.fail('no ETag')
-      const other = await stream('/v1/prices', key, { 'accept-encoding': 'identity' })
-      expect(other.headers.get('etag')).to.not.equal(etag)
-      expect(remaining(other.headers)).to.equal(48)
-      const known = { 'accept-encoding': 'gzip', 'if-none-match': `"x", W/${etag}` }
-      for (let i = 0; i < 3; i++) {
-        const same = await stream('/v1/prices', key, known)
-        expect([same.status, same.text, same.headers.get('etag')]).to.deep.equal([304, '', etag])
-        expect(remaining(same.headers)).to.equal(48)
-      }
-      const { market } = scenario
-      await market.flush(0, market.randomRecords(0, 60))
-      await market.built()
-      const changed = await stream('/v1/prices', key, known)
-      expect(changed.status).to.equal(200)
-      expect(changed.headers.get('etag')).to.not.equal(etag)
-      expect(plain(changed.text)).to.deep.equal(market.lines('ask'))
-    })
+  it('have an ETag, which stays while nothing changes, differs by coding, and answers 304 without a start', async () => {
+    const key = await platform.newKey('pro')
+    const first = await stream('/v1/prices', key, { 'accept-encoding': 'gzip' })
+    const etag = first.headers.get('etag') ?? expect.fail('no ETag')
+    const other = await stream('/v1/prices', key, { 'accept-encoding': 'identity' })
+    expect(other.headers.get('etag')).to.not.equal(etag)
+    expect(remaining(other.headers)).to.equal(48)
+    const known = { 'accept-encoding': 'gzip', 'if-none-match': `"x", W/${etag}` }
+    for (let i = 0; i < 3; i++) {
+      const same = await stream('/v1/prices', key, known)
+      expect([same.status, same.text, same.headers.get('etag')]).to.deep.equal([304, '', etag])
+      expect(remaining(same.headers)).to.equal(48)
+    }
+    const { market } = scenario
+    await market.flush(0, market.randomRecords(0, 60))
+    await market.built()
+    const changed = await stream('/v1/prices', key, known)
+    expect(changed.status).to.equal(200)
+    expect(changed.headers.get('etag')).to.not.equal(etag)
+    expect(plain(changed.text)).to.deep.equal(market.lines('ask'))
   })
 
   it('refuse providers that there are none of, and a client that takes neither coding', async () => {

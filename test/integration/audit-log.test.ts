@@ -1,11 +1,7 @@
-/**
- * The security audit log: what it keeps of sign-ins, keys, addresses, webhooks and refused credentials, and for how long.
- */
 import { expect } from 'chai'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'
 import { keepAuditLog, openRefusalWatch } from '#services/accounts/audit/commands.ts'
 import { createAccountWithKey, newKeyText } from '#services/accounts/keys/commands.ts'
-import { openBrowser } from '#test/fixtures/browser.ts'
 import { openSignInScenario, type SignInScenario } from '#test/fixtures/sign-in-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { runCommand } from '#test/harness/run-command.ts'
@@ -46,10 +42,8 @@ describe('the audit log', () => {
     const reissued = (await ask('POST', '/key/reissue', as)).body
     await ask('POST', '/email', as, { email: 'ada@elsewhere.example' })
     expect((await scenario.confirm(await scenario.linkTo('ada@elsewhere.example'))).status).to.equal(200)
-    const browser = openBrowser({ 'x-platform-id': '70000000000000042' })
-    const begun = await scenario.ask('/v1/account/platform', { method: 'POST', as, browser })
-    const isBack = (url: string) => url.startsWith(`${scenario.baseUrl}/v1/account/platform/callback`)
-    expect((await scenario.ask((await browser.open(begun.body.url, isBack)).url, { browser })).status).to.equal(200)
+    const { browser, back } = await scenario.departToPlatform(as)
+    expect((await scenario.ask(back, { browser })).status).to.equal(200)
     await ask('DELETE', '/platform', as)
     for (const status of [200, 401, 401]) {
       const again = await ask('POST', '/session/refresh', undefined, { refresh_token: tokens.refresh_token })

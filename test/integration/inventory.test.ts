@@ -1,6 +1,3 @@
-/**
- * Inventories of the game's platform: read whole or not at all, kept for a minute, shown and imported through the API.
- */
 import { expect } from 'chai'
 import { inventoryReply } from '#schemas/api/inventory.ts'
 import { entriesReply } from '#schemas/api/portfolios.ts'
@@ -36,12 +33,6 @@ describe('the platform over HTTP', () => {
     expect(pages[1]).to.include(`start_assetid=${answer.assets[24]?.assetid}`)
   })
 
-  it('is empty, private or unknown, each by its own answer', async () => {
-    expect(await source().read(STAND_IN.empty)).to.deep.equal({ kind: 'found', assets: [] })
-    expect(await source().read(STAND_IN.private)).to.deep.equal({ kind: 'private' })
-    expect(await source().read(UNKNOWN)).to.deep.equal({ kind: 'unknown' })
-  })
-
   it('is asked again while it is busy, and given up when it stays broken', async () => {
     const answer = await source().read(STAND_IN.busy)
     expect(answer.kind).to.equal('found')
@@ -58,11 +49,6 @@ describe('the platform over HTTP', () => {
 
   it('has failed when the connection breaks', async () => {
     expect((await source().read('76561190000000109')).kind).to.equal('failed')
-  })
-
-  it('knows vanity names', async () => {
-    expect(await source().resolve(STAND_IN.vanity)).to.deep.equal({ kind: 'found', accountId: STAND_IN.full })
-    expect(await source().resolve('nobody')).to.deep.equal({ kind: 'unknown' })
   })
 })
 
@@ -147,14 +133,8 @@ describe('inventories through the API', () => {
     if (platformId) await linkPlatformAccount(scenario.database, account_id, platformId)
     return key
   }
-  const json = { 'content-type': 'application/json' }
   const post = (path: string, as: string, body?: object, headers: Record<string, string> = {}) =>
-    scenario.ask(path, {
-      as,
-      method: 'POST',
-      ...(body && { body: JSON.stringify(body) }),
-      headers: { ...(body && json), ...headers },
-    })
+    scenario.ask(path, { as, method: 'POST', headers, ...(body && { body }) })
   const newPortfolio = async (as: string): Promise<string> =>
     (await post('/v1/portfolio', as, { name: 'imported' })).body.id
 

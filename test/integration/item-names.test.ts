@@ -98,6 +98,9 @@ describe('names of items, written otherwise', () => {
     expect([await readTopic(kafka, 'unresolved'), await readTopic(kafka, 'provisionalItems')]).to.deep.equal([[], []])
   })
 
+  const named = [404, 'ITEM_NOT_FOUND', `No catalog item has this name; the nearest is "${NAMES[1]}".`]
+  const refusalOf = ({ status, body }: Answer) => [status, body.code, body.detail]
+
   for (const path of [
     ...['/prices', '/bids', '/prices/candles?interval=1h', '/prices/history', '/sales', '/items'],
     ...['/market/indicators', '/market/history/chart'],
@@ -113,31 +116,21 @@ describe('names of items, written otherwise', () => {
         expect(records, 'something to compare').not.to.be.empty
         const { filters } = byName.body.meta ?? {}
         if (filters) expect(filters.market_hash_name).to.equal(WRITTEN[at])
-        const named = byName.body.meta?.market_hash_name ?? [records].flat()[0].market_hash_name
-        expect(named).to.equal(item.market_hash_name)
+        const name = byName.body.meta?.market_hash_name ?? [records].flat()[0].market_hash_name
+        expect(name).to.equal(item.market_hash_name)
       }
     })
+
+    if (path !== '/items')
+      it(`on GET ${path} are a 404 that names the nearest where they are nearly one's, and without where they are not`, async () => {
+        const by = (name: string) =>
+          ask(`${path}${path.includes('?') ? '&' : '?'}market_hash_name=${encodeURIComponent(name)}`)
+        expect(refusalOf(await by(MISS))).to.deep.equal(named)
+        const far = await by('no such thing')
+        expect([far.status, far.body.code]).to.deep.equal([404, 'ITEM_NOT_FOUND'])
+        expect(far.body.detail).not.to.include('nearest')
+      })
   }
-
-  const named = [404, 'ITEM_NOT_FOUND', `No catalog item has this name; the nearest is "${NAMES[1]}".`]
-  const refusalOf = ({ status, body }: Answer) => [status, body.code, body.detail]
-
-  for (const path of [
-    '/prices',
-    '/bids',
-    '/prices/candles',
-    '/prices/history',
-    '/sales',
-    '/market/indicators',
-    '/market/history/chart',
-  ])
-    it(`on GET ${path} are a 404 that names the nearest where they are nearly one's, and without where they are not`, async () => {
-      const by = (name: string) => ask(`${path}?market_hash_name=${encodeURIComponent(name)}`)
-      expect(refusalOf(await by(MISS))).to.deep.equal(named)
-      const far = await by('no such thing')
-      expect([far.status, far.body.code]).to.deep.equal([404, 'ITEM_NOT_FOUND'])
-      expect(far.body.detail).not.to.include('nearest')
-    })
 
   it('that are nearly one’s find nothing on creates, GET /items and with a phase that is not the item’s', async () => {
     const id = await newPortfolio()

@@ -1,4 +1,3 @@
-/** CSV import and export through the API: malformed files, a file at the bound, and the way out and in again. */
 import { expect } from 'chai'
 import { openPortfolioStore } from '#services/portfolios/commands.ts'
 import { importCsv } from '#services/portfolios/csv/commands.ts'
@@ -62,11 +61,8 @@ describe('portfolio files through the API', () => {
   })
   after('end of the market', () => scenario.close())
 
-  const newPortfolio = async (): Promise<string> => {
-    const body = JSON.stringify({ name: 'files' })
-    const headers = { 'content-type': 'application/json' }
-    return (await scenario.ask('/v1/portfolio', { method: 'POST', body, headers })).body.id
-  }
+  const newPortfolio = async (): Promise<string> =>
+    (await scenario.ask('/v1/portfolio', { method: 'POST', body: { name: 'files' } })).body.id
   const form = (file: string | Buffer, field = 'file'): Buffer =>
     Buffer.concat([
       Buffer.from(

@@ -99,13 +99,7 @@ describe('daily values', () => {
   }
 
   async function store(trades: readonly Trade[]): Promise<string> {
-    const json = { 'content-type': 'application/json' }
-    const made = await scenario.ask('/v1/portfolio', {
-      as: key,
-      method: 'POST',
-      body: '{"name":"tried"}',
-      headers: json,
-    })
+    const made = await scenario.ask('/v1/portfolio', { as: key, method: 'POST', body: { name: 'tried' } })
     const rows = trades.map(({ date, type, itemId, quantity }) => `${date},${type},${itemId},${quantity},100`)
     const file = ['date,type,item_id,quantity,price', ...random.shuffle(rows), ''].join('\n')
     const body = `--b\r\ncontent-disposition: form-data; name="file"; filename="f"\r\n\r\n${file}\r\n--b--\r\n`
@@ -230,7 +224,6 @@ describe('daily values', () => {
     ])
     expect((await ask('start_date=yesterday')).detail[0].type).to.equal('date_from_datetime_parsing')
     expect((await ask('lookback=0d')).detail[0].loc).to.deep.equal(['query', 'lookback'])
-    expect((await ask('cursor=abc')).detail[0].loc).to.deep.equal(['query', 'cursor'])
     const page = await ask('limit=5')
     expect((await ask(`limit=5&currency=EUR&cursor=${page.pagination.next_cursor}`)).detail[0].loc).to.deep.equal([
       'query',
@@ -275,9 +268,8 @@ describe('daily values', () => {
     const id = await store([{ date: '2022-03-05', type: 'buy', itemId, quantity: 1 }])
     const query = 'start_date=2022-06-01&end_date=2022-06-01'
     const before = await readAll(id, query, 10)
-    const body = JSON.stringify({ item_id: itemId, type: 'buy', quantity: 2, price: 1, date: '2022-05-01' })
-    const headers = { 'content-type': 'application/json' }
-    await scenario.ask(`/v1/portfolio/${id}/transactions`, { as: key, method: 'POST', body, headers })
+    const body = { item_id: itemId, type: 'buy', quantity: 2, price: 1, date: '2022-05-01' }
+    await scenario.ask(`/v1/portfolio/${id}/transactions`, { as: key, method: 'POST', body })
     const [then] = await readAll(id, query, 10)
     expect(then?.total_value).to.equal((before[0]?.total_value ?? 0) * 3)
     expect(then?.total_value).to.be.greaterThan(0)

@@ -1,7 +1,3 @@
-/**
- * Random ledgers of a thousand operations against a model: one writer, whose every answer is foretold, and many at once on
- * several pools as several processes would have.
- */
 import { randomUUID } from 'node:crypto'
 import { expect } from 'chai'
 import { HttpError } from '#infra/http/http-error.ts'
@@ -34,6 +30,8 @@ import {
 const OPERATIONS = 1_000
 const ITEMS = [11, 22, 33]
 const NOW = Date.UTC(2026, 5, 1)
+/** Of a transaction, what no rule of holdings looks at. */
+const PLAIN = { price: 100, currency: 'USD', fee_amount: null, fee_percentage: null, marketplace: null, note: null }
 
 describe('ledgers', () => {
   const platform = useServers()
@@ -76,9 +74,7 @@ describe('ledgers', () => {
     const scope = scopeOf(portfolioId, idempotencyKey)
     try {
       if (operation.kind === 'add') {
-        const money = { price: 100, currency: 'USD', fee_amount: null, fee_percentage: null }
-        const input = { ...operation.trade, ...money, marketplace: null, note: null }
-        return (await addTransaction(store, scope, input)).id
+        return (await addTransaction(store, scope, { ...operation.trade, ...PLAIN })).id
       }
       if (operation.kind === 'change') await changeTransaction(store, scope, operation.id, operation.patch)
       else await removeTransaction(store, scope, operation.id)
@@ -187,16 +183,7 @@ describe('ledgers', () => {
       )
     const portfolios = await Promise.all(Array.from({ length: 12 }, make))
     const scope = (portfolioId: string) => ({ ...scopeOf(portfolioId), accountId: own, transactionsMax: 10 })
-    const money = { price: 100, currency: 'USD', fee_amount: null, fee_percentage: null }
-    const buy = {
-      item_id: 11,
-      type: 'buy',
-      quantity: 1,
-      date: '2026-01-05',
-      ...money,
-      marketplace: null,
-      note: null,
-    } as const
+    const buy = { item_id: 11, type: 'buy', quantity: 1, date: '2026-01-05', ...PLAIN } as const
     const add = (i: number) => addTransaction(storeOf(i), scope(portfolios[i % portfolios.length] as string), buy)
     const ended = await Promise.allSettled(Array.from({ length: 24 }, (_, i) => add(i)))
     const refusals = ended.flatMap(one => (one.status === 'rejected' ? [[one.reason.code, one.reason.detail]] : []))

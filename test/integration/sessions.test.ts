@@ -1,4 +1,3 @@
-/** Sessions: tokens that anyone can check, refresh tokens for one use, signing keys that rotate; and platform links. */
 import { createHmac, createPublicKey, generateKeyPairSync, type JsonWebKey, sign, verify } from 'node:crypto'
 import { expect } from 'chai'
 import type { Database } from '#infra/postgres/pool.ts'
@@ -270,13 +269,7 @@ describe('sessions', () => {
 
   describe('platform links', () => {
     const ID = '70000000000000042'
-    const begin = async (platformId = ID) => {
-      const browser = openBrowser({ 'x-platform-id': platformId })
-      const begun = await scenario.ask('/v1/account/platform', { method: 'POST', as: tokens.access_token, browser })
-      expect(begun.status, begun.text).to.equal(200)
-      const isBack = (url: string) => url.startsWith(`${scenario.baseUrl}/v1/account/platform/callback`)
-      return { browser, back: (await browser.open(begun.body.url, isBack)).url }
-    }
+    const begin = (platformId = ID) => scenario.departToPlatform(tokens.access_token, platformId)
     const linked = async () => (await scenario.ask('/v1/account', { as: tokens.access_token })).body.platform_id
     const refused = async (url: string, browser = openBrowser()) => {
       const { status, body } = await scenario.ask(url, { browser })

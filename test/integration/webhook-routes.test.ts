@@ -1,20 +1,33 @@
-/** The routes of webhooks: what they refuse, whom they serve, and where secrets may not be. */
+/** The routes of webhooks; and the receiver of services/api/README.md, run as it is printed there. */
+import { spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { expect } from 'chai'
+import { openPortBook } from '#infra/stack/ports.ts'
 import { openWebhookScenario, type TestAccount, type WebhookScenario } from '#test/fixtures/webhook-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const ROOT = '/v1/account/webhooks'
+const README = new URL('../../services/api/README.md', import.meta.url)
 
 describe('routes of webhooks', () => {
   const platform = useServers()
   let scenario: WebhookScenario
   let account: TestAccount
+  const folder = mkdtempSync(join(tmpdir(), 'marketlog-receiver-'))
+  /** Of the receiver of the README. */
+  let port: number
   before('roles and receivers', async () => {
-    scenario = await openWebhookScenario(platform, { receivers: 2 })
+    port = await openPortBook(folder)('receiver')
+    scenario = await openWebhookScenario(platform, { receivers: 2, beside: [{ port }] })
     account = await scenario.account()
   })
-  after('end of the roles', () => scenario.close())
+  after('end of the roles', async () => {
+    rmSync(folder, { recursive: true, force: true })
+    await scenario.close()
+  })
 
   const url = () => `${scenario.receivers[0]?.url}/hook`
   const create = (body: object, as = account) => scenario.ask(as, 'POST', ROOT, body)
@@ -37,31 +50,21 @@ describe('routes of webhooks', () => {
     expect((await create({ label: 'again', url: url() }, mine)).status).to.equal(201)
   })
 
-  const refused: [what: string, body: object, type: string, member: string][] = [
-    ['no label', { label: undefined }, 'missing', 'label'],
-    ['an empty label', { label: '' }, 'string_too_short', 'label'],
-    ['a label of 101', { label: 'x'.repeat(101) }, 'string_too_long', 'label'],
-    ['no url', { url: undefined }, 'missing', 'url'],
-    ['a url that is none', { url: 'nope' }, 'url_parsing', 'url'],
-    ['another scheme', { url: 'ftp://a.example/' }, 'url_parsing', 'url'],
-    ['javascript', { url: 'javascript:alert(1)' }, 'url_parsing', 'url'],
-    ['a line feed', { url: 'http://a.exam\nple/' }, 'url_parsing', 'url'],
-    ['user info', { url: 'http://u:p@a.example/' }, 'value_error', 'url'],
-    ['a literal private address', { url: 'http://0x0a.1/' }, 'value_error', 'url'],
-    ['a literal loopback', { url: 'https://[::1]/' }, 'value_error', 'url'],
-    ['a url of 2001', { url: `http://a.example/${'x'.repeat(2_000)}` }, 'string_too_long', 'url'],
-    ['an unknown platform', { platform: 'fax' }, 'enum', 'platform'],
-    ['telegram without a chat', { platform: 'telegram' }, 'value_error', 'url'],
-    ['is_active as text', { is_active: 'no' }, 'bool_parsing', 'is_active'],
-    ['a member too many', { secret: 'x' }, 'extra_forbidden', 'secret'],
-  ]
-  for (const [what, body, type, member] of refused)
-    it(`refuse ${what}`, async () => {
+  it('refuse URLs that lead where they may not, or not where they seem to', async () => {
+    for (const [type, body] of [
+      ['url_parsing', { url: 'javascript:alert(1)' }],
+      ['url_parsing', { url: 'http://a.exam\nple/' }],
+      ['value_error', { url: 'http://u:p@a.example/' }],
+      ['value_error', { url: 'http://0x0a.1/' }],
+      ['value_error', { url: 'https://[::1]/' }],
+      ['value_error', { platform: 'telegram' }],
+    ] as const) {
       const { status, body: answer } = await create({ label: 'a', url: url(), ...body })
       expect([status, answer.code]).to.deep.equal([422, 'VALIDATION_ERROR'])
       const faults = answer.detail.map((one: { loc: unknown; type: string }) => [one.loc, one.type])
-      expect(faults).to.deep.equal([[['body', member], type]])
-    })
+      expect(faults).to.deep.equal([[['body', 'url'], type]])
+    }
+  })
 
   it('change what is sent and leave the rest, null included', async () => {
     const { body: made } = await create({ label: 'first', url: url(), platform: null, is_active: null })
@@ -115,5 +118,43 @@ describe('routes of webhooks', () => {
     expect((await page('?limit=-5')).pagination).to.include({ limit: 1 })
     expect((await page('?limit=5000')).pagination).to.include({ limit: 100, has_next: false })
     expect((await page('')).pagination).to.include({ limit: 25 })
+  })
+
+  it('lead to the receiver of the README, which takes what is genuine, and answers 401 to what is forged, altered or old', async () => {
+    const code = /```js\n(\/\/ receiver\.js[\s\S]*?)```/.exec(readFileSync(README, 'utf8'))?.[1]
+    expect(code, 'the block of the README').to.be.a('string')
+    const file = join(folder, 'receiver.cjs')
+    writeFileSync(file, code ?? '')
+    const mine = await scenario.account()
+    const at = `http://127.0.0.1:${port}/`
+    const made = await scenario.ask(mine, 'POST', ROOT, { label: 'readme', url: at })
+    const child = spawn(process.execPath, [file], {
+      env: { WEBHOOK_SECRET: made.body.secret, PORT: String(port) },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    let printed = ''
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      printed += text
+    })
+    try {
+      const forge = (headers: Record<string, string>) =>
+        fetch(at, { method: 'POST', headers, body: '{}' }).then(answer => answer.status)
+      await eventually(async () => (await forge({})) === 401, 'the receiver to listen')
+      const timestamp = String(Math.floor(Date.now() / 1000))
+      for (const signature of ['', 'ab', 'x'.repeat(64), 'é', '0'.repeat(64)]) {
+        const status = await forge({ 'x-svc-timestamp': timestamp, 'x-svc-signature': encodeURIComponent(signature) })
+        expect(status, signature).to.equal(401)
+      }
+      expect(printed).to.equal('')
+      const eventId = await scenario.event(mine)
+      const [delivery] = await eventually(async () => {
+        const { body } = await scenario.ask(mine, 'GET', `${ROOT}/deliveries`)
+        return body.deliveries[0]?.status === 'succeeded' ? body.deliveries : undefined
+      }, 'the delivery to be taken')
+      expect(delivery).to.include({ event_id: eventId, last_http_status: 204 })
+      await eventually(() => printed.includes(delivery.id), 'what the receiver prints')
+    } finally {
+      child.kill('SIGKILL')
+    }
   })
 })

@@ -9,7 +9,7 @@ import { expect } from 'chai'
 import type { Database } from '#infra/postgres/pool.ts'
 import { alertTriggeredBody } from '#schemas/api/webhooks.ts'
 import { readDelivery } from '#services/alerts/webhooks/reader.ts'
-import { type Receiver, silence, status } from '#test/fixtures/webhook-receiver.ts'
+import { type Answering, type Receiver, silence, status } from '#test/fixtures/webhook-receiver.ts'
 import {
   EVENT,
   openWebhookScenario,
@@ -24,6 +24,7 @@ const HOUR_MS = 3_600_000
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 /** A next attempt that comes when the test says so. */
 const LATER = { 'retry-after': '3600' }
+const ONCE_AWAY: Answering = (response, request, n) => status(n === 1 ? 503 : 200, LATER)(response, request, n)
 
 // biome-ignore lint/suspicious/noExplicitAny: bodies of every shape are looked into
 type Body = any
@@ -42,6 +43,13 @@ describe('webhooks by state', () => {
     const receiver = scenario.receivers[next++]
     if (!receiver) throw new Error('there are fewer receivers')
     return { account: await scenario.account(), receiver }
+  }
+  /** A destination of an account of its own that answers so, and an event that goes to it. */
+  async function tried(answering: Answering) {
+    const { account, receiver } = await fresh()
+    receiver.answerWith(answering)
+    const webhook = await scenario.webhook(account, receiver)
+    return { account, receiver, webhook, eventId: await scenario.event(account) }
   }
   const deliveriesOf = async (account: TestAccount): Promise<Body[]> =>
     (await scenario.ask(account, 'GET', '/v1/account/webhooks/deliveries?limit=100')).body.deliveries
@@ -151,10 +159,7 @@ describe('webhooks by state', () => {
     })
 
     it('active -> paused: is_active false; deliveries stop, what is pending waits without a time', async () => {
-      const { account, receiver } = await fresh()
-      receiver.answerWith(status(503, LATER))
-      const webhook = await scenario.webhook(account, receiver)
-      await scenario.event(account)
+      const { account, receiver, webhook } = await tried(status(503, LATER))
       await until(account, one => one.attempt_count === 1 && one.last_http_status === 503)
       expect((await change(account, webhook, { is_active: false })).body.is_active).to.equal(false)
       await scenario.hurry(webhook.id)
@@ -164,10 +169,7 @@ describe('webhooks by state', () => {
     })
 
     it('paused -> active: is_active true; what waited is delivered, with its id', async () => {
-      const { account, receiver } = await fresh()
-      receiver.answerWith(status(503, LATER))
-      const webhook = await scenario.webhook(account, receiver)
-      await scenario.event(account)
+      const { account, receiver, webhook } = await tried(status(503, LATER))
       const { id } = await until(account, one => one.attempt_count === 1 && one.last_http_status === 503)
       await change(account, webhook, { is_active: false })
       await scenario.hurry(webhook.id)
@@ -180,10 +182,7 @@ describe('webhooks by state', () => {
 
     for (const isActive of [true, false])
       it(`${isActive ? 'active' : 'paused'} -> removed: deleted; pending deliveries are cancelled, past ones stay`, async () => {
-        const { account, receiver } = await fresh()
-        receiver.answerWith(status(503, LATER))
-        const webhook = await scenario.webhook(account, receiver)
-        await scenario.event(account)
+        const { account, receiver, webhook } = await tried(status(503, LATER))
         await until(account, one => one.last_http_status === 503)
         if (!isActive) await change(account, webhook, { is_active: false })
         const removed = await scenario.ask(account, 'DELETE', `/v1/account/webhooks/${webhook.id}`)
@@ -209,10 +208,7 @@ describe('webhooks by state', () => {
 
   describe('of a delivery job', () => {
     it('(none) -> pending: an event of an account with an active destination', async () => {
-      const { account, receiver } = await fresh()
-      receiver.answerWith(silence)
-      const webhook = await scenario.webhook(account, receiver)
-      const eventId = await scenario.event(account)
+      const { account, receiver, webhook, eventId } = await tried(silence)
       const delivery = await until(account, () => true)
       expect(delivery).to.include({ event_id: eventId, status: 'pending', endpoint_id: webhook.id, error: null })
       expect(delivery).to.include({ completed_at: null, endpoint_url: `${receiver.url}/hook`, endpoint_label: 'test' })
@@ -220,40 +216,28 @@ describe('webhooks by state', () => {
     })
 
     it('pending -> succeeded: any 2xx', async () => {
-      const { account, receiver } = await fresh()
-      receiver.answerWith(status(299))
-      await scenario.webhook(account, receiver)
-      await scenario.event(account)
+      const { account } = await tried(status(299))
       const delivery = await until(account, one => one.status === 'succeeded')
       expect(delivery).to.include({ attempt_count: 1, last_http_status: 299, next_attempt_at: null, error: null })
       expect(delivery.completed_at).to.be.a('string')
     })
 
     it('pending -> pending: a retryable answer; next_attempt_at says when, by Retry-After where that is later', async () => {
-      const { account, receiver } = await fresh()
-      receiver.answerWith(status(429, LATER))
-      await scenario.webhook(account, receiver)
-      await scenario.event(account)
+      const { account } = await tried(status(429, LATER))
       const delivery = await until(account, one => one.last_http_status === 429)
       expect(delivery).to.include({ status: 'pending', attempt_count: 1, completed_at: null })
       expect(await waitOf(delivery)).to.equal(HOUR_MS)
     })
 
     it('pending -> failed: a final answer, such as a redirect', async () => {
-      const { account, receiver } = await fresh()
-      receiver.answerWith(status(302, { location: '/elsewhere' }))
-      await scenario.webhook(account, receiver)
-      await scenario.event(account)
+      const { account, receiver } = await tried(status(302, { location: '/elsewhere' }))
       const delivery = await until(account, one => one.status === 'failed')
       expect(delivery).to.include({ attempt_count: 1, last_http_status: 302, error: 'The destination answered 302.' })
       expect(receiver.received).to.have.length(1)
     })
 
     it('pending -> failed: the seventh failure, after waits as long as the destination asked for, and six hours with at most a fifth of jitter', async () => {
-      const { account, receiver } = await fresh()
-      receiver.answerWith(status(500, LATER))
-      const webhook = await scenario.webhook(account, receiver)
-      await scenario.event(account)
+      const { account, receiver, webhook } = await tried(status(500, LATER))
       const waits: number[] = []
       for (let attempt = 1; attempt <= 6; attempt++) {
         const { id } = await until(account, one => one.attempt_count === attempt)
@@ -318,10 +302,7 @@ describe('webhooks by state', () => {
       ['succeeded', 200],
     ] as const)
       it(`${from} -> pending -> succeeded: redelivered, with its id and a round of attempts of its own`, async () => {
-        const { account, receiver } = await fresh()
-        receiver.answerWith(status(code))
-        const webhook = await scenario.webhook(account, receiver)
-        await scenario.event(account)
+        const { account, receiver, webhook } = await tried(status(code))
         const { id } = await until(account, one => one.status === from)
         await change(account, webhook, { url: `${receiver.url}/moved`, label: 'renamed' })
         receiver.answerWith(status(200))
@@ -335,10 +316,7 @@ describe('webhooks by state', () => {
       })
 
     it('pending -> pending: redelivered while it waits for its next attempt, which comes at once', async () => {
-      const { account, receiver } = await fresh()
-      receiver.answerWith((response, request, n) => status(n === 1 ? 503 : 200, LATER)(response, request, n))
-      await scenario.webhook(account, receiver)
-      await scenario.event(account)
+      const { account } = await tried(ONCE_AWAY)
       const { id } = await until(account, one => one.last_http_status === 503)
       await scenario.ask(account, 'POST', `/v1/account/webhooks/deliveries/${id}/redeliver`)
       await until(account, one => one.status === 'succeeded')
@@ -347,10 +325,7 @@ describe('webhooks by state', () => {
 
   describe('of a signing secret', () => {
     it('rotated: shown once, and whatever is sent from then on is signed with the new one, retries included', async () => {
-      const { account, receiver } = await fresh()
-      receiver.answerWith((response, request, n) => status(n === 1 ? 503 : 200, LATER)(response, request, n))
-      const webhook = await scenario.webhook(account, receiver)
-      await scenario.event(account)
+      const { account, receiver, webhook } = await tried(ONCE_AWAY)
       await until(account, one => one.last_http_status === 503)
       const { body } = await scenario.ask(account, 'POST', `/v1/account/webhooks/${webhook.id}/rotate-secret`)
       expect(body.secret).to.match(/^whsec_[A-Za-z0-9_-]{43}$/)
