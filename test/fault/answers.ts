@@ -105,12 +105,12 @@ export function openAnswers(
   }
 }
 
-/** An answer without what tells of its own making. */
+/** An answer without what tells of its own making: of a bulk stream not the order of its rows. */
 function shown(text: string): string {
   try {
     const { meta, pagination, ...rest } = JSON.parse(text)
     return JSON.stringify(rest)
   } catch {
-    return text
+    return text.split('\n').sort().join('\n')
   }
 }
