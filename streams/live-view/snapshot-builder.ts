@@ -3,8 +3,8 @@
  *
  * A build reads all rows of every provider that was touched since the last manifest while no flush of its partition
  * runs, makes their segments while flushes go on, and publishes them together: a manifest is the table at one moment.
- * build-schedule.ts decides when. What is out of date is known from the notes of the flushes, so a
- * restart builds no more than it must. Invariant: a build that fails leaves the manifest before it, and is tried again;
+ * build-schedule.ts decides when; while readers of the table are refused none is built. What is out of date is known from the notes of
+ * the flushes, so a restart builds no more than it must. Invariant: a build that fails leaves the manifest before it, and is tried again;
  * a flush never waits for more than a build's read and publication.
  */
 import { createHash } from 'node:crypto'
@@ -129,6 +129,8 @@ function openPartition(
   let isOver = false
 
   async function readStale(): Promise<StaleRows | undefined> {
+    // A snapshot of a table that lacks records would be older than what its readers have had.
+    if (written.head.until !== undefined) return undefined
     if (stale === undefined) {
       const stored = await store.read()
       // Another owner has written: its builder goes on, and this one's next flush is fenced.

@@ -2,7 +2,8 @@
  * Pins snapshots: the stored segments that make up all live asks or bids at one moment per partition.
  *
  * What is pinned stays readable for minutes after it was replaced. A partition whose manifest is missing, or of a
- * table that did not lead to the one its head names, or in a form of another version, makes the whole snapshot unavailable.
+ * table that did not lead to the one its head names, in a form of another version, or older than one that was pinned before, since Redis was
+ * set back, makes the whole snapshot unavailable.
  */
 import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
@@ -60,6 +61,7 @@ const inflate = promisify(inflateRaw)
 
 /** Opens the reader of a namespace. */
 export function openSnapshotReader(redis: Redis, prefix: string): SnapshotReader {
+  const newest: PartitionSnapshot[] = []
   const segmentsOf = (manifests: readonly SnapshotManifest[], side: Side, provider: string): PinnedSegment[] =>
     manifests.flatMap((manifest, partition) => {
       const entry = manifest[side][provider]
@@ -67,7 +69,7 @@ export function openSnapshotReader(redis: Redis, prefix: string): SnapshotReader
     })
   return {
     async pinSnapshot(side, providers) {
-      const manifests = await readManifests(redis, prefix, isUsable)
+      const manifests = await readManifests({ redis, prefix, newest }, isUsable)
       const segments = providers.flatMap(provider => segmentsOf(manifests, side, provider))
       const content = createHash('sha256')
       let lines = 0
@@ -81,8 +83,7 @@ export function openSnapshotReader(redis: Redis, prefix: string): SnapshotReader
     },
     async pinPositioned(side, providers, topicId) {
       const manifests = await readManifests(
-        redis,
-        prefix,
+        { redis, prefix, newest },
         (manifest, head) => manifest.generation === head.generation && head.topicId === topicId,
       )
       const segments = providers.flatMap(provider =>
@@ -103,10 +104,14 @@ export function openSnapshotReader(redis: Redis, prefix: string): SnapshotReader
 const isUsable = (manifest: SnapshotManifest, { generation, succeeds = generation }: LiveHead): boolean =>
   manifest.generation >= succeeds && manifest.generation <= generation
 
+/** The snapshot of a partition that was pinned last. */
+interface PartitionSnapshot extends Pick<SnapshotManifest, 'generation' | 'next'> {
+  topicId: string
+}
+
 /** The manifest of each partition; rejects when one has none that may be read. */
 async function readManifests(
-  redis: Redis,
-  prefix: string,
+  { redis, prefix, newest }: { redis: Redis; prefix: string; newest: PartitionSnapshot[] },
   mayBeRead: (manifest: SnapshotManifest, head: LiveHead) => boolean,
 ): Promise<SnapshotManifest[]> {
   // While the client reconnects, requests would wait.
@@ -117,7 +122,13 @@ async function readManifests(
   return texts.map(([head, text], partition) => {
     if (!head || !text) throw new Error(`partition ${partition} has no live view`)
     const manifest = parseManifest(text)
-    if (mayBeRead(manifest, parseHead(head))) return manifest
-    throw new Error(`partition ${partition} has a live view without its snapshot`)
+    const table = parseHead(head)
+    if (!mayBeRead(manifest, table)) throw new Error(`partition ${partition} has a live view without its snapshot`)
+    const found = { topicId: table.topicId, generation: manifest.generation, next: manifest.next }
+    const pinned = newest[partition]
+    if (pinned?.topicId === found.topicId && pinned.generation === found.generation && pinned.next > found.next)
+      throw new Error(`partition ${partition} has a snapshot of ${found.next}, and had one of ${pinned.next}`)
+    newest[partition] = found
+    return manifest
   })
 }

@@ -8,6 +8,7 @@ import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { readHead } from '#streams/live-view/sink.ts'
 import { openSnapshotBuilder } from '#streams/live-view/snapshot-builder.ts'
+import { openSnapshotReader } from '#streams/live-view/snapshot-reader.ts'
 import { openSnapshotStore } from '#streams/live-view/snapshot-store.ts'
 import type { SnapshotManifest } from '#streams/live-view/table.ts'
 import {
@@ -95,6 +96,23 @@ describe('snapshots of the live view', () => {
       }
       if (round % 2 === 1) await market.reopen()
     }
+  })
+
+  it('are refused where they are older than what was pinned before: a Redis that was set back used to answer older prices', async () => {
+    const { market, prefix } = await open()
+    for (const partition of market.partitions) await market.flush(partition, market.randomRecords(partition, 5))
+    await market.built()
+    const before = await redis.get(manifestKey(2, prefix))
+    await market.flush(2, market.randomRecords(2, 5))
+    await market.built()
+    const reader = openSnapshotReader(redis, prefix)
+    await reader.pinSnapshot('ask', [])
+    await redis.set(manifestKey(2, prefix), before ?? '')
+    const refusal = await reader.pinSnapshot('ask', []).then(
+      () => 'none',
+      (error: Error) => error.message,
+    )
+    expect(refusal).to.match(/^partition 2 has a snapshot of \d+, and had one of \d+$/)
   })
 
   it('are rebuilt when the root of the links is another', async () => {
