@@ -11,6 +11,7 @@ import { constants, inflateRaw } from 'node:zlib'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import { isSetBack } from '#streams/runner/positions.ts'
 import {
   headKey,
   type LiveHead,
@@ -126,7 +127,7 @@ async function readManifests(
     if (!mayBeRead(manifest, table)) throw new Error(`partition ${partition} has a live view without its snapshot`)
     const found = { topicId: table.topicId, generation: manifest.generation, next: manifest.next }
     const pinned = newest[partition]
-    if (pinned?.topicId === found.topicId && pinned.generation === found.generation && pinned.next > found.next)
+    if (pinned?.generation === found.generation && isSetBack(pinned, found))
       throw new Error(`partition ${partition} has a snapshot of ${found.next}, and had one of ${pinned.next}`)
     newest[partition] = found
     return manifest

@@ -7,7 +7,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect } from 'chai'
 import { Kafka, logLevel } from '#infra/kafka/client/kafkajs.ts'
-
 import { openScriptedBrokers, type ProducedBatch, type Reaction } from '#test/fixtures/scripted-brokers.ts'
 
 const TOPIC = 'market.book-changes'
