@@ -5,6 +5,7 @@
  */
 import { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } from './client/kafkajs.ts'
 import type { KafkaConnection } from './connection.ts'
+import { withAdmin } from './with-admin.ts'
 
 /** What may be done. */
 export type AclOperation = 'READ' | 'WRITE' | 'CREATE' | 'DESCRIBE' | 'DESCRIBE_CONFIGS' | 'ALTER_CONFIGS'
@@ -20,21 +21,21 @@ export interface Acl {
 
 /** Gives rights; those that are there already stay as they are. */
 export async function applyAcls(kafka: KafkaConnection, acls: readonly Acl[]): Promise<void> {
-  const admin = kafka.newClient('acls').admin()
-  await admin.connect()
-  try {
-    await admin.createAcls({
-      acl: acls.map(({ principal, resource, name, isPrefix, operation }) => ({
-        principal,
-        host: '*',
-        resourceName: name,
-        resourceType: AclResourceTypes[resource],
-        resourcePatternType: isPrefix ? ResourcePatternTypes.PREFIXED : ResourcePatternTypes.LITERAL,
-        operation: AclOperationTypes[operation],
-        permissionType: AclPermissionTypes.ALLOW,
-      })),
-    })
-  } finally {
-    await admin.disconnect()
-  }
+  return withAdmin(
+    kafka,
+    async admin => {
+      await admin.createAcls({
+        acl: acls.map(({ principal, resource, name, isPrefix, operation }) => ({
+          principal,
+          host: '*',
+          resourceName: name,
+          resourceType: AclResourceTypes[resource],
+          resourcePatternType: isPrefix ? ResourcePatternTypes.PREFIXED : ResourcePatternTypes.LITERAL,
+          operation: AclOperationTypes[operation],
+          permissionType: AclPermissionTypes.ALLOW,
+        })),
+      })
+    },
+    { name: 'acls' },
+  )
 }

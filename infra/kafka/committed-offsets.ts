@@ -9,6 +9,7 @@ import type { Admin } from 'kafkajs'
 import pRetry from 'p-retry'
 import type { TopicKey } from '#schemas/topics.ts'
 import type { KafkaConnection } from './connection.ts'
+import { withAdmin } from './with-admin.ts'
 
 /** Some 20 seconds of retries. */
 const ASKED_AGAIN = { retries: 12, minTimeout: 100, factor: 1.6, maxTimeout: 3_000 }
@@ -26,14 +27,10 @@ export async function committedOffsets(
   group: string,
   topic: TopicKey,
 ): Promise<Map<number, number>> {
-  const admin = kafka.newClient(`offsets-${group}`).admin()
-  await admin.connect()
-  try {
-    const offsets = await groupOffsets(admin, kafka.groupName(group), kafka.topicName(topic))
-    return new Map([...offsets].map(([partition, { next }]) => [partition, next]))
-  } finally {
-    await admin.disconnect()
-  }
+  const offsets = await withAdmin(kafka, admin => groupOffsets(admin, kafka.groupName(group), kafka.topicName(topic)), {
+    name: `offsets-${group}`,
+  })
+  return new Map([...offsets].map(([partition, { next }]) => [partition, next]))
 }
 
 /** The same by the broker's names, through a connected admin; rejects at once with an error that a retry cannot cure. */

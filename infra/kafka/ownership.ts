@@ -14,6 +14,7 @@ import { AssignerProtocol } from './client/kafkajs.ts'
 import type { KafkaConnection } from './connection.ts'
 import { openMembership } from './membership.ts'
 import { assignUnits, type MemberClaims } from './sticky-assignment.ts'
+import { withAdmin } from './with-admin.ts'
 
 /** Something that one process at a time runs: the owner of the partition that it writes. */
 export interface OwnedWork {
@@ -167,19 +168,19 @@ const ASKED_AGAIN = { retries: 30, minTimeout: 500, factor: 1 }
 
 /** The names of all that the living members of a group of writers run. */
 export async function runningWork(kafka: KafkaConnection, group: string): Promise<Set<string>> {
-  const admin = kafka.newClient(`members-${group}`).admin()
-  await admin.connect()
-  try {
-    const members = await pRetry(async () => {
-      const { groups } = await admin.describeGroups([kafka.groupName(group)])
-      const [found] = groups
-      // While the group rebalances, the coordinator returns no metadata of its members.
-      if (found === undefined || found.state === 'PreparingRebalance' || found.state === 'CompletingRebalance')
-        throw new Error(`the group ${group} is rebalancing`)
-      return found.members
-    }, ASKED_AGAIN)
-    return new Set(members.flatMap(({ memberMetadata }) => Object.values(claimsOf(memberMetadata).runs).flat()))
-  } finally {
-    await admin.disconnect()
-  }
+  return withAdmin(
+    kafka,
+    async admin => {
+      const members = await pRetry(async () => {
+        const { groups } = await admin.describeGroups([kafka.groupName(group)])
+        const [found] = groups
+        // While the group rebalances, the coordinator returns no metadata of its members.
+        if (found === undefined || found.state === 'PreparingRebalance' || found.state === 'CompletingRebalance')
+          throw new Error(`the group ${group} is rebalancing`)
+        return found.members
+      }, ASKED_AGAIN)
+      return new Set(members.flatMap(({ memberMetadata }) => Object.values(claimsOf(memberMetadata).runs).flat()))
+    },
+    { name: `members-${group}` },
+  )
 }

@@ -13,6 +13,7 @@ import { ConfigResourceTypes } from './client/kafkajs.ts'
 import { Decoder, Encoder, type WireDecoder, type WireEncoder } from './client/wire.ts'
 import type { KafkaConnection } from './connection.ts'
 import { UnfitCluster } from './refusal.ts'
+import { withAdmin } from './with-admin.ts'
 
 /** A transaction of `book` holds a whole refresh; its changelog part goes to one partition in one batch. */
 const MAX_MESSAGE_BYTES = 16 * 2 ** 20
@@ -43,16 +44,6 @@ export async function setUpTopics(kafka: KafkaConnection): Promise<{ created: nu
     if (changes.size > 0) await setTopicSettings(kafka, changes)
     return { created: missing.length, changed: [...changes.keys()] }
   })
-}
-
-async function withAdmin<T>(kafka: KafkaConnection, work: (admin: Admin) => Promise<T>): Promise<T> {
-  const admin = kafka.newClient('admin').admin()
-  await admin.connect()
-  try {
-    return await work(admin)
-  } finally {
-    await admin.disconnect()
-  }
 }
 
 async function planWith(kafka: KafkaConnection, admin: Admin): Promise<TopicPlan> {

@@ -10,6 +10,7 @@ import { CompressionTypes, createPartitioner } from './client/kafkajs.ts'
 import type { KafkaConnection } from './connection.ts'
 import { createTopics } from './topic-admin.ts'
 import type { ScannedRecord } from './topic-scan.ts'
+import { withAdmin } from './with-admin.ts'
 
 /** A topic that takes copies. */
 interface TopicCopy {
@@ -44,19 +45,19 @@ export async function openTopicCopy(kafka: KafkaConnection, name: string, partit
 }
 
 async function provideTopic(kafka: KafkaConnection, topic: string, partitions: number): Promise<void> {
-  const admin = kafka.newClient('copy').admin()
-  await admin.connect()
-  try {
-    const exists = (await admin.listTopics()).includes(topic)
-    if (!exists) {
-      const configEntries = [{ name: 'max.message.bytes', value: String(MAX_MESSAGE_BYTES) }]
-      await createTopics(admin, [{ topic, numPartitions: partitions, configEntries }])
-      return
-    }
-    const { topics } = await admin.fetchTopicMetadata({ topics: [topic] })
-    const found = topics[0]?.partitions.length ?? 0
-    if (found < partitions) throw new Error(`${topic} has ${found} partitions, the source ${partitions}`)
-  } finally {
-    await admin.disconnect()
-  }
+  return withAdmin(
+    kafka,
+    async admin => {
+      const exists = (await admin.listTopics()).includes(topic)
+      if (!exists) {
+        const configEntries = [{ name: 'max.message.bytes', value: String(MAX_MESSAGE_BYTES) }]
+        await createTopics(admin, [{ topic, numPartitions: partitions, configEntries }])
+        return
+      }
+      const { topics } = await admin.fetchTopicMetadata({ topics: [topic] })
+      const found = topics[0]?.partitions.length ?? 0
+      if (found < partitions) throw new Error(`${topic} has ${found} partitions, the source ${partitions}`)
+    },
+    { name: 'copy' },
+  )
 }

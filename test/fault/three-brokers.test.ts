@@ -20,6 +20,7 @@ import { joinGroup } from '#infra/kafka/group-consumer.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { createTopics, setTopicSettings, setUpTopics } from '#infra/kafka/topic-admin.ts'
 import { openTransactionalProducer } from '#infra/kafka/transactional-producer.ts'
+import { withAdmin } from '#infra/kafka/with-admin.ts'
 import { signCertificate } from '#infra/stack/certificates.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { keepRunning } from '#services/cli/role-process.ts'
@@ -29,7 +30,6 @@ import { type ClusterControl, openClusterControl } from '#test/harness/cluster-c
 import { eventually, within } from '#test/harness/eventually.ts'
 import { findJavaReader } from '#test/harness/java-reader.ts'
 import { REGISTRY_TOKEN, useCluster } from '#test/harness/use-cluster.ts'
-import { withAdmin } from '#test/harness/with-admin.ts'
 
 type Client = ReturnType<KafkaConnection['newClient']>
 

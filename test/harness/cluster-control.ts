@@ -7,9 +7,9 @@
 import { openCluster } from '#infra/kafka/client/cluster.ts'
 import { Decoder, Encoder, type WireDecoder, type WireEncoder } from '#infra/kafka/client/wire.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { withAdmin } from '#infra/kafka/with-admin.ts'
 import { eventually } from './eventually.ts'
 import type { TestCluster } from './use-cluster.ts'
-import { withAdmin } from './with-admin.ts'
 
 interface SeenPartition {
   topic: string

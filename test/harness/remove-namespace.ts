@@ -1,13 +1,13 @@
 /** Invariant: the production namespace is refused; nothing outside the given namespace is touched. */
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { withAdmin } from '#infra/kafka/with-admin.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { closeRedis, openRedis, slotOf } from '#infra/redis/redis.ts'
 import { scanKeys } from '#infra/redis/servers.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { databaseOf } from '#infra/runtime/postgres-address.ts'
-import { withAdmin } from './with-admin.ts'
 
 const REQUEST_LIMIT_MS = 10_000
 const DROP_LIMIT_MS = 30_000

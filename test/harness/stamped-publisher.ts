@@ -7,9 +7,9 @@
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { groupByTopic, type Outgoing } from '#infra/kafka/publisher.ts'
 import { setTopicSettings, type TopicSettings } from '#infra/kafka/topic-admin.ts'
+import { withAdmin } from '#infra/kafka/with-admin.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { eventually } from './eventually.ts'
-import { withAdmin } from './with-admin.ts'
 
 const ANY_TIME = String(2n ** 63n - 1n)
 /**

@@ -5,6 +5,7 @@
  */
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { withAdmin } from '#infra/kafka/with-admin.ts'
 import { type FeedListeners, openFeedListeners } from '#test/fixtures/feed-listeners.ts'
 import { firstItems, type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -55,15 +56,11 @@ describe('a feed that resumes', () => {
     }
     await eventually(isReached, 'the state of what will be dropped')
     const topic = kafka.topicName('bookChanges')
-    const admin = kafka.newClient('admin').admin()
-    await admin.connect()
-    try {
+    await withAdmin(kafka, async admin => {
       const ends = await admin.fetchTopicOffsets(topic)
       const partitions = ends.map(({ partition, high }) => ({ partition, offset: high }))
       await admin.deleteTopicRecords({ topic, partitions })
-    } finally {
-      await admin.disconnect()
-    }
+    })
   }
 
   it('loses nothing and repeats nothing when clients are cut off between `ready` and the first event', async () => {

@@ -13,6 +13,7 @@ import { loadProviders } from '#infra/config/providers.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { isFenced, openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
+import { withAdmin } from '#infra/kafka/with-admin.ts'
 import { refreshMarked } from '#schemas/events/book-changed.ts'
 import { topics } from '#schemas/topics.ts'
 import { FeedIsRun, ingestRecorded } from '#services/ingest/commands.ts'
@@ -222,10 +223,8 @@ describe('a partition of the book', () => {
     (await readTopic(kafka, 'bookChanges')).map(({ value }) => value.refresh_id)
 
   async function groupOffset(): Promise<string | undefined> {
-    const admin = kafka.newClient('admin').admin()
-    await admin.connect()
-    const [found] = await admin.fetchOffsets({ groupId: kafka.groupName('book'), topics: [kafka.topicName('quotes')] })
-    await admin.disconnect()
+    const asked = { groupId: kafka.groupName('book'), topics: [kafka.topicName('quotes')] }
+    const [found] = await withAdmin(kafka, admin => admin.fetchOffsets(asked))
     return found?.partitions.find(({ partition }) => partition === 0)?.offset
   }
 

@@ -4,6 +4,7 @@
  */
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { withAdmin } from '#infra/kafka/with-admin.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
@@ -208,16 +209,13 @@ describe('rebuild and verify', () => {
 
   it('a rebuild carries over what the log no longer holds', async () => {
     const before = { parts: await countOf('candle_parts'), standing: await countOf('candle_standing') }
-    const admin = kafka.newClient('test').admin()
-    await admin.connect()
     const topic = kafka.topicName('bookChanges')
-    const ends = await admin.fetchTopicOffsets(topic)
-    const partitions = ends.map(({ partition, offset }) => ({
-      partition,
-      offset: String(Math.floor(Number(offset) / 2)),
-    }))
-    await admin.deleteTopicRecords({ topic, partitions })
-    await admin.disconnect()
+    await withAdmin(kafka, async admin => {
+      const ends = await admin.fetchTopicOffsets(topic)
+      const half = (offset: string) => String(Math.floor(Number(offset) / 2))
+      const partitions = ends.map(({ partition, offset }) => ({ partition, offset: half(offset) }))
+      await admin.deleteTopicRecords({ topic, partitions })
+    })
     const result = await rebuilt('candles')
     expect(result.carried).to.be.greaterThan(0)
     expect({ parts: await countOf('candle_parts'), standing: await countOf('candle_standing') }).to.deep.equal(before)
