@@ -209,7 +209,7 @@ function writePlain(toJson: AvroToJson, bytes: Buffer, to: JsonText): void {
   if (cursor.at !== bytes.length) throw new NotPlain('bytes behind the event')
 }
 
-/** The client repeats GET alone, and looks schemas up by POST: a connection that broke ended a role at its start. Some 3 seconds. */
+/** The client repeats GET alone, and looks schemas up by POST: one lost answer ended a start. Some 3 seconds, and the limit of each call. */
 const ASKED_AGAIN = { retries: 5, minTimeout: 100, factor: 2 }
 /** The status that the client gives a connection that broke. */
 const LOST = 400
@@ -218,7 +218,7 @@ const askAgain = <T>(ask: () => Promise<T>): Promise<T> =>
   pRetry(ask, {
     ...ASKED_AGAIN,
     shouldRetry({ error }) {
-      const { status = 0 } = error as { status?: number }
+      const { status = LOST } = error as { status?: number }
       return status === LOST || status >= 500
     },
   })
@@ -232,11 +232,9 @@ export async function registerSchemas(options: { registry: RegistryAddress; name
   // One after the other: parallel first registrations race in the registry's store.
   for (const event of events) {
     const subject = options.namespace + subjectOf(event)
-    await setCompatibility(options.registry, subject)
-    await registry.register(
-      { type: SchemaType.AVRO, schema: JSON.stringify(event.avro) },
-      { subject, compatibility: COMPATIBILITY.FULL_TRANSITIVE },
-    )
+    await askAgain(() => setCompatibility(options.registry, subject))
+    const schema = { type: SchemaType.AVRO, schema: JSON.stringify(event.avro) } as const
+    await askAgain(() => registry.register(schema, { subject, compatibility: COMPATIBILITY.FULL_TRANSITIVE }))
   }
 }
 

@@ -1,4 +1,4 @@
-/** The schema registry is asked again when a connection to it breaks; a role that started used to end. */
+/** The schema registry is asked again when an answer is lost; a role or a set-up used to end by it. */
 import { expect } from 'chai'
 import { openCodec, registerSchemas } from '#infra/kafka/codec.ts'
 import { refreshMarked } from '#schemas/events/book-changed.ts'
@@ -7,7 +7,7 @@ import { marked } from '#test/harness/published-records.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { openWireProxy, type WireProxy } from '#test/harness/wire-proxy.ts'
 
-describe('lookups of schemas', () => {
+describe('schemas of a start', () => {
   const platform = useServers({ setUp: false })
   let line: WireProxy
 
@@ -16,19 +16,24 @@ describe('lookups of schemas', () => {
   })
   after(() => line.close())
 
-  it('are repeated while the line to the registry is cut', async () => {
+  it('are registered and looked up again while the line to the registry is cut', async () => {
     const { namespace, config } = platform
     const { registry: settings, servers } = config
-    await registerSchemas({ registry: { url: servers.schemaRegistry, settings }, namespace })
     const url = new URL(servers.schemaRegistry)
     line.forwardTo(Number(url.port))
-    line.cut()
     url.port = String(line.port)
-    const codec = openCodec({ registry: { url: url.href, settings }, namespace })
-    const prepared = codec.prepare([refreshMarked])
-    await eventually(() => line.harmed() > 1, 'lookups to be cut')
-    line.heal()
-    await prepared
+    const registry = { url: url.href, settings }
+    const overCutLine = async (work: () => Promise<void>): Promise<void> => {
+      const harmed = line.harmed()
+      line.cut()
+      const done = work()
+      await eventually(() => line.harmed() > harmed + 1, 'requests to be cut')
+      line.heal()
+      await done
+    }
+    await overCutLine(() => registerSchemas({ registry, namespace }))
+    const codec = openCodec({ registry, namespace })
+    await overCutLine(() => codec.prepare([refreshMarked]))
     const about = marked()
     expect(codec.decode(codec.encode(refreshMarked, about)).value).to.include(about)
   })
