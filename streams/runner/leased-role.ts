@@ -158,11 +158,12 @@ async function repeat<Worker>(
 ): Promise<void> {
   const backoff = openBackoff(Date.now)
   while (!signal.aborted) {
-    const startedAt = performance.now()
     let waitMs = STAND_BY_MS
     try {
       const worker = await held()
       if (worker !== undefined) {
+        // Not from before the worker was opened: six seconds of that were a minute without a first summary.
+        const startedAt = performance.now()
         const end = seconds.startTimer({ view })
         const count = await compute(worker, Date.now())
         if (count !== undefined) log.debug({ view, count, seconds: end() }, 'a view was written')
