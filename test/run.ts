@@ -1,8 +1,8 @@
 /**
  * Runs a suite: `node test/run.ts SUITE [FILE…]`, with what it prints kept in .run/test-log/SUITE.log, beside the logs of its servers.
  *
- * The gate runs in workers, the short unit tests last, always with the same seed. The other suites run one file after the other; `fault` and
- * `soak` draw a seed, which SEED repeats.
+ * The gate runs in workers, the longest files first and the short unit tests last, always with the same seed. The other suites run one
+ * file after the other; `fault` and `soak` draw a seed, which SEED repeats.
  */
 import { spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
@@ -20,7 +20,7 @@ const LOGS = '.run/test-log'
 
 const draw = (): NodeJS.ProcessEnv => ({ SEED: process.env.SEED || String(randomInt(2 ** 31)) })
 const SUITES: Record<string, () => Suite> = {
-  gate: () => ({ folders: ['integration', 'contract', 'unit'], options: ['--parallel', '--jobs', '3'] }),
+  gate: () => ({ folders: ['contract', 'integration', 'unit'], options: ['--parallel', '--jobs', '3'] }),
   e2e: () => ({ folders: ['e2e'] }),
   fault: () => ({ folders: ['fault'], environment: draw() }),
   soak: () => ({ folders: ['fault'], environment: { ...draw(), FAULT: 'long' } }),
