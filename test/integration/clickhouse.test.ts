@@ -82,6 +82,14 @@ describe('clickhouse batcher', () => {
     expect(inserts).to.have.length(3)
   })
 
+  it('counts the rows of one batch for the next no more', async () => {
+    const own = open(noting(), NEVER_MS)
+    await own.add([rowsOf(50_000)])
+    const small = own.add([rowsOf(1, 50_000)])
+    await Promise.all([small, own.add([rowsOf(50_000, 50_001)])])
+    expect([await stored(), inserts.length]).to.deep.equal([100_001, 2])
+  })
+
   it('does not wait for more than 10,000 rows when no more are added', async () => {
     const own = open(noting(), NEVER_MS)
     await own.add([rowsOf(10_000)])

@@ -8,6 +8,7 @@ import { createHmac } from 'node:crypto'
 import { expect } from 'chai'
 import type { Database } from '#infra/postgres/pool.ts'
 import { alertTriggeredBody } from '#schemas/api/webhooks.ts'
+import { type BegunAttempt, concludeAttempt } from '#services/alerts/delivery/store.ts'
 import { readDelivery } from '#services/alerts/webhooks/reader.ts'
 import { type Answering, type Receiver, silence, status } from '#test/fixtures/webhook-receiver.ts'
 import {
@@ -34,7 +35,7 @@ describe('webhooks by state', () => {
   let scenario: WebhookScenario
   let next = 0
   before('roles and receivers', async () => {
-    scenario = await openWebhookScenario(platform, { receivers: 28, config: { webhookLimitMs: HOUR_MS } })
+    scenario = await openWebhookScenario(platform, { receivers: 31, config: { webhookLimitMs: HOUR_MS } })
   })
   after('end of the roles', () => scenario.close())
 
@@ -136,6 +137,17 @@ describe('webhooks by state', () => {
     const record = body.webhooks.find((each: { id: string }) => each.id === one.id)
     expect(record.last_success_at).to.be.a('string')
     expect(record).to.include({ last_failure_at: null, last_failure_message: null, platform: 'custom' })
+  })
+
+  it('an event of an account that is not on quant any more goes to none of its destinations', async () => {
+    const [former, current] = [await fresh(), await fresh()]
+    for (const { account, receiver } of [former, current]) await scenario.webhook(account, receiver)
+    await scenario.database.rows(`UPDATE accounts SET tier = 'pro' WHERE id = $1`, [former.account.id])
+    // Deliveries of both are made in one transaction.
+    await scenario.events([former.account, current.account])
+    await until(current.account, one => one.status === 'succeeded')
+    await scenario.database.rows(`UPDATE accounts SET tier = 'quant' WHERE id = $1`, [former.account.id])
+    expect(await deliveriesOf(former.account)).to.deep.equal([])
   })
 
   describe('of a webhook destination', () => {
@@ -259,6 +271,18 @@ describe('webhooks by state', () => {
       expect(attempts.map((one: Body) => one.attempt_number)).to.deep.equal([1, 2, 3, 4, 5, 6, 7])
       const [record] = (await scenario.ask(account, 'GET', '/v1/account/webhooks')).body.webhooks
       expect(record).to.include({ last_success_at: null, last_failure_message: 'The destination answered 500.' })
+    })
+
+    it('pending -> pending: an attempt that ended with its process counts for none of the seven', async () => {
+      const { account, webhook } = await tried(status(503, LATER))
+      const { id } = await until(account, one => one.last_http_status === 503)
+      const [row] = await scenario.database.rows<BegunAttempt>('SELECT * FROM webhook_deliveries WHERE id = $1', [id])
+      const cutOff = { kind: 'interrupted', error: 'cut off' } as const
+      for (let time = 0; time < 7; time++) await concludeAttempt(scenario.database, row as BegunAttempt, cutOff, null)
+      await scenario.hurry(webhook.id)
+      const attempts = async (): Promise<Body[]> => (await detailOf(account, id)).attempts
+      await eventually(async () => (await attempts())[1]?.status === 'failed', 'the second attempt to end')
+      expect(await detailOf(account, id)).to.include({ status: 'pending', attempt_count: 2 })
     })
 
     it('pending -> failed: a destination at an address that may not be reached', async () => {

@@ -2,6 +2,8 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { openConflation } from '#services/feed/conflation.ts'
+import { conflatingPolicy } from '#services/feed/delivery-policy.ts'
+import type { EventStream } from '#services/feed/event-stream.ts'
 import { changed } from '#test/harness/published-records.ts'
 
 /** Applies changes as a client does that trusts every event. */
@@ -14,28 +16,57 @@ function apply(state: Map<string, number>, changes: readonly BookChanged[]): voi
   }
 }
 
+const MUCH = 2 ** 20
+
+/** A stream whose frames are changes in JSON, and whose unread bytes the test says. */
+function openTestStream(onChanges: (changes: readonly BookChanged[]) => void) {
+  let drain = (): void => undefined
+  const stream = {
+    unread: 0,
+    waiting: () => stream.unread,
+    send(frame: Buffer) {
+      onChanges(JSON.parse(frame.toString()))
+      return 'queued'
+    },
+    onDrain(call: () => void) {
+      drain = call
+    },
+    drained() {
+      stream.unread = 0
+      drain()
+    },
+  }
+  return stream
+}
+
+const frameOf = (changes: readonly BookChanged[]): Buffer => Buffer.from(JSON.stringify(changes))
+
 describe('conflation', () => {
-  it('leads to the same state, in steps that fit it, whenever it is emptied', () => {
+  it('leads a client to the same state, in steps that fit it, however slowly it reads', () => {
     const step = fc.record({
       provider: fc.constantFrom('p', 'q'),
       item: fc.nat(3),
       goes: fc.boolean(),
-      take: fc.nat(4),
+      reads: fc.constantFrom('nothing', 'some', 'all'),
     })
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), steps => {
         const [whole, conflated] = [new Map<string, number>(), new Map<string, number>()]
-        const waiting = openConflation(1_000)
-        for (const [at, { provider, item, goes, take }] of steps.entries()) {
+        const stream = openTestStream(changes => apply(conflated, changes))
+        const policy = conflatingPolicy(stream as unknown as EventStream, {
+          capBytes: MUCH,
+          framesOf: changes => [frameOf(changes)],
+        })
+        for (const [at, { provider, item, goes, reads }] of steps.entries()) {
           const isListed = whole.has(`${provider} ${item}`)
           const change = !isListed ? 'added' : goes ? 'removed' : 'updated'
           const one = changed({ provider, item_id: item, change, quantity: at + 1, seen_at: at })
           apply(whole, [one])
-          waiting.add([one])
-          expect(waiting.size()).to.be.at.most(8)
-          if (take === 0) apply(conflated, waiting.take(3))
+          policy.deliver({ frame: frameOf([one]), identified: undefined, changes: [one] })
+          if (reads === 'all') stream.drained()
+          else stream.unread = reads === 'some' ? 1 : MUCH
         }
-        apply(conflated, waiting.take(Number.POSITIVE_INFINITY))
+        stream.drained()
         expect(conflated).to.deep.equal(whole)
       }),
       { numRuns: 500 },
