@@ -287,6 +287,13 @@ describe('request meter', () => {
     expect((await meter.read('fresh', limits)).minute).to.deep.include({ remaining: 100, resetSeconds: 0 })
   })
 
+  it('ends a minute a minute after its first request, however many follow', async () => {
+    await meter.take('d', limits, { countsInMonth: false })
+    await redis.pexpire(minuteKey('d', platform.namespace), 5_000)
+    await meter.take('d', limits, { countsInMonth: false })
+    expect(await redis.pttl(minuteKey('d', platform.namespace))).to.be.within(1, 5_000)
+  })
+
   it('lets a counter of a month end some time after its month', async () => {
     clock = Date.now()
     await meter.take('c', limits, { countsInMonth: true })

@@ -7,11 +7,14 @@
 import { expect } from 'chai'
 import type { Redis } from '#infra/redis/redis.ts'
 import { readingGroups } from '#services/cli/reading-groups.ts'
+import { openFxSink } from '#streams/fx/sink.ts'
+import { fxCurrentKey, fxDaysView, fxPositionKey } from '#streams/fx/table.ts'
 import { PROCESSORS } from '#streams/processors.ts'
 import type { ViewRecord } from '#streams/runner/outcome.ts'
+import { openPositionedSinks } from '#streams/runner/positioned-sinks.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import { contractedSinks } from '#test/fixtures/contracted-sinks.ts'
-import { positionAt } from '#test/fixtures/sink-records.ts'
+import { positionAt, recordOf } from '#test/fixtures/sink-records.ts'
 import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -130,4 +133,22 @@ describe('every sink', () => {
         expect((await open(3)).position?.next).to.equal(sink.resumesEmptyAt(EMPTY_NEXT))
       })
     })
+
+  it('with a part in each store goes on from the part that is behind, as after one of them was set back', async () => {
+    const keys = [fxCurrentKey(`${platform.namespace}two.`), fxPositionKey(`${platform.namespace}two.`)] as const
+    const open = async (): Promise<PartitionSink> =>
+      kept(
+        await openPositionedSinks(clickhouse.writer, { ...fxDaysView, name: 'two parts' }, platform.log).position(
+          { topic: 'fx', partition: 0 },
+          () => openFxSink(redis, clickhouse.batcher, `${platform.namespace}two.`),
+        ),
+      )
+    const rates = (offset: number) =>
+      recordOf('FxRatesPublished', { as_of: offset, source: 'test', rates: { USD: '1' } }, offset, 'fx')
+    await deliver(await open(), [rates(0), rates(1)])
+    const [current, position] = await redis.mget(...keys)
+    await deliver(await open(), [rates(0), rates(1), rates(2)])
+    await redis.mset(keys[0], current as string, keys[1], position as string)
+    expect((await open()).position?.next).to.equal(2)
+  })
 })

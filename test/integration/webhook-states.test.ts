@@ -271,6 +271,10 @@ describe('webhooks by state', () => {
       expect(attempts.map((one: Body) => one.attempt_number)).to.deep.equal([1, 2, 3, 4, 5, 6, 7])
       const [record] = (await scenario.ask(account, 'GET', '/v1/account/webhooks')).body.webhooks
       expect(record).to.include({ last_success_at: null, last_failure_message: 'The destination answered 500.' })
+      await scenario.ask(account, 'POST', `/v1/account/webhooks/deliveries/${failed.id}/redeliver`)
+      const hasEnded = async () => (await detailOf(account, failed.id)).attempts[7]?.status === 'failed'
+      await eventually(hasEnded, 'the first attempt of the next seven')
+      expect(await detailOf(account, failed.id)).to.include({ status: 'pending' })
     })
 
     it('pending -> pending: an attempt that ended with its process counts for none of the seven', async () => {
