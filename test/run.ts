@@ -1,8 +1,8 @@
 /**
  * Runs a suite: `node test/run.ts SUITE [FILE…]`, with what it prints kept in .run/test-log/SUITE.log, beside the logs of its servers.
  *
- * The gate runs in workers, the longest files first and the short unit tests last, always with the same seed. The other suites run one
- * file after the other; `fault` and `soak` draw a seed, which SEED repeats.
+ * The gate runs in workers, the folder of its longest file first and the short unit tests last, always with the same seed. The other
+ * suites run one file after the other; `fault` and `soak` draw a seed, which SEED repeats.
  */
 import { spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'

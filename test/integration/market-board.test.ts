@@ -30,6 +30,8 @@ const PARTITION = partitionOfItem(ITEM)
 const KEYS = { ask: ['p'], bid: ['p'] }
 const EMPTY = { generation: 1, ...positionAt(0), ask: {}, bid: {} }
 const LATEST = ITEM_PARTITIONS - 1
+/** The summary is computed every ten seconds, twice where the refresh came within the first. */
+const SUMMARY_LIMIT_MS = 150_000
 
 /** Of the answers of the market's routes, what the test looks at. */
 interface Figures {
@@ -132,10 +134,14 @@ describe('a market that fills', () => {
     }
     /** The first answer with figures. */
     const first = (path: string) =>
-      eventually(async () => {
-        const { status, body } = await get(path)
-        return status === 200 && (body as { data: Figures }).data
-      }, path)
+      eventually(
+        async () => {
+          const { status, body } = await get(path)
+          return status === 200 && (body as { data: Figures }).data
+        },
+        path,
+        SUMMARY_LIMIT_MS,
+      )
     const redis = await platform.openRedis()
     await eventually(() => redis.exists(marketLeaseKey(platform.namespace)), 'a process that computes')
     for (const path of ['items', 'indexes', 'arbitrage']) expect((await get(path)).status, path).to.equal(503)

@@ -41,26 +41,52 @@ function openTestStream(onChanges: (changes: readonly BookChanged[]) => void) {
 
 const frameOf = (changes: readonly BookChanged[]): Buffer => Buffer.from(JSON.stringify(changes))
 
+/** Changes of a few rows, one at a time, each followed by what its client reads. */
+function* changesOf<T>(steps: readonly { provider: string; item: number; goes: boolean; reads: T }[]) {
+  const listed = new Set<string>()
+  for (const [at, { provider, item, goes, reads }] of steps.entries()) {
+    const key = `${provider} ${item}`
+    const change = !listed.has(key) ? ('added' as const) : goes ? ('removed' as const) : ('updated' as const)
+    if (change === 'removed') listed.delete(key)
+    else listed.add(key)
+    yield { one: changed({ provider, item_id: item, change, quantity: at + 1, seen_at: at }), reads }
+  }
+}
+
+const stepsWith = <T>(reads: fc.Arbitrary<T>) =>
+  fc.array(fc.record({ provider: fc.constantFrom('p', 'q'), item: fc.nat(3), goes: fc.boolean(), reads }), {
+    maxLength: 60,
+  })
+
 describe('conflation', () => {
-  it('leads a client to the same state, in steps that fit it, however slowly it reads', () => {
-    const step = fc.record({
-      provider: fc.constantFrom('p', 'q'),
-      item: fc.nat(3),
-      goes: fc.boolean(),
-      reads: fc.constantFrom('nothing', 'some', 'all'),
-    })
+  it('leads to the same state, in steps that fit it, whenever it is emptied', () => {
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 60 }), steps => {
+      fc.property(stepsWith(fc.nat(4)), steps => {
+        const [whole, conflated] = [new Map<string, number>(), new Map<string, number>()]
+        const waiting = openConflation(1_000)
+        for (const { one, reads } of changesOf(steps)) {
+          apply(whole, [one])
+          waiting.add([one])
+          expect(waiting.size()).to.be.at.most(8)
+          if (reads === 0) apply(conflated, waiting.take(3))
+        }
+        apply(conflated, waiting.take(Number.POSITIVE_INFINITY))
+        expect(conflated).to.deep.equal(whole)
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  it('sends no live event past what waits, however slowly its client reads', () => {
+    fc.assert(
+      fc.property(stepsWith(fc.constantFrom('nothing', 'some', 'all')), steps => {
         const [whole, conflated] = [new Map<string, number>(), new Map<string, number>()]
         const stream = openTestStream(changes => apply(conflated, changes))
         const policy = conflatingPolicy(stream as unknown as EventStream, {
           capBytes: MUCH,
           framesOf: changes => [frameOf(changes)],
         })
-        for (const [at, { provider, item, goes, reads }] of steps.entries()) {
-          const isListed = whole.has(`${provider} ${item}`)
-          const change = !isListed ? 'added' : goes ? 'removed' : 'updated'
-          const one = changed({ provider, item_id: item, change, quantity: at + 1, seen_at: at })
+        for (const { one, reads } of changesOf(steps)) {
           apply(whole, [one])
           policy.deliver({ frame: frameOf([one]), identified: undefined, changes: [one] })
           if (reads === 'all') stream.drained()
