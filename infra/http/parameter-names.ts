@@ -16,7 +16,8 @@ export function nameFaults(known: readonly string[], raw: Readonly<Record<string
   const unknown = Object.keys(raw).filter(name => !known.includes(name))
   if (unknown.length === 0) return []
   const isStrict = known.includes('strict') && boolean().safeParse(raw.strict).data === true
-  const byForm = new Map(known.map(name => [formOf(name), name]))
+  // Of two spellings that are both known the first is the one to write.
+  const byForm = new Map(known.toReversed().map(name => [formOf(name), name]))
   const faults: Violation[] = []
   for (const name of unknown) {
     const meant = byForm.get(formOf(name))

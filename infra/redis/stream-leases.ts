@@ -1,10 +1,11 @@
 /**
  * Concurrent leases of streams: open connections of a key, counted over all processes.
  *
- * Writes one sorted set per subject: a token per lease, scored by when it expires on Redis' clock. States of
- * a lease: held (renewed) → released, or expired with the process that held it. Invariant: all processes together never hold
- * more than the limit, unless a process that was paused beyond its leases' expiry comes back and renews them: what is
- * open counts. Rejects when Redis does not answer: no stream opens uncounted.
+ * Writes one sorted set per subject: a member per lease, scored by when it expires on Redis' clock; and a hash of who holds the leases that
+ * have names. States of a lease: held (renewed) -> released, expired with the process that held it, or replaced: taken again by its
+ * name, which its first holder learns within a renewal. Invariant: all processes together never hold more than the limit, unless a
+ * process that was paused beyond its leases' expiry comes back and renews them: what is open counts. Rejects when Redis does not
+ * answer: no stream opens uncounted.
  */
 import { randomUUID } from 'node:crypto'
 import type { Redis } from './redis.ts'
@@ -13,12 +14,14 @@ import type { Redis } from './redis.ts'
 export interface StreamLease {
   /** Frees it; once, however often it is called. */
   release(): void
+  /** Aborts when another has taken it by its name. */
+  readonly replaced: AbortSignal
 }
 
 /** Counts leases. */
 export interface StreamLeases {
-  /** A lease, or undefined when the subject holds `max` already. */
-  take(subject: string, max: number): Promise<StreamLease | undefined>
+  /** A lease, or undefined when the subject holds `max` already. One that is taken by a name replaces the one of that name. */
+  take(subject: string, max: number, name?: string): Promise<StreamLease | undefined>
   /** Ends the renewal; resolves when all that was released has been sent. */
   close(): Promise<void>
 }
@@ -44,36 +47,76 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 `
 
-/** KEYS: leases. ARGV: lease in milliseconds, limit, token. */
+/** KEYS: leases, holders. ARGV: lease in milliseconds, limit, name, holder. */
 const TAKE = `${NOW}
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
-if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[2]) then return 0 end
+if not redis.call('ZSCORE', KEYS[1], ARGV[3]) and redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[2]) then return 0 end
 redis.call('ZADD', KEYS[1], now + ARGV[1], ARGV[3])
-redis.call('PEXPIRE', KEYS[1], ARGV[1])
+redis.call('HSET', KEYS[2], ARGV[3], ARGV[4])
+for i = 1, 2 do redis.call('PEXPIRE', KEYS[i], ARGV[1]) end
 return 1`
 
-/** KEYS: leases. ARGV: lease in milliseconds, then tokens. Those that are gone, with a lost store say, are taken again. */
+/**
+ * KEYS: leases, holders. ARGV: lease in milliseconds, then names and holders. Returns the holders that were replaced; leases that are gone,
+ * with a lost store say, are taken again.
+ */
 const RENEW = `${NOW}
-for i = 2, #ARGV do redis.call('ZADD', KEYS[1], now + ARGV[1], ARGV[i]) end
-redis.call('PEXPIRE', KEYS[1], ARGV[1])
+local replaced = {}
+for i = 2, #ARGV, 2 do
+  local holder = redis.call('HGET', KEYS[2], ARGV[i])
+  if holder and holder ~= ARGV[i + 1] then
+    replaced[#replaced + 1] = ARGV[i + 1]
+  else
+    redis.call('ZADD', KEYS[1], now + ARGV[1], ARGV[i])
+    redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
+  end
+end
+for i = 1, 2 do redis.call('PEXPIRE', KEYS[i], ARGV[1]) end
+return replaced`
+
+/** KEYS: leases, holders. ARGV: name, holder. */
+const RELEASE = `
+if redis.call('HGET', KEYS[2], ARGV[1]) == ARGV[2] then
+  redis.call('ZREM', KEYS[1], ARGV[1])
+  redis.call('HDEL', KEYS[2], ARGV[1])
+end
 return 1`
+
+/** A lease as its process keeps it. */
+interface HeldLease {
+  name: string
+  replace: AbortController
+}
 
 /** Opens the leases of a namespace. */
 export function openStreamLeases(redis: Redis, options: StreamLeaseOptions): StreamLeases {
-  const { prefix, name, leaseMs = LEASE_MS } = options
-  const held = new Map<string, Set<string>>()
+  const { prefix, name: kind, leaseMs = LEASE_MS } = options
+  /** Subject -> holder -> lease. */
+  const held = new Map<string, Map<string, HeldLease>>()
   const sent = new Set<Promise<unknown>>()
-  const keyOf = (subject: string): string => `${prefix}{${name}:${subject}}:places`
-  const drop = (subject: string, token: string): boolean => {
-    const tokens = held.get(subject)
-    const isHeld = tokens?.delete(token) ?? false
-    if (tokens?.size === 0) held.delete(subject)
+  const keysOf = (subject: string): [string, string] => [
+    `${prefix}{${kind}:${subject}}:places`,
+    `${prefix}{${kind}:${subject}}:holders`,
+  ]
+  const drop = (subject: string, holder: string): boolean => {
+    const own = held.get(subject)
+    const isHeld = own?.delete(holder) ?? false
+    if (own?.size === 0) held.delete(subject)
     return isHeld
+  }
+  const replace = (subject: string, holder: string): void => {
+    const lease = held.get(subject)?.get(holder)
+    if (drop(subject, holder)) lease?.replace.abort()
   }
   /** What fails is made good by the next renewal, or by expiry. */
   const send = (work: Promise<unknown>): void => {
     const done = work.catch(() => undefined).finally(() => sent.delete(done))
     sent.add(done)
+  }
+  const renew = async (subject: string, leases: ReadonlyMap<string, HeldLease>): Promise<void> => {
+    const members = [...leases].flatMap(([holder, { name }]) => [name, holder])
+    const replaced = (await redis.eval(RENEW, 2, ...keysOf(subject), leaseMs, ...members)) as string[]
+    for (const holder of replaced) replace(subject, holder)
   }
   let round = held.entries()
   const timer = setInterval(
@@ -86,23 +129,26 @@ export function openStreamLeases(redis: Redis, options: StreamLeaseOptions): Str
           next = round.next()
         }
         if (next.done) return
-        const [subject, tokens] = next.value
-        send(redis.eval(RENEW, 1, keyOf(subject), leaseMs, ...tokens))
+        send(renew(...next.value))
       }
     },
     leaseMs / RENEWALS_PER_LEASE / PARTS_PER_RENEWAL,
   )
   return {
-    async take(subject, max) {
+    async take(subject, max, name = randomUUID()) {
       // A connection that is being made again would let requests wait.
       if (redis.status !== 'ready') throw new Error('Redis does not answer')
-      const token = randomUUID()
-      if ((await redis.eval(TAKE, 1, keyOf(subject), leaseMs, max, token)) !== 1) return undefined
-      const tokens = held.get(subject) ?? new Set()
-      held.set(subject, tokens.add(token))
+      const holder = randomUUID()
+      if ((await redis.eval(TAKE, 2, ...keysOf(subject), leaseMs, max, name, holder)) !== 1) return undefined
+      const leases = held.get(subject) ?? new Map<string, HeldLease>()
+      for (const [earlier, lease] of leases) if (lease.name === name) replace(subject, earlier)
+      const controller = new AbortController()
+      held.set(subject, leases.set(holder, { name, replace: controller }))
       return {
+        replaced: controller.signal,
         release() {
-          if (drop(subject, token) && redis.status === 'ready') send(redis.zrem(keyOf(subject), token))
+          if (drop(subject, holder) && redis.status === 'ready')
+            send(redis.eval(RELEASE, 2, ...keysOf(subject), name, holder))
         },
       }
     },

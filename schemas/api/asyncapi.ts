@@ -40,6 +40,12 @@ const FEEDS = [
     messages: ['ready', 'prices.changed', 'replay.end'],
     description: 'Recorded changes of asks, at any speed, as Server-Sent Events.',
   },
+  {
+    name: 'feedReplayBids',
+    address: '/v1/feed/replay/bids',
+    messages: ['ready', 'bids.changed', 'replay.end'],
+    description: 'Recorded changes of buy orders, at any speed, as Server-Sent Events.',
+  },
 ]
 
 const AVRO = 'application/vnd.apache.avro;version=1.9.0'

@@ -18,7 +18,7 @@ import { json, type Operation, QUANT, type Reply } from './operation.ts'
 
 const STREAM = { method: 'get', group: 'Feeds', tiers: QUANT, access: 'stream' } as const
 const LIVE =
-  'Server-Sent Events: `ready` first, then changes as refreshes bring them, one event per provider and moment with 1000 items at most; a comment `: ping` every 20 seconds while idle. Nothing is kept for who is away. A key holds two connections at once over both feeds. The stream ends within a second of the end of its key, and when its client leaves more than 16 MiB unread.'
+  'Server-Sent Events: `ready` first, then changes as refreshes bring them, one event per provider and moment, or several with 1000 items and a line of 65,535 bytes at most; a comment `: ping` every 20 seconds while idle. Nothing is kept for who is away. A key holds two connections at once over both feeds. The stream ends within a second of the end of its key, and when its client leaves more than 16 MiB unread.'
 
 /** What every stream begins with. */
 const READY = { ready: { name: 'FeedReady', schema: readyEvent } }
@@ -27,6 +27,10 @@ const BEYOND = {
   resync: { name: 'FeedResync', schema: resyncEvent },
   'snapshot.end': { name: 'FeedSnapshotEnd', schema: snapshotEndEvent },
 }
+
+const REPLAY =
+  'Beyond the specification. Changes whose `seen_at` lies in the range, in the order of recording, at any speed; `replay.end` and the end of the stream follow.'
+const END = { 'replay.end': { name: 'FeedReplayEnd', schema: replayEndEvent } }
 
 const HEADERS = {
   'Cache-Control': 'private, no-cache, no-transform',
@@ -72,18 +76,24 @@ export function feedOperations(providers: readonly string[]) {
       reply: streamOf('BidsFeed', 'The stream of buy orders.', { 'bids.changed': CHANGED, ...BEYOND }),
       errors: ['RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'],
     },
-    replay: {
+    replayPrices: {
       ...STREAM,
       id: 'replayPriceChanges',
       path: '/feed/replay/prices',
       summary: 'Recorded changes of asks again',
-      description:
-        'Beyond the specification. Changes whose `seen_at` lies in the range, in the order of recording, at any speed; `replay.end` and the end of the stream follow.',
+      description: REPLAY,
       query: replayQuery(providers),
-      reply: streamOf('PricesReplay', 'The recorded changes.', {
-        'prices.changed': CHANGED,
-        'replay.end': { name: 'FeedReplayEnd', schema: replayEndEvent },
-      }),
+      reply: streamOf('PricesReplay', 'The recorded changes of asks.', { 'prices.changed': CHANGED, ...END }),
+      errors: ['RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'],
+    },
+    replayBids: {
+      ...STREAM,
+      id: 'replayBidChanges',
+      path: '/feed/replay/bids',
+      summary: 'Recorded changes of buy orders again',
+      description: REPLAY,
+      query: replayQuery(providers),
+      reply: streamOf('BidsReplay', 'The recorded changes of buy orders.', { 'bids.changed': CHANGED, ...END }),
       errors: ['RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'],
     },
     token: {
@@ -93,8 +103,9 @@ export function feedOperations(providers: readonly string[]) {
       path: '/feed/token',
       access: 'uncounted',
       summary: 'A token with which a browser opens one stream',
-      description: 'It has the rights of the key that asks, counts as a connection of it, and ends with it.',
-      reply: json('FeedTokenReply', feedTokenReply, 'A token, good for five minutes and one connect.'),
+      description:
+        'It has the rights of the key that asks, counts as a connection of it, and ends with it. It opens a stream within five minutes, and again after a break while that stream was alive less than 15 minutes ago; a second connection ends the first.',
+      reply: json('FeedTokenReply', feedTokenReply, 'A token, good for five minutes and one stream.'),
       errors: [],
     },
   } satisfies Record<string, Operation>

@@ -46,9 +46,19 @@ const filters = (providers: readonly string[]) => ({
 })
 
 const token = z.string().optional().meta({
-  description: 'A feed token of `POST /v1/feed/token`, for browsers that cannot send headers. Good for one connect.',
+  description:
+    'A feed token of `POST /v1/feed/token`, for browsers that cannot send headers. It is one stream, which it opens again after a break.',
   example: 'XvN2v0rJ8nM1mPq3y5cT7bWdKfHsLzAeRgUiOpQxYtE',
 })
+
+const lastEventId = (also: string) =>
+  z
+    .string()
+    .optional()
+    .meta({
+      description: `The \`Last-Event-ID\` of a new \`EventSource\`, which cannot send the header; the header wins. ${also}`,
+      example: 'q0mB2kXo7d1xT9aGAhAMBwsFCQoIAgEGBAMODw0',
+    })
 
 /** Counts what was sent, also where other parameters are invalid. */
 function countsOf(query: { item_ids?: unknown; market_hash_names?: unknown }): { ids: number; names: number } {
@@ -89,6 +99,8 @@ export const feedQuery = (providers: readonly string[]) =>
           'Beyond the specification: a slow client is sent the latest state of each row instead of being disconnected.',
         example: 'conflate',
       }),
+      last_event_id: lastEventId('An empty one is none.'),
+      lastEventId: lastEventId('As a common polyfill writes it.'),
       token,
     })
     .refine(within100('item_ids'), tooMany('item_ids'))
@@ -101,7 +113,7 @@ export const feedQuery = (providers: readonly string[]) =>
       path: ['policy'],
     })
 
-/** Parameters of GET /feed/replay/prices. */
+/** Parameters of GET /feed/replay/prices and GET /feed/replay/bids. */
 export const replayQuery = (providers: readonly string[]) =>
   z
     .object({

@@ -72,4 +72,5 @@ export const FEED_EXAMPLES = {
   PricesFeed: `${readyText}${changedText('prices.changed', 2931)}: ping\n\n`,
   BidsFeed: `${readyText}${changedText('bids.changed', 2710)}: ping\n\n`,
   PricesReplay: `${readyText}${changedText('prices.changed', 2931)}${eventText('replay.end', { items: 1 })}`,
+  BidsReplay: `${readyText}${changedText('bids.changed', 2702)}${eventText('replay.end', { items: 1 })}`,
 }

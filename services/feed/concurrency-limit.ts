@@ -37,8 +37,15 @@ export function openConcurrencyLimit(
 /** Clients that are refused together must not come back together. */
 const SPREAD_SECONDS = 10
 
-/** The limit on streams that read the past is reached; each client gets a time of its own to come back. */
-export const tooManyAtOnce = (): HttpError =>
-  new HttpError('SERVICE_UNAVAILABLE', 'Too many streams read the past at the moment; wait as Retry-After says.', {
-    headers: ['Retry-After', String(1 + Math.floor(Math.random() * SPREAD_SECONDS))],
-  })
+/** Acquires, or refuses a client, each with a time of its own to come back. */
+export function acquire(limit: ConcurrencyLimit): () => void {
+  const release = limit.tryAcquire()
+  if (release) return release
+  throw new HttpError(
+    'SERVICE_UNAVAILABLE',
+    'Too many streams read the past at the moment; wait as Retry-After says.',
+    {
+      headers: ['Retry-After', String(1 + Math.floor(Math.random() * SPREAD_SECONDS))],
+    },
+  )
+}

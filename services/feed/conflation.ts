@@ -8,10 +8,10 @@ import type { BookChanged } from '#schemas/events/book-changed.ts'
 
 /** Changes that wait, one per row at most. */
 export interface Conflation {
-  /** Takes changes; false when there is no room for them. */
+  /** Adds changes; false when there is no room for them. */
   add(changes: readonly BookChanged[]): boolean
-  /** Takes up to `max` changes out, oldest first. */
-  take(max: number): BookChanged[]
+  /** Removes up to `max` changes, oldest first. */
+  pop(max: number): BookChanged[]
   size(): number
 }
 
@@ -29,10 +29,10 @@ export function openConflation(rowsMax: number): Conflation {
       }
       return rows.size <= rowsMax
     },
-    take(max) {
-      const taken = [...rows.entries().take(max)]
-      for (const [key] of taken) rows.delete(key)
-      return taken.map(([, change]) => change)
+    pop(max) {
+      const oldest = [...rows.entries().take(max)]
+      for (const [key] of oldest) rows.delete(key)
+      return oldest.map(([, change]) => change)
     },
     size: () => rows.size,
   }

@@ -14,18 +14,20 @@ import { beginAnswer } from '#infra/http/reply.ts'
 import { takeSocketOver } from '#infra/runtime/raw-socket.ts'
 import { PING, partingFrame } from './frames.ts'
 
+/** What became of a frame: a stream that is over takes none, and is over now where its client reads too slowly. */
+export type SendOutcome = 'queued' | 'over' | 'too_slow'
+
 /** An open stream of events. */
 export interface EventStream {
-  /** Queues a frame, unless the stream was over before, or is over now because the client reads too slowly. */
-  send(frame: Buffer): 'queued' | 'over' | 'too_slow'
+  send(frame: Buffer): SendOutcome
   /** Unread bytes. */
   waiting(): number
   /** Ends the stream because its client reads too slowly. */
   giveUp(): 'too_slow' | 'over'
   /** Calls whenever all that was queued has gone out. */
   onDrain(call: () => void): void
-  /** Resolves true when little is unread, false when the stream is over or that takes longer than a limit. */
-  drained(): Promise<boolean>
+  /** Resolves when little is unread, or the stream is over: at once, or because that took longer than a limit. */
+  drained(): Promise<void>
   /** Sends a ping when nothing was sent for `idleMs`. */
   pingIfIdle(idleMs: number): void
   /** Sends the reason in a comment, and when to reconnect if a time is given, and ends the stream. */
@@ -109,9 +111,8 @@ class SocketStream implements EventStream {
     })
   }
 
-  async drained(): Promise<boolean> {
-    if (this.#isOver()) return false
-    if (this.waiting() < HIGH_WATER_BYTES) return true
+  async drained(): Promise<void> {
+    if (this.#isOver() || this.waiting() < HIGH_WATER_BYTES) return
     const { promise: closed, resolve } = Promise.withResolvers<void>()
     this.onClose(resolve)
     const limit = AbortSignal.timeout(DRAIN_LIMIT_MS)
@@ -119,7 +120,6 @@ class SocketStream implements EventStream {
       this.end(`closed: nothing was read for ${DRAIN_LIMIT_MS / 1000} seconds`),
     )
     this.#socket.off('close', resolve)
-    return !this.#isOver()
   }
 
   pingIfIdle(idleMs: number): void {

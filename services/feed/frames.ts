@@ -11,6 +11,11 @@ import { toMinor, USD_RATE } from '#schemas/values/money.ts'
 
 const EVENT_NAMES: Record<Side, string> = { ask: 'prices.changed', bid: 'bids.changed' }
 
+/** Items of one event at most (DECISIONS.md, "Feeds"). */
+const EVENT_ITEMS_MAX = 1_000
+/** Of a `data` line: Go's scanner and aiohttp's reader refuse a longer one. */
+const LINE_BYTES_MAX = 65_535
+
 /** The comment that keeps an idle connection open. */
 export const PING = Buffer.from(': ping\n\n')
 
@@ -18,21 +23,28 @@ export const PING = Buffer.from(': ping\n\n')
 export const partingFrame = (text: string, retryMs?: number): Buffer =>
   Buffer.from(`${retryMs === undefined ? '' : `retry: ${retryMs}\n`}: ${text}\n\n`)
 
+const frameOf = (event: string, data: object): Buffer =>
+  Buffer.from(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
+
 /** The first event of every connection. */
-export function readyFrame(ready: { providers: readonly string[]; itemIds: number; names: number }): Buffer {
-  const data = {
+export const readyFrame = (ready: { providers: readonly string[]; itemIds: number; names: number }): Buffer =>
+  frameOf('ready', {
     providers: ready.providers,
     item_ids_filter_count: ready.itemIds,
     market_hash_names_filter_count: ready.names,
-  }
-  return Buffer.from(`event: ready\ndata: ${JSON.stringify(data)}\n\n`)
-}
+  })
 
-/** The event of some changes of one provider; `items` are texts of an {@link ItemText}. */
-export function changedFrame(side: Side, provider: string, seenAt: number, items: readonly string[]): Buffer {
-  const head = `{"provider":${JSON.stringify(provider)},"seen_at":"${formatInstant(seenAt)}","items":[`
-  return Buffer.from(`event: ${EVENT_NAMES[side]}\ndata: ${head}${items.join(',')}]}\n\n`)
-}
+/** Says that the missed changes cannot be delivered: the client must fetch the current state. */
+export const resyncFrame = (reason: 'expired' | 'unknown'): Buffer => frameOf('resync', { reason })
+
+/** Says that the current state is complete and changes follow. */
+export const snapshotEndFrame = (items: number): Buffer => frameOf('snapshot.end', { items })
+
+/** Says that a replay is complete. */
+export const replayEndFrame = (items: number): Buffer => frameOf('replay.end', { items })
+
+/** An event with an id before it, for clients that may resume after it. */
+export const identifiedFrame = (frame: Buffer, id: string): Buffer => Buffer.concat([Buffer.from(`id: ${id}\n`), frame])
 
 /** What `items[]` holds of a row. */
 interface FeedRow {
@@ -66,17 +78,70 @@ export function openItemText(): ItemText {
   }
 }
 
-/** An event with an id before it, for clients that may resume after it. */
-export const identifiedFrame = (frame: Buffer, id: string): Buffer => Buffer.concat([Buffer.from(`id: ${id}\n`), frame])
+/** An event of rows of one provider and moment, and where in its bytes each row's text ends. */
+export interface ItemsFrame {
+  bytes: Buffer
+  /** Where the first row's text begins. */
+  start: number
+  ends: Uint32Array
+}
 
-/** Says that the missed changes cannot be delivered: the client must fetch the current state. */
-export const resyncFrame = (reason: 'expired' | 'unknown'): Buffer =>
-  Buffer.from(`event: resync\ndata: ${JSON.stringify({ reason })}\n\n`)
+const TAIL = ']}\n\n'
+const COMMA = Buffer.from(',')
 
-/** Says that the current state is complete and changes follow. */
-export const snapshotEndFrame = (items: number): Buffer =>
-  Buffer.from(`event: snapshot.end\ndata: ${JSON.stringify({ items })}\n\n`)
+/** The events of rows' texts of one provider and moment, each within the bounds of an event. */
+export function* itemsFrames(
+  { side, provider, seenAt }: { side: Side; provider: string; seenAt: number },
+  texts: readonly string[],
+): Generator<ItemsFrame, void, void> {
+  const event = `event: ${EVENT_NAMES[side]}\n`
+  const head = `data: {"provider":${JSON.stringify(provider)},"seen_at":"${formatInstant(seenAt)}","items":[`
+  const start = event.length + Buffer.byteLength(head)
+  // The tail's line ends are not of the line.
+  const room = LINE_BYTES_MAX - Buffer.byteLength(head) - (TAIL.length - 2)
+  for (let from = 0; from < texts.length; ) {
+    const ends: number[] = []
+    let bytes = -1
+    for (let at = from; at < texts.length && ends.length < EVENT_ITEMS_MAX; at++) {
+      const more = 1 + Buffer.byteLength(texts[at] as string)
+      if (ends.length > 0 && bytes + more > room) break
+      bytes += more
+      ends.push(start + bytes)
+    }
+    const own = texts.slice(from, from + ends.length)
+    yield { bytes: Buffer.from(`${event}${head}${own.join(',')}${TAIL}`), start, ends: Uint32Array.from(ends) }
+    from += ends.length
+  }
+}
 
-/** Says that a replay is complete. */
-export const replayEndFrame = (items: number): Buffer =>
-  Buffer.from(`event: replay.end\ndata: ${JSON.stringify({ items })}\n\n`)
+/** The items of the catalog as frames need them. */
+export interface FrameItems {
+  itemOf(itemId: number): CatalogItem | undefined
+  itemText: ItemText
+}
+
+/** The events of changes of any providers and moments of one side, each provider and moment where its first change stands. */
+export function* changesFrames(
+  side: Side,
+  changes: readonly BookChanged[],
+  { itemOf, itemText }: FrameItems,
+): Generator<ItemsFrame & { seenAt: number }, void, void> {
+  for (const own of Map.groupBy(changes, change => `${change.seen_at} ${change.provider}`).values()) {
+    const { provider, seen_at: seenAt } = own[0] as BookChanged
+    const texts = own.flatMap(change => {
+      const item = itemOf(change.item_id)
+      return item ? [itemText(item, rowOf(change))] : []
+    })
+    for (const frame of itemsFrames({ side, provider, seenAt }, texts)) yield { ...frame, seenAt }
+  }
+}
+
+/** The event of some of a frame's rows, by their indexes in ascending order. */
+export function pickItems({ bytes, start, ends }: ItemsFrame, indexes: readonly number[]): Buffer {
+  if (indexes.length === ends.length) return bytes
+  const parts = indexes.flatMap((index, nth) => {
+    const text = bytes.subarray(index === 0 ? start : (ends[index - 1] as number) + 1, ends[index])
+    return nth === 0 ? [text] : [COMMA, text]
+  })
+  return Buffer.concat([bytes.subarray(0, start), ...parts, bytes.subarray(ends.at(-1))])
+}

@@ -1,29 +1,49 @@
 /**
- * Assembles whole refreshes from the log's records, and knows after each record what has been delivered.
+ * Groups the log's records into whole refreshes, and knows after each record what has been delivered.
  *
- * The live stream and every replay read through an assembler. Between two positions it returns each change of the log
- * once, whatever the order in which partitions are read, and the changes of an item in their order. A position holds
- * until the next record is taken.
+ * Pure: records and time are arguments. The log spreads a refresh over its partitions; it is released as one batch when the markers of
+ * all of them have been read. Invariants: the batches of a provider's side are released in the order of its refreshes; between two
+ * positions each change of the log is released once, whatever the order in which partitions are read, and the changes of an item in
+ * their order; no change waits for ever: a refresh that can never complete, because its reader began in the middle of it, is
+ * released when the next one completes or `waitMs` after its first marker, and a refresh beyond `changesMax` in parts. Pushed changes
+ * belong to no refresh and are released at the end of their fetch.
  */
-import type { BookChanged, RefreshMarked } from '#schemas/events/book-changed.ts'
-import { firstUndelivered, type LogPosition, laneOf } from './log-position.ts'
-import { type BufferLimits, earliest, openRefreshBuffer, type ReleasedBatch } from './refresh-buffer.ts'
+import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
+import { firstUndelivered, type LogPosition, providerSide, readFrom } from './log-position.ts'
 
-/** A batch, and the position that its delivery leads to. */
-export interface AssembledBatch extends ReleasedBatch {
-  /** The position once its first `count` changes are delivered. */
+/** Changes of one provider's side, in the order of the log, that are released together. */
+export interface AssembledBatch {
+  side: Side
+  provider: string
+  changes: readonly BookChanged[]
+  /** The offset of each of them in the log. */
+  offsets: readonly RecordOffset[]
+  /** The position once its first `count` changes are delivered; until the next record is added. */
   positionAfter(count: number): LogPosition
 }
 
+interface RecordOffset {
+  partition: number
+  offset: number
+}
+
 /** A decoded record of market.book-changes. */
-export type ChangeRecord = { partition: number; offset: number } & (
-  | { event: 'BookChanged'; value: BookChanged }
-  | { event: 'RefreshMarked'; value: RefreshMarked }
-)
+export type ChangeRecord = RecordOffset &
+  ({ event: 'BookChanged'; value: BookChanged } | { event: 'RefreshMarked'; value: RefreshMarked })
+
+/** Limits of an assembler. */
+interface AssemblerLimits {
+  /** Partitions of the topic. */
+  partitions: number
+  /** Longest wait for the markers of the other partitions. */
+  waitMs: number
+  /** Most changes held of one refresh. */
+  changesMax: number
+}
 
 /** Assembles what lies between two positions. */
 export interface RefreshAssembler {
-  take(record: ChangeRecord, nowMs: number): AssembledBatch[]
+  add(record: ChangeRecord, nowMs: number): AssembledBatch[]
   /** Notes a record that holds nothing to deliver. */
   skip(partition: number, offset: number): void
   /** Releases what was pushed, and what has waited too long. */
@@ -32,76 +52,149 @@ export interface RefreshAssembler {
   drain(): AssembledBatch[]
   /** What has been delivered when every released batch is. */
   position(): LogPosition
+  /** Changes held. */
   held(): number
 }
 
-/** Opens an assembler of what lies after `from` and, where given, before `to`. */
-export function openRefreshAssembler(limits: BufferLimits, from: LogPosition, to?: LogPosition): RefreshAssembler {
-  const buffer = openRefreshBuffer(limits)
-  const read = [...from.next.map((_, partition) => Math.min(...startsOf(from, partition)))]
+/** A refresh that is not whole yet. */
+interface OpenRefresh {
+  /** Null collects pushed changes. */
+  refreshId: string | null
+  /** A provider's refreshes are in the log in this order. */
+  at: number
+  changes: BookChanged[]
+  offsets: RecordOffset[]
+  /** Its first offset per partition, markers included; sparse. */
+  first: number[]
+  markers: Set<number>
+  firstMarkerAt: number | undefined
+}
 
-  const positionWithout = (undelivered: ReadonlyMap<string, readonly number[]>): LogPosition => {
-    const upTo = (offset: number, known: number, end: number | undefined) =>
-      Math.min(Math.max(offset, known), end ?? Number.POSITIVE_INFINITY)
-    const next = read.map((offset, partition) => upTo(offset, from.next[partition] ?? 0, to?.next[partition]))
-    const behind = new Map<string, number[]>()
-    for (const lane of new Set([...from.behind.keys(), ...(to?.behind.keys() ?? []), ...undelivered.keys()])) {
-      const own = read.map((offset, partition) => {
-        const reached = upTo(
-          offset,
-          firstUndelivered(from, lane, partition),
-          to && firstUndelivered(to, lane, partition),
-        )
-        return Math.min(reached, undelivered.get(lane)?.[partition] ?? reached)
-      })
-      if (own.some((offset, partition) => offset !== next[partition])) behind.set(lane, own)
-    }
-    return { next, behind }
+interface ProviderSide {
+  side: Side
+  provider: string
+  /** Oldest first; one of them for most of the time. */
+  open: OpenRefresh[]
+}
+
+type ReleasedBatch = Omit<AssembledBatch, 'positionAfter'> & Pick<OpenRefresh, 'first'>
+type Undelivered = Pick<ReleasedBatch, 'side' | 'provider' | 'first'>
+
+/** Opens an assembler of what lies after `from` and, where given, before `to`. */
+export function openRefreshAssembler(limits: AssemblerLimits, from: LogPosition, to?: LogPosition): RefreshAssembler {
+  const sides = new Map<string, ProviderSide>()
+  const read = readFrom(from)
+  let held = 0
+
+  const sideOf = ({ side, provider }: { side: Side; provider: string }): ProviderSide => {
+    const key = providerSide(side, provider)
+    const stored = sides.get(key) ?? { side, provider, open: [] }
+    sides.set(key, stored)
+    return stored
+  }
+  /** Partitions are read concurrently, so the later of two refreshes may be read first: time orders them. */
+  const refreshOf = ({ open }: ProviderSide, refreshId: string | null, at: number): OpenRefresh => {
+    const stored = open.find(refresh => refresh.refreshId === refreshId)
+    if (stored) return stored
+    const empty = { changes: [], offsets: [], first: [], firstMarkerAt: undefined }
+    const created: OpenRefresh = { refreshId, at, markers: new Set(), ...empty }
+    open.splice(open.findLastIndex(refresh => refresh.at <= at) + 1, 0, created)
+    return created
+  }
+  /** Ends a side's refreshes up to and including `last`; one that gets more after all begins again where it was. */
+  const endUpTo = ({ side, provider, open }: ProviderSide, last: OpenRefresh): ReleasedBatch[] =>
+    open.splice(0, open.indexOf(last) + 1).flatMap(({ changes, offsets, first }) => {
+      held -= changes.length
+      return changes.length === 0 ? [] : [{ side, provider, changes, offsets, first }]
+    })
+  const endLast = (isOver: (refresh: OpenRefresh) => boolean): AssembledBatch[] =>
+    withPositions(
+      [...sides.values()].flatMap(side => {
+        const last = side.open.findLast(isOver)
+        return last ? endUpTo(side, last) : []
+      }),
+    )
+
+  /** The position while what is open is not delivered, nor `released`. */
+  const positionWithout = (released: readonly Undelivered[]): LogPosition => {
+    const open = [...sides.values()].flatMap(({ open, ...side }) => open.map(({ first }) => ({ ...side, first })))
+    return positionOf(read, firstOffsets([...open, ...released]), from, to)
   }
   const withPositions = (batches: readonly ReleasedBatch[]): AssembledBatch[] =>
     batches.map((batch, at) => ({
       ...batch,
-      positionAfter: count => positionWithout(undeliveredAfter(buffer.heldFrom(), batch, count, batches.slice(at + 1))),
+      positionAfter(count) {
+        const first: number[] = []
+        for (const { partition, offset } of batch.offsets.slice(count)) first[partition] ??= offset
+        return positionWithout([{ ...batch, first }, ...batches.slice(at + 1)])
+      },
     }))
 
   return {
-    take({ partition, offset, event, value }, nowMs) {
+    add({ partition, offset, event, value }, nowMs) {
       read[partition] = offset + 1
-      const lane = laneOf(value.side, value.provider)
-      const isOutside = offset < firstUndelivered(from, lane, partition)
-      if (isOutside || (to && offset >= firstUndelivered(to, lane, partition))) return []
-      const source = { partition, offset }
-      return withPositions(event === 'BookChanged' ? buffer.change(value, source) : buffer.mark(value, source, nowMs))
+      const key = providerSide(value.side, value.provider)
+      const isOutside = offset < firstUndelivered(from, key, partition)
+      if (isOutside || (to && offset >= firstUndelivered(to, key, partition))) return []
+      const side = sideOf(value)
+      const refresh = refreshOf(side, value.refresh_id, event === 'BookChanged' ? value.seen_at : value.last_updated)
+      refresh.first[partition] ??= offset
+      if (event === 'RefreshMarked') {
+        refresh.markers.add(partition)
+        refresh.firstMarkerAt ??= nowMs
+        return refresh.markers.size < limits.partitions ? [] : withPositions(endUpTo(side, refresh))
+      }
+      refresh.changes.push(value)
+      refresh.offsets.push({ partition, offset })
+      held += 1
+      return refresh.changes.length < limits.changesMax ? [] : withPositions(endUpTo(side, refresh))
     },
     skip(partition, offset) {
       read[partition] = offset + 1
     },
-    release: nowMs => withPositions(buffer.release(nowMs)),
-    drain: () => withPositions(buffer.drain()),
-    position: () => positionWithout(buffer.heldFrom()),
-    held: buffer.held,
+    release: nowMs =>
+      endLast(
+        ({ refreshId, firstMarkerAt }) =>
+          refreshId === null || (firstMarkerAt !== undefined && nowMs - firstMarkerAt >= limits.waitMs),
+      ),
+    drain: () => endLast(() => true),
+    position: () => positionWithout([]),
+    held: () => held,
   }
 }
 
-function startsOf({ next, behind }: LogPosition, partition: number): number[] {
-  const offset = next[partition] ?? 0
-  return [offset, ...[...behind.values()].map(own => own[partition] ?? offset)]
+/** What was read of a range, but for what is not delivered. */
+function positionOf(
+  read: readonly number[],
+  undelivered: ReadonlyMap<string, readonly number[]>,
+  from: LogPosition,
+  to: LogPosition | undefined,
+): LogPosition {
+  const reached = (offset: number, begin: number, end: number | undefined): number =>
+    Math.min(Math.max(offset, begin), end ?? Number.POSITIVE_INFINITY)
+  const next = read.map((offset, partition) => reached(offset, from.next[partition] ?? 0, to?.next[partition]))
+  const behind = new Map<string, number[]>()
+  for (const key of new Set([...from.behind.keys(), ...(to?.behind.keys() ?? []), ...undelivered.keys()])) {
+    const own = read.map((offset, partition) => {
+      const end = to && firstUndelivered(to, key, partition)
+      const delivered = reached(offset, firstUndelivered(from, key, partition), end)
+      return Math.min(delivered, undelivered.get(key)?.[partition] ?? delivered)
+    })
+    if (own.some((offset, partition) => offset !== next[partition])) behind.set(key, own)
+  }
+  return { next, behind }
 }
 
-/** Lane → first offsets of what is not delivered when `count` changes of a batch are, and none of the later batches. */
-function undeliveredAfter(
-  held: Map<string, readonly number[]>,
-  batch: ReleasedBatch,
-  count: number,
-  later: readonly ReleasedBatch[],
-): ReadonlyMap<string, readonly number[]> {
-  const rest: number[] = []
-  for (const { partition, offset } of batch.offsets.slice(count)) rest[partition] ??= offset
-  const add = ({ side, provider }: ReleasedBatch, first: readonly number[]) => {
-    const lane = laneOf(side, provider)
-    held.set(lane, earliest([held.get(lane) ?? [], first]))
+/** Provider's side -> the smallest offset per partition; sparse. */
+function firstOffsets(batches: readonly Undelivered[]): Map<string, number[]> {
+  const smallest = new Map<string, number[]>()
+  for (const { side, provider, first } of batches) {
+    const key = providerSide(side, provider)
+    const own = smallest.get(key) ?? []
+    smallest.set(key, own)
+    first.forEach((offset, partition) => {
+      own[partition] = Math.min(own[partition] ?? offset, offset)
+    })
   }
-  if (rest.length > 0) add(batch, rest)
-  for (const one of later) add(one, one.first)
-  return held
+  return smallest
 }

@@ -7,7 +7,8 @@ import { changedEvent, readyEvent, replayEndEvent, resyncEvent, snapshotEndEvent
 import { allTopics } from '#schemas/topics.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import {
-  changedFrame,
+  type ItemsFrame,
+  itemsFrames,
   openItemText,
   readyFrame,
   replayEndFrame,
@@ -61,14 +62,12 @@ describe('the description of feeds and topics', () => {
   const itemText = openItemText()
   const text = (change: 'added' | 'removed') =>
     itemText(item, rowOf(changed({ change, price_micro_usd: change === 'removed' ? null : 5_000 })))
+  const changedFrame = (side: 'ask' | 'bid', ...texts: string[]) =>
+    ([...itemsFrames({ side, provider: 'p', seenAt: 1_000 }, texts)][0] as ItemsFrame).bytes
   const sent = [
     { frame: readyFrame({ providers: ['p'], itemIds: 1, names: 0 }), event: 'ready', schema: readyEvent },
-    {
-      frame: changedFrame('ask', 'p', 1_000, [text('added'), text('removed')]),
-      event: 'prices.changed',
-      schema: changedEvent,
-    },
-    { frame: changedFrame('bid', 'p', 1_000, [text('added')]), event: 'bids.changed', schema: changedEvent },
+    { frame: changedFrame('ask', text('added'), text('removed')), event: 'prices.changed', schema: changedEvent },
+    { frame: changedFrame('bid', text('added')), event: 'bids.changed', schema: changedEvent },
     { frame: resyncFrame('expired'), event: 'resync', schema: resyncEvent },
     { frame: snapshotEndFrame(3), event: 'snapshot.end', schema: snapshotEndEvent },
     { frame: replayEndFrame(0), event: 'replay.end', schema: replayEndEvent },

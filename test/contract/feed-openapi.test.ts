@@ -33,6 +33,8 @@ const VALUES: Record<string, fc.Arbitrary<string>> = {
   resume: oneOf('true', '1', 'FALSE', 'no', 'On', '', '2', 'maybe'),
   snapshot: oneOf('true', '0', 'f', 'Y', '', 'null'),
   policy: fc.oneof({ weight: 9, arbitrary: oneOf('conflate') }, oneOf('', 'drop', 'CONFLATE')),
+  last_event_id: oneOf('', 'any text'),
+  lastEventId: oneOf('', 'any text'),
   from: oneOf('2026-03-03', '2026-03-03T10:00:00', '2026-03-03T10:00:00.5Z', '', 'yesterday', '2026-02-30'),
   to: oneOf('2026-03-04', '2026-03-04T10:00:00+02:00', '', '4'),
   speed: oneOf('0', '1', '10x', '0.5x', '10000', '10000.001', '99999', 'x', '-1', '1e3', ''),
@@ -81,7 +83,8 @@ const isFlag = (text: string | undefined | null): boolean =>
 
 function fitsLive(given: Parameters): boolean {
   const [resume, snapshot, policy] = ['resume', 'snapshot', 'policy'].map(name => onceOf(given, name))
-  if (!fitsFilters(given) || !isFlag(resume) || !isFlag(snapshot)) return false
+  const ids = ['last_event_id', 'lastEventId'].map(name => onceOf(given, name))
+  if (!fitsFilters(given) || !isFlag(resume) || !isFlag(snapshot) || ids.includes(null)) return false
   return policy === undefined || (policy === 'conflate' && !/^(true|1|yes|on|t|y)$/i.test(resume ?? ''))
 }
 
@@ -94,7 +97,16 @@ function fitsReplay(given: Parameters): boolean {
 }
 
 describe('the feeds in the description of the API', () => {
-  const LIVE = ['providers', 'item_ids', 'market_hash_names', 'resume', 'snapshot', 'policy']
+  const LIVE = [
+    'providers',
+    'item_ids',
+    'market_hash_names',
+    'resume',
+    'snapshot',
+    'policy',
+    'last_event_id',
+    'lastEventId',
+  ]
 
   /** Judges parameters of a seed, which hold enough of both kinds, and random ones. */
   function expectJudged(schema: ZodType, names: readonly string[], fits: (given: Parameters) => boolean): void {

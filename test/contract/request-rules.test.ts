@@ -83,8 +83,10 @@ describe('every operation', () => {
       name => name.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase()),
     ]
     for (const operation of operations) {
-      for (const { name } of operation.queryParameters) {
-        for (const spelled of spellings.map(spell => spell(name)).filter(one => one !== name)) {
+      const names = operation.queryParameters.map(({ name }) => name)
+      // Feeds take `lastEventId` too, as a polyfill writes it, and say how it should be written.
+      for (const name of names.filter(one => one !== 'lastEventId')) {
+        for (const spelled of spellings.map(spell => spell(name)).filter(one => !names.includes(one))) {
           const faults = await faultsOf(operation, `${spelled}=x`)
           expect(
             faults.get(decodeURIComponent(spelled)),

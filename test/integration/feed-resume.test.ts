@@ -44,7 +44,10 @@ describe('a feed that resumes', () => {
     events.flatMap(({ data }) => (data as { items?: { item_id: number }[] }).items ?? []).sort(byItem)
   const byItem = (a: { item_id: number }, b: { item_id: number }) => a.item_id - b.item_id
 
-  /** As retention does, and at once: the topic begins at its end of now, up to which the state is there. */
+  /**
+   * As retention does, and at once: the topic begins at its end of now, up to which the state is there. `base` is another gateway then,
+   * which has nothing older in its window.
+   */
   async function dropTheLog(): Promise<void> {
     const path = '/feed/prices?snapshot=true'
     const isReached = async () => {
@@ -61,6 +64,9 @@ describe('a feed that resumes', () => {
       const partitions = ends.map(({ partition, high }) => ({ partition, offset: high }))
       await admin.deleteTopicRecords({ topic, partitions })
     })
+    const gateway = await platform.startRoles(['feed'])
+    await gateway.ready()
+    base = gateway.baseUrl
   }
 
   it('loses nothing and repeats nothing when clients are cut off between `ready` and the first event', async () => {

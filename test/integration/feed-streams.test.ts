@@ -15,11 +15,11 @@ import { openLog } from '#infra/runtime/log.ts'
 import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { hashOfKey } from '#services/accounts/access/reader.ts'
-import { openConcurrencyLimit } from '#services/feed/concurrency-limit.ts'
-import { type FeedHandlerOptions, openFeedHandler } from '#services/feed/feed-handler.ts'
-import { openFeedMetrics } from '#services/feed/feed-metrics.ts'
-import { type Gateway, type GatewayOptions, openGateway } from '#services/feed/gateway.ts'
+import { type Gateway, openGateway } from '#services/feed/gateway.ts'
+import { openFeedMetrics } from '#services/feed/metrics.ts'
+import { openFeedHandler } from '#services/feed/routes.ts'
 import { meteredKey } from '#test/fixtures/api-routes.ts'
+import { batchOf, openFeedWithoutLog } from '#test/fixtures/feed-without-log.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { changed } from '#test/harness/published-records.ts'
 import { openSse, type SseClient } from '#test/harness/sse-client.ts'
@@ -30,8 +30,19 @@ const textOf = (key: string) => `sk_live_root_${key.padEnd(43, '0')}`
 const CAP_BYTES = 4 * 2 ** 20
 
 /** Some of what a subscriber can be sent: about 100 kB of changes. */
+/** Changes of a batch: more than one event. */
+const BULK = 1_000
 const bulk = (seen_at: number) =>
-  Array.from({ length: 1_000 }, (_, at) => changed({ item_id: at + 1, seen_at, refresh_id: String(seen_at) }))
+  Array.from({ length: BULK }, (_, at) => changed({ item_id: at + 1, seen_at, refresh_id: String(seen_at) }))
+
+/** The moments that a client has received, each with its items. */
+function momentsOf({ events }: SseClient): { seenAt: number; items: number }[] {
+  const changes = events.slice(1).map(({ data }) => data as { seen_at: string; items: unknown[] })
+  return [...Map.groupBy(changes, ({ seen_at }) => seen_at)].map(([seenAt, own]) => ({
+    seenAt: Date.parse(seenAt),
+    items: own.reduce((sum, { items }) => sum + items.length, 0),
+  }))
+}
 
 /** Counts in this process what infra/redis counts over all (feed.test.ts). */
 function countHere(): Pick<StreamLeases, 'take'> {
@@ -41,25 +52,14 @@ function countHere(): Pick<StreamLeases, 'take'> {
     async take(subject, max) {
       if ((held.get(subject) ?? 0) >= max) return undefined
       add(subject, 1)
-      return { release: () => void add(subject, -1) }
+      return { release: () => void add(subject, -1), replaced: new AbortController().signal }
     },
   }
 }
 
-const NO_TOKENS = { issue: () => Promise.reject(new Error('not here')), redeem: async () => undefined }
+const noTokens = () => Promise.reject(new Error('not here'))
 
-const scopeOf = () => 'test'
-
-/** There is no log here: what begins in it is the matter of feed-resume.test.ts and test/fault/feed.test.ts. */
-function noStarts(itemOf: GatewayOptions['itemOf']): Pick<FeedHandlerOptions, 'starts' | 'replays'> {
-  const none = (): Promise<never> => Promise.reject(new Error('there is no log'))
-  const concurrency = openConcurrencyLimit(1)
-  const starts = { live: { between: none }, history: { judge: none }, catchUps: { bring: none }, state: { pin: none } }
-  return {
-    starts: { ...starts, concurrency, scopeOf },
-    replays: { history: { since: none, changes: none as never }, seats: { take: none }, itemOf, concurrency },
-  }
-}
+type GatewayOptions = Parameters<typeof openGateway>[0]
 
 const connections = (server: Server) => promisify(server.getConnections.bind(server))()
 
@@ -98,9 +98,9 @@ describe('feed streams', () => {
     let batches = 0
     const isOver = async () => {
       for (let count = 0; count < 20; count++) {
-        await gateway.deliver({ side: 'ask', provider: 'p', changes: bulk(++batches) })
+        await gateway.deliver(batchOf(bulk(++batches)))
       }
-      if (good) await eventually(() => good.events.length === batches + 1, 'everything at the other')
+      if (good) await eventually(() => momentsOf(good)[batches - 1]?.items === BULK, 'everything at the other')
       // The socket's own buffers take some megabytes before the cap is reached.
       return (await metric('feed_ended_total')).includes('too_slow')
     }
@@ -121,16 +121,20 @@ describe('feed streams', () => {
     const log = openLog({ level: 'silent', name: 'test' })
     const itemOf = (item_id: number) => ({ item_id, market_hash_name: `Item ${item_id}`, phase: null }) as CatalogItem
     const connectionsOf = ({ tier }: Pick<Credential, 'tier'>) => (tier === 'quant' ? 2 : 0)
+    const withoutLog = openFeedWithoutLog(itemOf)
     gateway = openGateway({
-      ...{ itemOf, metrics, log, scopeOf, capBytes: CAP_BYTES, endLimitMs: 600_000, ...times },
+      ...{ ...withoutLog.parts, metrics, log, capBytes: CAP_BYTES, endLimitMs: 600_000, ...times },
       mayListen: credential => connectionsOf(credential) > 0,
     })
     const providersOf = { ask: KEYS, bid: ['q'] }
     server = createServer(
       openFeedHandler({
-        ...{ gateway, providerKeys: KEYS, providersOf, metrics, ...noStarts(itemOf) },
+        ...{ gateway, providerKeys: KEYS, providersOf, metrics, ...withoutLog.handler },
         catalog: { byId: itemOf, idsOfName: () => [] },
-        access: { connectionsOf, leases: countHere(), keys: { judge, judgeHash }, tokens: NO_TOKENS },
+        access: {
+          ...{ connectionsOf, leases: countHere(), keys: { judge, judgeHash } },
+          tokens: { issue: noTokens, read: async () => undefined, keep: noTokens },
+        },
         limits: {
           meter: {
             take: async () => (overBy ? meteredKey('minute', overBy) : meteredKey()),
@@ -203,7 +207,7 @@ describe('feed streams', () => {
         }
       }
       const deliver = (side: 'ask' | 'bid', seen_at: number) =>
-        gateway.deliver({ side, provider: 'q', changes: [changed({ side, provider: 'q', seen_at })] })
+        gateway.deliver(batchOf([changed({ side, provider: 'q', seen_at })]))
       const busy = await open('/feed/prices')
       const idle = await open('/feed/bids')
       passes(19)
@@ -276,7 +280,7 @@ describe('feed streams', () => {
     say('k', { accepted: false, code: 'AUTH_API_KEY_REVOKED', detail: 'revoked' })
     await eventually(() => revoked.every(client => client.hasEnded()), 'the end of both streams')
     expect(revoked[0]?.comments.at(-1)).to.match(/^closed: .*key/)
-    await gateway.deliver({ side: 'ask', provider: 'p', changes: [changed({})] })
+    await gateway.deliver(batchOf([changed({})]))
     await other.event(({ event }) => event === 'prices.changed')
   })
 
@@ -291,7 +295,7 @@ describe('feed streams', () => {
     say('k', new Error('Postgres does not answer'))
     const before = judgements
     await eventually(() => judgements >= before + 3, 'three checks')
-    await gateway.deliver({ side: 'ask', provider: 'p', changes: [changed({})] })
+    await gateway.deliver(batchOf([changed({})]))
     await client.event(({ event }) => event === 'prices.changed')
   })
 
@@ -301,9 +305,7 @@ describe('feed streams', () => {
     const slow = await open('/feed/prices', 'slow')
     slow.pause()
     const batches = await deliverUntilTooSlow(good)
-    expect(good.events.slice(1).map(({ data }) => Date.parse((data as { seen_at: string }).seen_at))).to.deep.equal(
-      Array.from({ length: batches }, (_, at) => at + 1),
-    )
+    expect(momentsOf(good)).to.deep.equal(Array.from({ length: batches }, (_, at) => ({ seenAt: at + 1, items: BULK })))
     slow.resume()
     await eventually(() => slow.hasEnded(), 'the end of the slow stream at its client')
     expect(slow.comments.at(-1)).to.match(/^closed: more than \d+ bytes/)
@@ -327,7 +329,7 @@ describe('feed streams', () => {
     for (let round = 1; round <= rounds; round++) {
       const kind = round === 1 ? 'added' : 'updated'
       const changes = bulk(round).map(one => ({ ...one, change: kind as 'added' | 'updated', quantity: round }))
-      await gateway.deliver({ side: 'ask', provider: 'p', changes })
+      await gateway.deliver(batchOf(changes))
     }
     expect(await metric('feed_ended_total')).not.to.include('too_slow')
     slow.resume()

@@ -2,7 +2,10 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { EVENT_ITEMS_MAX, openHub, type Subscription } from '#services/feed/hub.ts'
+import { openItemText } from '#services/feed/frames.ts'
+import { openHub, type Subscription } from '#services/feed/hub.ts'
+import { framesOf } from '#services/feed/window.ts'
+import { batchOf } from '#test/fixtures/feed-without-log.ts'
 import { changed } from '#test/harness/published-records.ts'
 
 interface Named extends Subscription {
@@ -25,6 +28,8 @@ const itemOf = (item_id: number): CatalogItem | undefined =>
         phase: item_id <= 2 ? `Phase ${item_id}` : null,
       } as CatalogItem)
 
+const ITEMS = { itemOf, itemText: openItemText() }
+
 interface Received {
   event: string
   data: { provider: string; seen_at: string; items: { item_id: number }[] }
@@ -38,12 +43,16 @@ const read = (frame: Buffer): Received => {
 }
 
 /** What each subscriber gets of a batch: item ids per event. */
-function deliveriesTo(subscribers: Named[], changes: BookChanged[], provider = 'p'): Record<string, number[][]> {
+function deliveriesTo(subscribers: Named[], changes: BookChanged[]): Record<string, number[][]> {
   const hub = openHub<Named>(itemOf)
   for (const subscriber of subscribers) hub.add(subscriber)
   const got: Record<string, number[][]> = Object.fromEntries(subscribers.map(({ id }) => [id, []]))
-  for (const { frame, to } of hub.deliver({ side: 'ask', provider, changes })) {
-    for (const { id } of to) got[id]?.push(read(frame).data.items.map(item => item.item_id))
+  for (const { frame, changes: framed } of framesOf(batchOf(changes), ITEMS)) {
+    for (const { bytes, to, indexes = [...framed.keys()] } of hub.deliver(frame)) {
+      const ids = read(bytes).data.items.map(item => item.item_id)
+      expect(ids).to.deep.equal(indexes.map(at => framed[at]?.item_id))
+      for (const { id } of to) got[id]?.push(ids)
+    }
   }
   return got
 }
@@ -56,7 +65,9 @@ describe('the hub of a feed', () => {
       changed({ side: 'bid', item_id: 1, change: 'updated', price_micro_usd: 5_311_425_000, quantity: 4 }),
       changed({ side: 'bid', item_id: 3, change: 'removed', price: null, price_micro_usd: null, quantity: 0 }),
     ]
-    const frames = [...hub.deliver({ side: 'bid', provider: 'p', changes: given })].map(({ frame }) => read(frame))
+    const frames = [...framesOf(batchOf(given), ITEMS)].flatMap(({ frame }) =>
+      hub.deliver(frame).map(({ bytes }) => read(bytes)),
+    )
     expect(frames).to.deep.equal([
       {
         event: 'bids.changed',
@@ -79,13 +90,6 @@ describe('the hub of a feed', () => {
     ])
   })
 
-  it('splits a large refresh into events of the same moment', () => {
-    const many = Array.from({ length: 2 * EVENT_ITEMS_MAX + 1 }, (_, at) => changed({ item_id: 100 + at }))
-    const { a = [] } = deliveriesTo([wanting('a')], many)
-    expect(a.map(items => items.length)).to.deep.equal([EVENT_ITEMS_MAX, EVENT_ITEMS_MAX, 1])
-    expect(a.flat()).to.deep.equal(many.map(change => change.item_id))
-  })
-
   it('delivers one moment per event', () => {
     const pushed = [
       changed({ item_id: 1, seen_at: 1 }),
@@ -95,30 +99,22 @@ describe('the hub of a feed', () => {
     expect(deliveriesTo([wanting('a')], pushed)).to.deep.equal({ a: [[1, 2], [3]] })
   })
 
-  it('leaves out an item that the catalog lacks, and counts it once', () => {
-    const hub = openHub<Named>(itemOf)
-    for (const id of ['a', 'b']) hub.add(wanting(id))
-    hub.add(wanting('c', { itemIds: new Set([99]) }))
-    const deliveries = [
-      ...hub.deliver({ side: 'ask', provider: 'p', changes: [changed({ item_id: 99 }), changed({ item_id: 3 })] }),
-    ]
-    expect(deliveries.map(({ frame }) => read(frame).data.items.map(item => item.item_id))).to.deep.equal([[3]])
-    expect(hub.unknownItems()).to.equal(1)
+  it('leaves out an item that the catalog lacks', () => {
+    const subscribers = [wanting('a'), wanting('b', { itemIds: new Set([99]) })]
+    expect(deliveriesTo(subscribers, [changed({ item_id: 99 }), changed({ item_id: 3 })])).to.deep.equal({
+      a: [[3]],
+      b: [],
+    })
   })
 
-  it('sends nothing to a subscriber that has left, and nothing of a batch to one that came in the middle of it', () => {
+  it('sends nothing to a subscriber that has left', () => {
     const hub = openHub<Named>(itemOf)
-    const left = wanting('left', { itemIds: new Set([1]), names: new Set(['Item 3']) })
-    hub.add(left)
-    hub.remove(left)
-    hub.add(wanting('a'))
-    const many = Array.from({ length: EVENT_ITEMS_MAX + 1 }, (_, at) => changed({ item_id: 100 + at }))
-    const got: string[] = []
-    for (const { to } of hub.deliver({ side: 'ask', provider: 'p', changes: many })) {
-      got.push(...to.map(({ id }) => id))
-      hub.add(wanting('late'))
+    for (const left of [wanting('a'), wanting('b', { itemIds: new Set([1]), names: new Set(['Item 3']) })]) {
+      hub.add(left)
+      hub.remove(left)
     }
-    expect(got).to.deep.equal(['a', 'a'])
+    for (const { frame } of framesOf(batchOf([changed({ item_id: 1 }), changed({ item_id: 3 })]), ITEMS))
+      expect(hub.deliver(frame)).to.deep.equal([])
   })
 
   it('gives each subscriber what a filter by hand gives, in one event', () => {

@@ -1,13 +1,13 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { covers, decodePosition, distance, encodePosition, type LogPosition } from '#services/feed/log-position.ts'
+import { covers, type LogPosition, openEventIds, unionOf } from '#services/feed/log-position.ts'
 import { changesFrom, expectEachOnce, logs, PARTITIONS, START } from '#test/fixtures/feed-logs.ts'
 
 const positions = fc
   .record({
     next: fc.array(fc.integer({ min: 0, max: 2 ** 48 }), { minLength: 3, maxLength: 3 }),
     lags: fc.dictionary(
-      fc.string({ maxLength: 20 }),
+      fc.string({ maxLength: 20 }).map(provider => `ask|${provider}`),
       fc.array(fc.integer({ min: 0, max: 1_000 }), { minLength: 3, maxLength: 3 }),
       { maxKeys: 4 },
     ),
@@ -17,50 +17,64 @@ const positions = fc
     return { next, behind: new Map(Object.entries(lags).map(([lane, lag]) => [lane, own(lag)])) }
   })
 
-describe('a position in the log', () => {
-  it('is read from its text as it was written, in its own scope alone', () => {
+const ids = openEventIds('key', 'here', PARTITIONS)
+
+describe('the id of an event', () => {
+  it('is read as it was written: the position of its side', () => {
     fc.assert(
-      fc.property(positions, position => {
-        const text = encodePosition(position, 'here|prices')
-        expect(decodePosition(text, 'here|prices', PARTITIONS)).to.deep.equal(position)
-        expect(decodePosition(text, 'here|bids', PARTITIONS)).to.equal(undefined)
-        expect(decodePosition(text, 'here|prices', PARTITIONS + 1)).to.equal(undefined)
+      fc.property(positions, fc.constantFrom('changes', 'snapshot'), (position, kind) => {
+        const behind = new Map([...position.behind, ['bid|p', [0, 0, 0]]])
+        expect(ids.read(ids.write({ ...position, behind }, 'ask', kind), 'ask', kind)).to.deep.equal(position)
       }),
     )
   })
 
-  it('is not read from any other text', () => {
-    const text = encodePosition({ next: [5, 300, 70_000], behind: new Map([['ask|p', [1, 2, 3]]]) }, 's')
+  it('is accepted for its own side, kind, log and key alone', () => {
+    const text = ids.write(START, 'ask')
+    expect(ids.read(text, 'ask')).to.deep.equal(START)
+    const others = [openEventIds('other', 'here', PARTITIONS), openEventIds('key', 'there', PARTITIONS)]
+    const readings = [
+      ids.read(text, 'bid'),
+      ids.read(text, 'ask', 'snapshot'),
+      ...others.map(one => one.read(text, 'ask')),
+    ]
+    readings.push(openEventIds('key', 'here', PARTITIONS + 1).read(text, 'ask'))
+    expect(readings).to.deep.equal(readings.map(() => undefined))
+  })
+
+  it('is no other text', () => {
+    const text = ids.write({ next: [5, 300, 70_000], behind: new Map([['ask|p', [1, 2, 3]]]) }, 'ask')
     for (let at = 0; at < text.length; at++) {
       const other = text[at] === 'A' ? 'B' : 'A'
-      const decoded = decodePosition(`${text.slice(0, at)}${other}${text.slice(at + 1)}`, 's', PARTITIONS)
-      // The last character holds bits that are none of the bytes.
-      if (at < text.length - 1) expect(decoded, `character ${at}`).to.equal(undefined)
+      const changed = `${text.slice(0, at)}${other}${text.slice(at + 1)}`
+      // Bits of the last character are none of the bytes.
+      if (Buffer.from(changed, 'base64url').equals(Buffer.from(text, 'base64url'))) continue
+      expect(ids.read(changed, 'ask'), `character ${at}`).to.equal(undefined)
     }
-    fc.assert(fc.property(fc.string(), any => decodePosition(any, 's', PARTITIONS) === undefined))
+    for (const broken of ['', text.slice(0, -2), `${text}AA`, ` ${text}`, 'A'.repeat(5_000)])
+      expect(ids.read(broken, 'ask')).to.equal(undefined)
+    fc.assert(fc.property(fc.string(), any => ids.read(any, 'ask') === undefined))
   })
 
   it('is short', () => {
     const next = Array.from({ length: 8 }, () => 40_000_000)
-    expect(encodePosition({ next, behind: new Map() }, 's').length).to.be.below(64)
+    expect(openEventIds('key', 'here', 8).write({ next, behind: new Map() }, 'ask').length).to.be.below(64)
   })
 })
 
-describe('a replay from a position', () => {
+describe('a position in the log', () => {
   const choices = fc.infiniteStream(fc.nat(PARTITIONS - 1))
+  const counts = fc.tuple(fc.nat(30), fc.nat(30))
 
-  it('delivers exactly the rest, in the order of each item, wherever and however often one breaks off', () => {
+  it('leads to exactly the rest, in the order of each item, wherever and however often one breaks off', () => {
     fc.assert(
       fc.property(logs, choices, fc.array(fc.nat(6), { maxLength: 5 }), (log, order, breaks) => {
         const delivered: string[] = []
         let position = START
         for (const most of [...breaks, Number.POSITIVE_INFINITY]) {
-          let count = 0
-          for (const one of changesFrom(log, order, position)) {
-            if (count++ >= most) break
-            delivered.push(one.text)
-            // An id as a client keeps it.
-            position = decodePosition(encodePosition(one.position(), 's'), 's', PARTITIONS) as LogPosition
+          for (const { text, position: reached } of changesFrom(log, order, position).take(most)) {
+            delivered.push(text)
+            position = reached()
           }
         }
         expectEachOnce(log, delivered)
@@ -69,9 +83,9 @@ describe('a replay from a position', () => {
     )
   })
 
-  it('delivers up to a live position exactly what the live stream has delivered, so that both join without a gap', () => {
+  it('leads to another exactly by what a live stream delivers between them', () => {
     fc.assert(
-      fc.property(logs, choices, fc.nat(30), fc.nat(30), (log, order, first, second) => {
+      fc.property(logs, choices, counts, (log, order, [first, second]) => {
         const live = changesFrom(log, order, START)
         const delivered: string[] = []
         let [left, joined] = [START, START]
@@ -83,12 +97,34 @@ describe('a replay from a position', () => {
           joined = value.position()
         }
         expect(covers(joined, left)).to.equal(true)
-        expect(distance(left, joined)).to.be.at.least(0)
-        for (const { text } of changesFrom(log, order, left, joined)) delivered.push(text)
-        for (const { text } of live) delivered.push(text)
+        delivered.push(
+          ...changesFrom(log, order, left, joined).map(({ text }) => text),
+          ...live.map(({ text }) => text),
+        )
         expectEachOnce(log, delivered)
       }),
       { numRuns: 500 },
+    )
+  })
+
+  it('and another have a union, which includes what either does and no more', () => {
+    fc.assert(
+      fc.property(logs, choices, choices, counts, (log, order, otherOrder, [some, more]) => {
+        const reachedBy = (choices: Iterator<number>, count: number) =>
+          [
+            ...changesFrom(log, choices, START)
+              .take(count)
+              .map(({ position }) => position()),
+          ].at(-1) ?? START
+        const restOf = (from: LogPosition) => [...changesFrom(log, order, from)].map(({ text }) => text).sort()
+        const [one, other] = [reachedBy(order, some), reachedBy(otherOrder, more)]
+        const union = unionOf(one, other)
+        const [rest, otherRest] = [restOf(one), restOf(other)]
+        expect(restOf(union)).to.deep.equal(rest.filter(text => otherRest.includes(text)))
+        expect([covers(union, one), covers(union, other)]).to.deep.equal([true, true])
+        if (covers(one, other)) expect(otherRest).to.include.members(rest)
+      }),
+      { numRuns: 300 },
     )
   })
 })

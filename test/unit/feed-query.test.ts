@@ -6,7 +6,7 @@ import type { Violation } from '#schemas/api/error.ts'
 import { FILTER_VALUES_MAX, feedQuery, replayQuery } from '#schemas/api/feed-query.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { openItemNames } from '#schemas/values/item-name.ts'
-import { feedRequestOf } from '#services/feed/feed-query.ts'
+import { feedRequestOf } from '#services/feed/feed-request.ts'
 
 const KEYS = ['provider_01', 'provider_02', 'provider_03']
 const SCHEMA = feedQuery(KEYS)

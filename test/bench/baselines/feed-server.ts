@@ -17,12 +17,11 @@ import { openMetrics } from '#infra/runtime/metrics.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { bearerOf, hashOfKey } from '#services/accounts/access/reader.ts'
-import { openConcurrencyLimit } from '#services/feed/concurrency-limit.ts'
-import { openFeedHandler } from '#services/feed/feed-handler.ts'
-import { openFeedMetrics } from '#services/feed/feed-metrics.ts'
-import { changedFrame, openItemText, rowOf } from '#services/feed/frames.ts'
+import { itemsFrames, openItemText, rowOf } from '#services/feed/frames.ts'
 import { openGateway } from '#services/feed/gateway.ts'
-import type { StreamStartOptions } from '#services/feed/stream-start.ts'
+import { openFeedMetrics } from '#services/feed/metrics.ts'
+import { openFeedHandler } from '#services/feed/routes.ts'
+import { batchOf, openFeedWithoutLog } from '#test/fixtures/feed-without-log.ts'
 import { changed } from '#test/harness/published-records.ts'
 import { answerAsBaseline, measured } from '../baseline.ts'
 
@@ -68,8 +67,8 @@ function plainServer(): RequestListener {
   deliver = async count => {
     const changes = changesNow(count)
     const texts = changes.map(change => itemText(items[change.item_id - 1] as CatalogItem, rowOf(change)))
-    const frame = changedFrame('ask', 'p', changes[0]?.seen_at ?? 0, texts)
-    for (const response of open) response.write(frame)
+    const listing = { side: 'ask', provider: 'p', seenAt: changes[0]?.seen_at ?? 0 } as const
+    for (const { bytes } of itemsFrames(listing, texts)) for (const response of open) response.write(bytes)
   }
   return (_request, response) => {
     response.removeHeader('transfer-encoding')
@@ -85,8 +84,8 @@ function gatewayServer(capBytes?: number): RequestListener {
   const log = openLog({ level: 'silent', name: 'bench' })
   const metrics = openFeedMetrics(openMetrics())
   const itemOf = (itemId: number) => items[itemId - 1]
-  const scopeOf = () => 'bench'
-  const gateway = openGateway({ itemOf, scopeOf, metrics, log, mayListen: () => true, ...(capBytes && { capBytes }) })
+  const { parts, handler } = openFeedWithoutLog(itemOf)
+  const gateway = openGateway({ ...parts, metrics, log, mayListen: () => true, ...(capBytes && { capBytes }) })
   const known = new Map<string, KeyAnswer>()
   const judgeHash = (hash: string): KeyAnswer => {
     const answer = known.get(hash) ?? {
@@ -97,23 +96,17 @@ function gatewayServer(capBytes?: number): RequestListener {
     return answer
   }
   const judge = (authorization: string | undefined) => judgeHash(hashOfKey(bearerOf(authorization) ?? ''))
-  const none = () => Promise.reject(new Error('there is no log'))
-  const concurrency = openConcurrencyLimit(1)
-  const starts: StreamStartOptions = {
-    ...{ scopeOf, concurrency, live: { between: none }, history: { judge: none } },
-    ...{ catchUps: { bring: none }, state: { pin: none } },
-  }
-  const replays = { history: { since: none, changes: none as never }, seats: { take: none }, itemOf, concurrency }
-  deliver = count => gateway.deliver({ side: 'ask', provider: 'p', changes: changesNow(count) })
+  const none = () => Promise.reject(new Error('there are no tokens'))
+  deliver = count => gateway.deliver(batchOf(changesNow(count)))
   return openFeedHandler({
-    ...{ gateway, metrics, starts, replays, providerKeys: ['p'], providersOf: { ask: ['p'], bid: ['p'] } },
+    ...{ gateway, metrics, ...handler, providerKeys: ['p'], providersOf: { ask: ['p'], bid: ['p'] } },
     catalog: { byId: itemOf, idsOfName: () => [] },
     unavailable: () => undefined,
     access: {
       keys: { judge, judgeHash },
-      tokens: { issue: none, redeem: none },
+      tokens: { issue: none, read: none, keep: none },
       connectionsOf: () => Number.POSITIVE_INFINITY,
-      leases: { take: async () => ({ release: () => undefined }) },
+      leases: { take: async () => ({ release: () => undefined, replaced: new AbortController().signal }) },
     },
     limits: {
       meter: { take: async () => UNLIMITED, read: async () => UNLIMITED },

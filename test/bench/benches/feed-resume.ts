@@ -1,8 +1,8 @@
 /**
  * What 2,000 clients cost that lose their gateway at once and resume at another: time until all are live, connections to Kafka, memory.
  *
- * A gateway delivers a moving market and is killed; the market goes on; the second one, which is ready, catches them all up from the
- * log. Memory is the most that was seen until the last was live.
+ * A gateway delivers a moving market and is killed; the market goes on; the second one, which is ready, sends each what it
+ * has missed. Memory is the most that was seen until the last was live.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { connectKafka } from '#infra/kafka/connection.ts'
@@ -82,7 +82,7 @@ async function openMarket({ config, log }: BenchPlatform) {
   return { refreshes: market.refreshes, close: () => publisher.close() }
 }
 
-/** The most memory until every client has begun and no replay runs any more. */
+/** The most memory until every client is live. */
 async function untilLive(gateway: RoleProcess, resuming: Promise<unknown>, count: number): Promise<number> {
   let outcome: 'begun' | Error | undefined
   const settle = resuming.then(() => 'begun' as const).catch((error: Error) => error)

@@ -1,5 +1,5 @@
 /**
- * Reads market.book-changes from its end and delivers whole refreshes.
+ * Follows market.book-changes from its end and delivers whole refreshes.
  *
  * Every gateway process reads all partitions for itself, committed records only. Batches are delivered one after the
  * other, and the log is not read further while one is delivered. A record that cannot be decoded is counted and skipped.
@@ -12,8 +12,8 @@ import { type FollowedRecord, follow } from '#infra/kafka/follower.ts'
 import { decodeKnown, decodeLearning } from '#infra/kafka/learning.ts'
 import type { TopicIds } from '#infra/runtime/role.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
-import { FEED_NAMES, type FeedMetrics } from './feed-metrics.ts'
 import type { LogPosition } from './log-position.ts'
+import { FEED_NAMES, type FeedMetrics } from './metrics.ts'
 import {
   type AssembledBatch,
   type ChangeRecord,
@@ -21,22 +21,26 @@ import {
   type RefreshAssembler,
 } from './refresh-assembler.ts'
 
-/** What the reader needs. */
-interface ChangeReaderOptions {
+interface LogFollowerOptions {
   kafka: KafkaConnection
   ids: TopicIds
-  deliver(batch: AssembledBatch): Promise<void>
+  /** Called with the position from which the log is followed, before anything is delivered. */
+  begin(position: LogPosition): LogTaker
   metrics: FeedMetrics
   /** Called when the log can no longer be read. */
   fail(error: Error): void
 }
 
-/** A reader of changes. */
-export interface ChangeReader {
+interface LogTaker {
+  deliver(batch: AssembledBatch): Promise<void>
+  /** Notes what has been delivered, by batches or without. */
+  advance(position: LogPosition): void
+}
+
+/** The log, as it is followed. */
+export interface LogFollower {
   /** Undefined while changes arrive, else why not. */
   unavailable(): string | undefined
-  /** Runs work between two batches, with the position of all that has been delivered by then. */
-  between<T>(work: (position: LogPosition) => T): Promise<T>
   stop(): Promise<void>
 }
 
@@ -51,31 +55,36 @@ export const HELD_MAX = 100_000
 /** A fetch that waits delays the end of the reader. */
 const FETCH_WAIT_MS = 100
 
-/** Begins to read; resolves when the log's end is known, so that nothing after it is missed. */
-export async function openChangeReader(options: ChangeReaderOptions): Promise<ChangeReader> {
+/** Begins to follow; resolves when the log's end is known, so that nothing after it is missed. */
+export async function followLog(options: LogFollowerOptions): Promise<LogFollower> {
   const { kafka, ids, metrics, fail } = options
   const limits = { partitions: ITEM_PARTITIONS, waitMs: MARKER_WAIT_MS, changesMax: HELD_MAX }
-  const opened = Promise.withResolvers<RefreshAssembler>()
+  const opened = Promise.withResolvers<{ assembler: RefreshAssembler; taker: LogTaker }>()
   const ending = new AbortController()
   let ended: string | undefined
   // Batches must not overtake each other.
   const queue = new PQueue({ concurrency: 1 })
 
-  const deliver = async (batches: readonly AssembledBatch[], stampedAt?: number): Promise<void> => {
+  const deliver = async (taker: LogTaker, batches: readonly AssembledBatch[], stampedAt?: number): Promise<void> => {
     for (const batch of batches) {
-      await options.deliver(batch)
+      await taker.deliver(batch)
       if (stampedAt === undefined) continue
       metrics.age.observe({ feed: FEED_NAMES[batch.side] }, Math.max(0, Date.now() - stampedAt) / 1000)
     }
   }
-  const take = async (records: readonly FollowedRecord[]): Promise<void> => {
-    const assembler = await opened.promise
+  const add = async (records: readonly FollowedRecord[]): Promise<void> => {
+    const { assembler, taker } = await opened.promise
     for (const record of records) {
       const decoded = await decodeChange(kafka, record, metrics)
-      if (decoded) await deliver(assembler.take(decoded, performance.now()), record.timestamp)
+      if (decoded) await deliver(taker, assembler.add(decoded, performance.now()), record.timestamp)
       else assembler.skip(record.partition, record.offset)
     }
-    await deliver(assembler.release(performance.now()), records.at(-1)?.timestamp)
+    await release(records.at(-1)?.timestamp)
+  }
+  const release = async (stampedAt?: number): Promise<void> => {
+    const { assembler, taker } = await opened.promise
+    await deliver(taker, assembler.release(performance.now()), stampedAt)
+    taker.advance(assembler.position())
     metrics.held.set(assembler.held())
   }
 
@@ -84,13 +93,13 @@ export async function openChangeReader(options: ChangeReaderOptions): Promise<Ch
     signal: ending.signal,
     ids,
     waitMs: FETCH_WAIT_MS,
-    onRecords: records => queue.add(() => take(records)),
+    onRecords: records => queue.add(() => add(records)),
   })
-  const assembler = openRefreshAssembler(limits, { next: following.from, behind: new Map() })
-  opened.resolve(assembler)
+  const position = { next: following.from, behind: new Map() }
+  opened.resolve({ assembler: openRefreshAssembler(limits, position), taker: options.begin(position) })
   // A refresh that is whole in some partitions alone must not wait for the next record to come.
   const timer = setInterval(() => {
-    if (queue.size + queue.pending === 0) queue.add(() => deliver(assembler.release(performance.now()))).catch(fail)
+    if (queue.size + queue.pending === 0) queue.add(() => release()).catch(fail)
   }, RELEASE_EVERY_MS)
   const closed = following.closed.then(
     () => {
@@ -103,7 +112,6 @@ export async function openChangeReader(options: ChangeReaderOptions): Promise<Ch
   )
   return {
     unavailable: () => ended ?? (following.trouble() === undefined ? undefined : 'the log does not answer'),
-    between: work => queue.add(async () => work(assembler.position())),
     async stop() {
       clearInterval(timer)
       ending.abort()
@@ -113,7 +121,7 @@ export async function openChangeReader(options: ChangeReaderOptions): Promise<Ch
 }
 
 /**
- * A record as the assembler takes it; undefined when feeds do not deliver its event, and counted when it cannot be read. At once
+ * A record as the assembler reads it; undefined when feeds do not deliver its event, and counted when it cannot be read. At once
  * unless its schema is new.
  */
 export function decodeChange(
@@ -127,12 +135,12 @@ export function decodeChange(
     metrics.undecodable.inc()
     kafka.log.warn({ reason: error.message }, 'a record of market.book-changes cannot be read')
   }
-  const placed = ({ event, value }: Decoded): ChangeRecord | undefined =>
+  const located = ({ event, value }: Decoded): ChangeRecord | undefined =>
     event === 'BookChanged' || event === 'RefreshMarked' ? { partition, offset, event, value } : undefined
   try {
     if (value === null) throw new DecodeError('the record has no value')
     const known = decodeKnown(kafka.codec, value)
-    return known ? placed(known) : decodeLearning(kafka.codec, value).then(placed, unreadable)
+    return known ? located(known) : decodeLearning(kafka.codec, value).then(located, unreadable)
   } catch (error) {
     return unreadable(error)
   }

@@ -1,5 +1,5 @@
 /**
- * The routes of the feeds: open streams, a replay, and tokens for browsers.
+ * The routes of the feeds: open streams, replays, and tokens for browsers.
  *
  * The kit checks credential (401), account and tier (403) and requests (429) as it does for the API; connections (429) follow, then
  * parameters (422), then the log (503). A lease that was taken is released unless the stream opens.
@@ -20,23 +20,23 @@ import { feedOperations } from '#schemas/api/feed-operations.ts'
 import type { FeedQuery, ReplayQuery } from '#schemas/api/feed-query.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
-import { type ConcurrencyLimit, tooManyAtOnce } from './concurrency-limit.ts'
 import {
   type FeedAccess,
-  type FeedAccessNeeds,
+  type FeedAccessParts,
   openFeedAccess,
   RETRY_UNAVAILABLE_SECONDS,
   unavailable,
-} from './feed-access.ts'
-import type { FeedMetrics } from './feed-metrics.ts'
-import { type FeedCatalog, type FeedRequest, feedRequestOf } from './feed-query.ts'
-import type { AdmittedRequest, Gateway } from './gateway.ts'
-import { type ReplayNeeds, replayOf, replayRangeOf } from './replay.ts'
-import { prepareStart, type Started, type StreamStartOptions } from './stream-start.ts'
+} from './access.ts'
+import { acquire, type ConcurrencyLimit } from './concurrency-limit.ts'
+import { type FeedCatalog, type FeedRequest, feedRequestOf } from './feed-request.ts'
+import type { AdmittedRequest, Begin, Gateway } from './gateway.ts'
+import type { FeedMetrics } from './metrics.ts'
+import { type ReplayParts, replayOf, replayRangeOf } from './replay.ts'
+import { begin, prepareStart, type StartParts } from './subscribe.ts'
 
 /** What the handler needs. */
 export interface FeedHandlerOptions {
-  access: FeedAccessNeeds
+  access: FeedAccessParts
   /** Requests by key and by address. */
   limits: Omit<GuardNeeds, 'authenticate'>
   gateway: Pick<Gateway, 'connect'>
@@ -45,8 +45,8 @@ export interface FeedHandlerOptions {
   providerKeys: readonly string[]
   /** What `ready` lists when no provider was named. */
   providersOf: Record<Side, readonly string[]>
-  starts: StreamStartOptions
-  replays: ReplayNeeds & { concurrency: ConcurrencyLimit }
+  starts: StartParts
+  replays: ReplayParts & { concurrency: ConcurrencyLimit }
   /** Undefined when changes arrive, else why not. */
   unavailable(): string | undefined
   metrics: FeedMetrics
@@ -71,19 +71,27 @@ export function openFeedHandler(options: FeedHandlerOptions): Handler {
 
 /** The routes of the feeds. */
 export function feedRoutes(access: FeedAccess, options: FeedHandlerOptions): Route[] {
-  const { prices, bids, replay, token } = feedOperations(options.providerKeys)
+  const { prices, bids, replayPrices, replayBids, token } = feedOperations(options.providerKeys)
   const tiers = TIERS.filter(tier => options.access.connectionsOf({ tier }) > 0)
-  const admit = ({ credential }: { credential: Credential }): Promise<StreamLease> => access.lease(credential)
-  const streamOf = openStreams(access, options)
-  return [
-    defineRoute({ ...prices, tiers, admit, handle: asked => streamOf('ask', asked, liveStart) }),
-    defineRoute({ ...bids, tiers, admit, handle: asked => streamOf('bid', asked, liveStart) }),
+  const live = (operation: typeof prices | typeof bids, side: Side) =>
     defineRoute({
-      ...replay,
+      ...operation,
       tiers,
-      admit: ({ credential }) => access.leaseReplay(credential),
-      handle: asked => streamOf('ask', asked, async () => replayStart(asked, options)),
-    }),
+      admit: ({ request, credential }) => access.lease(request, credential),
+      handle: asked => openStream(access, options, asked, side, liveStart),
+    })
+  const replay = (operation: typeof replayPrices | typeof replayBids, side: Side) =>
+    defineRoute({
+      ...operation,
+      tiers,
+      admit: ({ request, credential }) => access.leaseReplay(request, credential),
+      handle: asked => openStream(access, options, asked, side, async () => replayStart(asked, options)),
+    })
+  return [
+    live(prices, 'ask'),
+    live(bids, 'bid'),
+    replay(replayPrices, 'ask'),
+    replay(replayBids, 'bid'),
     defineRoute({
       ...token,
       tiers,
@@ -96,7 +104,7 @@ export function feedRoutes(access: FeedAccess, options: FeedHandlerOptions): Rou
 }
 
 /** A request for a stream whose connection is leased. */
-interface AskedStream {
+interface StreamRequest {
   query: FeedQuery | ReplayQuery
   credential: Credential
   request: Request
@@ -104,45 +112,55 @@ interface AskedStream {
   held: StreamLease
 }
 
-/** Makes what comes before the live stream, or instead of it. */
+/** What comes before the live stream or instead of it, and what it has acquired. */
+interface Start {
+  begin: Begin
+  release(): void
+}
+
 type StartOf = (
-  request: Request,
+  asked: StreamRequest,
   feed: FeedRequest,
   providers: readonly string[],
   options: FeedHandlerOptions,
-) => Promise<Started | undefined>
+) => Promise<Start>
 
-function openStreams(access: FeedAccess, options: FeedHandlerOptions) {
-  return async (side: Side, asked: AskedStream, start: StartOf): Promise<Sent> => {
-    const { query, credential, request, response, held } = asked
-    if (options.unavailable() !== undefined) throw unavailable()
-    const feed = feedRequestOf(side, query, options.catalog)
-    const providers = feed.providers ?? options.providersOf[side]
-    const started = await start(request, feed, providers, options)
-    const release = (): void => {
-      held.release()
-      started?.release()
-    }
-    const admitted: AdmittedRequest = {
-      feed,
-      providers,
-      keyId: credential.keyId,
-      recheck: access.recheckOf(request),
-      lease: { release },
-      requestId: localsOf(response).requestId,
-      begin: started?.begin,
-    }
-    try {
-      await awaitPipeline(request, response)
-      // The client may be gone while its key was looked up; nothing else releases its lease then.
-      if (response.destroyed) release()
-      else options.gateway.connect(request, response, admitted)
-    } catch (error) {
-      started?.release()
-      throw error
-    }
-    return SENT
+async function openStream(
+  access: FeedAccess,
+  options: FeedHandlerOptions,
+  asked: StreamRequest,
+  side: Side,
+  startOf: StartOf,
+): Promise<Sent> {
+  const { query, credential, request, response, held } = asked
+  if (options.unavailable() !== undefined) throw unavailable()
+  const feed = feedRequestOf(side, query, options.catalog)
+  const providers = feed.providers ?? options.providersOf[side]
+  const start = await startOf(asked, feed, providers, options)
+  const release = (): void => {
+    held.release()
+    start.release()
   }
+  const admitted: AdmittedRequest = {
+    feed,
+    providers,
+    keyId: credential.keyId,
+    recheck: access.recheckOf(request),
+    release,
+    replaced: held.replaced,
+    requestId: localsOf(response).requestId,
+    begin: start.begin,
+  }
+  try {
+    await awaitPipeline(request, response)
+    // The client may be gone while its key was looked up; nothing else releases its lease then.
+    if (response.destroyed) release()
+    else options.gateway.connect(request, response, admitted)
+  } catch (error) {
+    start.release()
+    throw error
+  }
+  return SENT
 }
 
 /** Waits until the requests before a pipelined one are answered. */
@@ -156,20 +174,22 @@ async function awaitPipeline(request: Request, response: Response): Promise<void
 }
 
 /** What comes before the live stream; a 503 when the current state or the log cannot be read. */
-const liveStart: StartOf = async (request, feed, providers, { starts }) => {
-  const id = request.headers['last-event-id']
-  return await prepareStart(feed, providers, typeof id === 'string' ? id : undefined, starts).catch(error => {
+const liveStart: StartOf = async ({ request, query }, feed, providers, { starts }) => {
+  const lastEventId = lastEventIdOf(request, query as FeedQuery)
+  const start = await prepareStart(feed, providers, lastEventId, starts).catch(error => {
     throw error instanceof HttpError ? error : unavailable(error)
   })
+  const { release } = start
+  return { begin: subscriber => begin(subscriber, start, starts).finally(release), release }
 }
 
-function replayStart(
-  { query, held }: { query: ReplayQuery; held: StreamLease },
-  { replays }: FeedHandlerOptions,
-): Started {
-  const range = replayRangeOf(query, Date.now())
-  const release = replays.concurrency.tryAcquire()
-  if (!release) throw tooManyAtOnce()
+/** The header wins, since a browser that reconnects sends the same address; an empty id is none. */
+const lastEventIdOf = ({ headers }: Request, query: FeedQuery): string | undefined =>
+  [headers['last-event-id']].flat()[0] || query.last_event_id || query.lastEventId || undefined
+
+function replayStart({ query, held }: StreamRequest, { replays }: FeedHandlerOptions): Start {
+  const range = replayRangeOf(query as ReplayQuery, Date.now())
+  const release = acquire(replays.concurrency)
   const releaseAll = (): void => {
     held.release()
     release()

@@ -1,58 +1,45 @@
 /**
  * Reads what the log recorded between two positions, for streams that resume and for replays.
  *
- * Reads market.book-changes without a group, committed records only, through one reader for all. Records of all partitions come in
- * the order of their timestamps and, within a partition, of the log, so the same range is read alike each time. A queue per
- * partition holds one fetch at most, and nothing is read ahead of the consumer. First and last offsets are cached for a second:
- * most positions are judged without a request, and a log that has moved on by then fails the reading.
+ * Reads market.book-changes without a group, committed records only. Records of all partitions come in the order of their timestamps
+ * and, within a partition, of the log, so the same range is read alike each time. A queue per partition holds one fetch at most, and
+ * nothing is read ahead of the consumer. First and last offsets are cached for a second: most positions are checked without a
+ * request, and a log that has moved on by then fails the reading.
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { type LogRecord, openRangeReader } from '#infra/kafka/range-reader.ts'
+import { isOutOfRange, type LogRecord, openRangeReader } from '#infra/kafka/range-reader.ts'
 import { nextTurn } from '#infra/runtime/turns.ts'
-import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
-import { decodeChange, HELD_MAX } from './change-reader.ts'
-import type { FeedMetrics } from './feed-metrics.ts'
+import { decodeChange, HELD_MAX } from './log-follower.ts'
 import { type LogPosition, readFrom } from './log-position.ts'
+import type { FeedMetrics } from './metrics.ts'
 import { type AssembledBatch, type ChangeRecord, openRefreshAssembler } from './refresh-assembler.ts'
 import { openSharedReader, type SharedReader } from './shared-reader.ts'
 
 /** The log's past. */
-export interface LogHistory {
+export interface LogReader {
   /** Whether all that follows a position can be read; `unknown` when the position is not of this log. */
-  judge(position: LogPosition): Promise<'kept' | 'expired' | 'unknown'>
-  /** Makes the next judgement ask the log: a reading has found that it moved on. */
-  forget(): void
+  check(position: LogPosition): Promise<'kept' | 'expired' | 'unknown'>
   /** The changes after a position and before another, as whole refreshes where they are whole. */
   read(from: LogPosition, to: LogPosition, signal: AbortSignal): AsyncGenerator<AssembledBatch, void, void>
-  /** The changes of a range that are wanted, as they were recorded. */
-  changes(
-    range: OffsetRange,
-    isWanted: (change: BookChanged) => boolean,
-    signal: AbortSignal,
-  ): AsyncGenerator<ChangeRun>
+  /** The records of a range that can be read, as they were recorded, some thousands at a time. */
+  records(range: OffsetRange, signal: AbortSignal): AsyncGenerator<ChangeRecord[], void, void>
   /** The offsets of the log's end at a time, and now. */
   since(timestamp: number): Promise<OffsetRange>
   close(): Promise<void>
 }
 
 /** By partition: the first offset, and the one after the last. */
-export interface OffsetRange {
+interface OffsetRange {
   from: readonly number[]
   to: readonly number[]
-}
-
-/** Some changes, and by partition the offset to go on from after them. */
-export interface ChangeRun {
-  changes: readonly BookChanged[]
-  next: readonly number[]
 }
 
 const PARTITIONS = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
 /** Of a partition, packed: a fetch brings one batch at least, of a refresh of a whole provider. Of 1 MiB a reading took 200 MB of heap. */
 const FETCH_BYTES = 2 ** 15
-/** Of a run, and of the records that it is found in. */
-const [RUN_CHANGES, RUN_RECORDS] = [5_000, 20_000]
+/** Of a replay: an event has what these hold of one provider and moment. */
+const RECORDS_AT_ONCE = 5_000
 /** Fetches that bring nothing although more must be there. */
 const EMPTY_FETCHES_MAX = 100
 const FETCH_WAIT_MS = 100
@@ -64,8 +51,8 @@ const BOUNDS_KEPT_MS = 1_000
 /** A queue holds some ten thousand, all of which were read before others had their turn: live streams came a second late. */
 const RECORDS_IN_A_TURN = 1_000
 
-/** Opens the history of the topic; connects when it is first asked. */
-export function openLogHistory(kafka: KafkaConnection, metrics: FeedMetrics): LogHistory {
+/** Opens a reader of the topic, with a connection of its own from when it is first asked. */
+export function openLogReader(kafka: KafkaConnection, metrics: FeedMetrics): LogReader {
   const topic = kafka.topicName('bookChanges')
   const shared = openSharedReader(() =>
     openRangeReader(kafka, [topic], { connectLimitMs: CONNECT_LIMIT_MS, fetchBytes: FETCH_BYTES }),
@@ -74,7 +61,7 @@ export function openLogHistory(kafka: KafkaConnection, metrics: FeedMetrics): Lo
   const decoded = (range: OffsetRange, signal: AbortSignal) =>
     decodedOf({ kafka, shared, topic, metrics, signal }, range)
   return {
-    async judge(position) {
+    async check(position) {
       const arrivedAt = performance.now()
       const isBeyond = ({ ends }: Bounds) => position.next.some((offset, partition) => offset > (ends[partition] ?? 0))
       let known = await bounds.ask(arrivedAt - BOUNDS_KEPT_MS)
@@ -85,7 +72,6 @@ export function openLogHistory(kafka: KafkaConnection, metrics: FeedMetrics): Lo
         ? 'expired'
         : 'kept'
     },
-    forget: bounds.forget,
     since: timestamp =>
       shared.use(async reader => {
         const ask = (of: (partition: number) => Promise<number>) => Promise.all(PARTITIONS.map(of))
@@ -95,32 +81,33 @@ export function openLogHistory(kafka: KafkaConnection, metrics: FeedMetrics): Lo
     async *read(from, to, signal) {
       const limits = { partitions: ITEM_PARTITIONS, waitMs: Number.POSITIVE_INFINITY, changesMax: HELD_MAX }
       const assembler = openRefreshAssembler(limits, from, to)
-      for await (const { partition, records } of decoded({ from: readFrom(from), to: to.next }, signal)) {
-        for (const { offset, change } of records) {
-          if (!change) {
-            assembler.skip(partition, offset)
-            continue
+      try {
+        for await (const { partition, records } of decoded({ from: readFrom(from), to: to.next }, signal)) {
+          for (const { offset, change } of records) {
+            if (!change) {
+              assembler.skip(partition, offset)
+              continue
+            }
+            // Not `yield*`: it would wait at every record, also where nothing leaves.
+            for (const batch of assembler.add(change, 0)) yield batch
+            if (change.event === 'BookChanged' && change.value.refresh_id === null) yield* assembler.release(0)
           }
-          // Not `yield*`: it would wait at every record, also where nothing leaves.
-          for (const batch of assembler.take(change, 0)) yield batch
-          if (change.event === 'BookChanged' && change.value.refresh_id === null) yield* assembler.release(0)
         }
+      } catch (error) {
+        if (isOutOfRange(error)) bounds.forget()
+        throw error
       }
       yield* assembler.drain()
     },
-    async *changes(range, isWanted, signal) {
-      const next = [...range.from]
-      let [changes, taken]: [BookChanged[], number] = [[], 0]
-      for await (const { partition, records } of decoded(range, signal)) {
-        for (const { offset, change } of records) {
-          next[partition] = offset + 1
-          if (change?.event === 'BookChanged' && isWanted(change.value)) changes.push(change.value)
-          if (changes.length < RUN_CHANGES && ++taken < RUN_RECORDS) continue
-          yield { changes, next: [...next] }
-          ;[changes, taken] = [[], 0]
-        }
+    async *records(range, signal) {
+      let some: ChangeRecord[] = []
+      for await (const { records } of decoded(range, signal)) {
+        for (const { change } of records) if (change) some.push(change)
+        if (some.length < RECORDS_AT_ONCE) continue
+        yield some
+        some = []
       }
-      yield { changes, next: range.to }
+      yield some
     },
     close: shared.close,
   }

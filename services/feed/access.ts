@@ -1,24 +1,24 @@
 /**
  * Decides who may open a feed: by an API key, or by a feed token issued for one, within the connections of that key.
  *
- * A token is redeemed by the request that brings it, whatever its outcome, and is never logged. Of a key its hash alone is kept:
- * streams last, and the key's text need not.
+ * A token is one stream, which may be opened again with it: a second connection takes the lease of the first, which ends. It is never
+ * logged. Of a key its hash alone is kept: streams last, and the key's text need not.
  */
+import { hash } from 'node:crypto'
 import type { Request } from 'express'
 import type { Credential, KeyAnswer } from '#infra/http/credential.ts'
 import { HttpError } from '#infra/http/http-error.ts'
-import type { IssuedToken, OneTimeTokens } from '#infra/redis/one-time-tokens.ts'
+import type { ExpiringTokens, IssuedToken } from '#infra/redis/expiring-tokens.ts'
 import type { StreamLease, StreamLeases } from '#infra/redis/stream-leases.ts'
 import type { Access } from '#schemas/api/operation.ts'
 import { type ExceededLimit, exceededLimit } from '#schemas/api/rate-limit.ts'
 import { bearerOf, hashOfKey, type KeyDirectory } from '#services/accounts/access/reader.ts'
-import { tokenOf } from './feed-query.ts'
 
 /** What decides on access. */
-export interface FeedAccessNeeds {
+export interface FeedAccessParts {
   keys: Pick<KeyDirectory, 'judge' | 'judgeHash'>
   /** Each carries the hash of a key. */
-  tokens: OneTimeTokens
+  tokens: ExpiringTokens
   /** Streams that a tier may hold at once; 0: none at all. */
   connectionsOf(credential: Pick<Credential, 'tier'>): number
   leases: Pick<StreamLeases, 'take'>
@@ -26,14 +26,14 @@ export interface FeedAccessNeeds {
 
 /** Decides on access. */
 export interface FeedAccess {
-  /** Judges the key or, for a stream, the feed token of a request. */
+  /** Checks the key or, for a stream, the feed token of a request. */
   authenticate(request: Request, access: Access): Promise<KeyAnswer>
-  /** Judges the key of an accepted request again. */
+  /** Checks the key of an accepted request again. */
   recheckOf(request: Request): () => KeyAnswer | Promise<KeyAnswer>
   /** One of the connections that a key may hold; rejects with the refusal. */
-  lease(credential: Credential): Promise<StreamLease>
+  lease(request: Request, credential: Credential): Promise<StreamLease>
   /** Such a connection, and the one replay that an account may have open, over all of its keys. */
-  leaseReplay(credential: Credential): Promise<StreamLease>
+  leaseReplay(request: Request, credential: Credential): Promise<StreamLease>
   /** A token with the rights of the key that asks for it. */
   issueToken(request: Request): Promise<IssuedToken>
 }
@@ -41,11 +41,14 @@ export interface FeedAccess {
 const UNKNOWN_TOKEN: KeyAnswer = {
   accepted: false,
   code: 'AUTH_INVALID_API_KEY',
-  detail: 'This feed token was used before, has expired or is not known; get a new one from POST /feed/token.',
+  detail: 'This feed token has expired or is not known; get a new one from POST /feed/token.',
 }
 
 /** A lease is free again within a second or so of a disconnect. */
 const RETRY_CONNECTIONS_SECONDS = 5
+/** How long after its stream was alive a token opens it again (DECISIONS.md, "Feeds"). */
+const REOPEN_MS = 15 * 60_000
+const KEEP_EVERY_MS = 60_000
 
 /** How long a client waits that was refused because a server is lost. */
 export const RETRY_UNAVAILABLE_SECONDS = 2
@@ -57,36 +60,61 @@ export const unavailable = (cause?: unknown): HttpError =>
     cause,
   })
 
+/** The feed token of a URL; undefined when there is none that can be read. */
+const tokenOf = (url: string): string | undefined => /[?&]token=([^&]*)/.exec(url)?.[1]
+
 /** Opens the access to the feeds. */
-export function openFeedAccess({ keys, tokens, connectionsOf, leases }: FeedAccessNeeds): FeedAccess {
-  const hashes = new WeakMap<Request, string>()
+export function openFeedAccess({ keys, tokens, connectionsOf, leases }: FeedAccessParts): FeedAccess {
+  const holders = new WeakMap<Request, { keyHash: string; token?: string }>()
   const lost = (cause: unknown): never => {
     throw unavailable(cause)
   }
-  const take = async (subject: string, limit: ExceededLimit, detail: string): Promise<StreamLease> => {
-    const lease = await leases.take(subject, limit.quota).catch(lost)
+  const take = async (
+    request: Request,
+    subject: string,
+    limit: ExceededLimit,
+    detail: string,
+  ): Promise<StreamLease> => {
+    const token = holders.get(request)?.token
+    const name = token && hash('sha256', token, 'base64url')
+    const lease = await leases.take(subject, limit.quota, name).catch(lost)
     if (lease) return lease
     throw new HttpError('RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED', detail, { exceeded: limit })
   }
-  const lease: FeedAccess['lease'] = credential => {
+  /** A connection, whose token opens it again for some time after it was alive. */
+  const lease: FeedAccess['lease'] = async (request, credential) => {
     const max = connectionsOf(credential)
-    return take(
+    const taken = await take(
+      request,
       credential.lineageId,
       exceededLimit('feed-connections', max, RETRY_CONNECTIONS_SECONDS),
       `This key holds its ${max} feed connections already; close one and try again.`,
     )
+    const token = holders.get(request)?.token
+    if (token === undefined) return taken
+    const keep = (): void => void tokens.keep(token, REOPEN_MS).catch(() => undefined)
+    keep()
+    const keeping = setInterval(keep, KEEP_EVERY_MS)
+    return {
+      replaced: taken.replaced,
+      release() {
+        clearInterval(keeping)
+        taken.release()
+      },
+    }
   }
   return {
     lease,
-    async leaseReplay(credential) {
-      const connection = await lease(credential)
+    async leaseReplay(request, credential) {
+      const connection = await lease(request, credential)
       const detail = 'This account has a replay open already; end that one and try again.'
       const limit = exceededLimit('replays', 1, RETRY_CONNECTIONS_SECONDS)
-      const replay = await take(`replay:${credential.accountId}`, limit, detail).catch(error => {
+      const replay = await take(request, `replay:${credential.accountId}`, limit, detail).catch(error => {
         connection.release()
         throw error
       })
       return {
+        replaced: AbortSignal.any([connection.replaced, replay.replaced]),
         release() {
           replay.release()
           connection.release()
@@ -98,22 +126,22 @@ export function openFeedAccess({ keys, tokens, connectionsOf, leases }: FeedAcce
       const token = access === 'stream' && authorization === undefined ? tokenOf(request.url) : undefined
       if (token === undefined) {
         const key = bearerOf(authorization)
-        if (key !== undefined) hashes.set(request, hashOfKey(key))
+        if (key !== undefined) holders.set(request, { keyHash: hashOfKey(key) })
         return keys.judge(authorization)
       }
-      const hash = await tokens.redeem(token)
-      if (hash === undefined) return UNKNOWN_TOKEN
-      hashes.set(request, hash)
-      return keys.judgeHash(hash)
+      const keyHash = await tokens.read(token)
+      if (keyHash === undefined) return UNKNOWN_TOKEN
+      holders.set(request, { keyHash, token })
+      return keys.judgeHash(keyHash)
     },
     recheckOf(request) {
-      const hash = hashes.get(request)
-      return () => (hash === undefined ? UNKNOWN_TOKEN : keys.judgeHash(hash))
+      const keyHash = holders.get(request)?.keyHash
+      return () => (keyHash === undefined ? UNKNOWN_TOKEN : keys.judgeHash(keyHash))
     },
     async issueToken(request) {
-      const hash = hashes.get(request)
-      if (hash === undefined) throw new Error('a token was asked for without the key that was accepted')
-      return tokens.issue(hash).catch(lost)
+      const keyHash = holders.get(request)?.keyHash
+      if (keyHash === undefined) throw new Error('a token was asked for without the key that was accepted')
+      return tokens.issue(keyHash).catch(lost)
     },
   }
 }

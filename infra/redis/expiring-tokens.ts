@@ -1,8 +1,7 @@
 /**
- * Tokens that can be redeemed once and expire soon: redeeming one returns the text that it was issued for.
+ * Tokens that open something for a while: reading one returns the text that it was issued for.
  *
- * Writes one Redis key per token, named by its SHA-256, with an expiry: a reader of the store learns no token. One
- * command reads and deletes it, so of any number that redeem a token at once one succeeds. Rejects when
+ * Writes one Redis key per token, named by its SHA-256, with an expiry: a reader of the store learns no token. Rejects when
  * Redis does not answer.
  */
 import { hash, randomBytes } from 'node:crypto'
@@ -15,15 +14,17 @@ export interface IssuedToken {
   expiresAt: number
 }
 
-/** Issues and redeems tokens. */
-export interface OneTimeTokens {
+/** Issues and reads tokens. */
+export interface ExpiringTokens {
   issue(text: string): Promise<IssuedToken>
-  /** The text of a token that was not redeemed before and has not expired. */
-  redeem(token: string): Promise<string | undefined>
+  /** The text of a token that has not expired. */
+  read(token: string): Promise<string | undefined>
+  /** Lets a token that has not expired last for `ttlMs` from now at least. */
+  keep(token: string, ttlMs: number): Promise<void>
 }
 
 /** Where, for how long, and by which clock. */
-interface OneTimeTokenOptions {
+interface ExpiringTokenOptions {
   /** Of all keys. */
   prefix: string
   /** What the tokens open; part of their keys, so that no other kind is accepted. */
@@ -36,7 +37,7 @@ const TOKEN_BYTES = 32
 const TOKEN_FORM = /^[A-Za-z0-9_-]{43}$/
 
 /** Opens the tokens of a namespace. */
-export function openOneTimeTokens(redis: Redis, options: OneTimeTokenOptions): OneTimeTokens {
+export function openExpiringTokens(redis: Redis, options: ExpiringTokenOptions): ExpiringTokens {
   const { prefix, name, ttlMs, now } = options
   const keyOf = (token: string): string => `${prefix}${name}-token:${hash('sha256', token, 'hex')}`
   const needRedis = (): void => {
@@ -50,10 +51,14 @@ export function openOneTimeTokens(redis: Redis, options: OneTimeTokenOptions): O
       await redis.set(keyOf(token), text, 'PX', ttlMs)
       return { token, expiresAt }
     },
-    async redeem(token) {
+    async read(token) {
       if (!TOKEN_FORM.test(token)) return undefined
       needRedis()
-      return (await redis.getdel(keyOf(token))) ?? undefined
+      return (await redis.get(keyOf(token))) ?? undefined
+    },
+    async keep(token, ttlMs) {
+      needRedis()
+      await redis.pexpire(keyOf(token), ttlMs, 'GT')
     },
   }
 }

@@ -1,3 +1,4 @@
+/** What a request for a stream asks for, with its names as the catalog spells them. */
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { FeedQuery, ReplayQuery } from '#schemas/api/feed-query.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
@@ -12,17 +13,14 @@ export interface FeedRequest {
   itemIdsCount: number
   namesCount: number
   /** Beyond the specification, all off unless asked for. */
-  options: FeedOptions
-}
-
-/** What a subscriber asks for beyond the specification. */
-interface FeedOptions {
-  /** Events carry ids, and `Last-Event-ID` resumes after one. */
-  resume: boolean
-  /** The current state comes first. */
-  snapshot: boolean
-  /** A slow client gets the latest of each row instead of its end. */
-  conflate: boolean
+  options: {
+    /** Events carry ids, and `Last-Event-ID` resumes after one. */
+    resume: boolean
+    /** The current state comes first. */
+    snapshot: boolean
+    /** A slow client gets the latest of each row instead of its end. */
+    conflate: boolean
+  }
 }
 
 /** What names are looked up in. */
@@ -52,6 +50,3 @@ export function feedRequestOf(side: Side, query: FeedQuery | ReplayQuery, catalo
     options: { resume, snapshot, conflate: policy === 'conflate' },
   }
 }
-
-/** The feed token of a URL; undefined when there is none that can be read. */
-export const tokenOf = (url: string): string | undefined => /[?&]token=([^&]*)/.exec(url)?.[1]

@@ -1,0 +1,231 @@
+/**
+ * How a stream begins: live at once, with the current state, or after a position; and its one way from a position to live.
+ *
+ * What the window holds after the position is sent, and where it ends the subscriber joins the hub in the same turn of the loop, so that nothing
+ * lies between them and nothing comes twice. A stream whose position has left the window is first brought to it from the log, at
+ * most {@link LOG_READERS_MAX} at a time. Invariant: when an event with an id is sent, exactly the changes up to the id's position have
+ * been delivered. `ready` has the id of the position from which the stream begins, so that a client cut off before its first event
+ * misses nothing; where the state comes first, that id leads to the state again, and never past it.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { nextTurn } from '#infra/runtime/turns.ts'
+import { acquire, type ConcurrencyLimit } from './concurrency-limit.ts'
+import type { FeedRequest } from './feed-request.ts'
+import { type FrameItems, identifiedFrame, pickItems, resyncFrame, snapshotEndFrame } from './frames.ts'
+import type { StartingSubscriber } from './gateway.ts'
+import { matchingItems } from './hub.ts'
+import { covers, type EventIds, type IdKind, type LogPosition, unionOf } from './log-position.ts'
+import type { LogReader } from './log-reader.ts'
+import type { SnapshotState, Snapshots } from './snapshot.ts'
+import { type FeedFrame, type FeedWindow, framesOf, lackingItems } from './window.ts'
+
+/** What streams begin with. */
+export interface StartParts extends FrameItems {
+  window: FeedWindow
+  log: Pick<LogReader, 'check' | 'read'>
+  snapshots: Snapshots
+  ids: EventIds
+  /** Of streams that are not live yet. */
+  starting: ConcurrencyLimit
+  /** Of those that are read from the log. */
+  logReaders: ConcurrencyLimit
+}
+
+/** Streams that read the log at a time. */
+export const LOG_READERS_MAX = 4
+/** Of a stream that is read from the log, with a client that reads slowly. */
+const LOG_READ_LIMIT_MS = 60_000
+/** A client that was at another gateway may be a moment ahead of this one. */
+const REACH_LIMIT_MS = 10_000
+const REACH_POLL_MS = 10
+/** Frames of the window that one stream looks at before others have their turn. */
+const FRAMES_IN_A_TURN = 500
+
+/** What a stream begins with, once its request is accepted. */
+export interface StreamStart {
+  resync?: 'expired' | 'unknown'
+  state?: SnapshotState
+  /** What its client has. */
+  position?: LogPosition
+  /** The permit to read the log, where the position is not in the window. */
+  logPermit?: () => void
+  /** Gives back what was acquired. */
+  release(): void
+}
+
+/**
+ * Checks what a request resumes from and pins the state that it asks for. Rejects when the state is not there or the log does not
+ * answer, and refuses when too many streams are not live yet.
+ */
+export async function prepareStart(
+  { subscription, options: { resume, snapshot } }: FeedRequest,
+  providers: readonly string[],
+  lastEventId: string | undefined,
+  parts: StartParts,
+): Promise<StreamStart> {
+  const start: StreamStart = { release: () => undefined }
+  if (resume && lastEventId !== undefined) {
+    const { side } = subscription
+    // A client that has a part of the state gets all of it again, from a later position, or must fetch it: `unknown`.
+    const isWithinState = parts.ids.read(lastEventId, side, 'snapshot') !== undefined
+    if (!isWithinState || !snapshot) {
+      const position = parts.ids.read(lastEventId, side, 'changes')
+      const found = position ? await check(position, parts) : 'unknown'
+      Object.assign(start, found === 'kept' ? { position } : { resync: found })
+    }
+  }
+  if (!start.position && !snapshot) return start
+  const releaseStart = acquire(parts.starting)
+  start.release = () => {
+    releaseStart()
+    start.logPermit?.()
+  }
+  try {
+    if (!start.position) start.state = await parts.snapshots.pin(subscription, providers)
+    else if (!covers(start.position, parts.window.start())) start.logPermit = acquire(parts.logReaders)
+  } catch (error) {
+    start.release()
+    throw error
+  }
+  return start
+}
+
+/** What the window holds needs no request to the log. */
+const check = async (position: LogPosition, { window, log }: StartParts) =>
+  covers(position, window.start()) && covers(window.position(), position) ? 'kept' : await log.check(position)
+
+/** Sends what comes before the live stream and joins it; rejects when that cannot be done, or the stream is over. */
+export async function begin(subscriber: StartingSubscriber, start: StreamStart, parts: StartParts): Promise<void> {
+  const { stream, ready, isResuming, side, signal } = subscriber
+  const { window, ids } = parts
+  const identified = (frame: Buffer, position: LogPosition, kind: IdKind = 'changes'): Buffer =>
+    isResuming ? identifiedFrame(frame, ids.write(position, side, kind)) : frame
+  const { resync, state, position } = start
+  if (position) {
+    stream.send(identified(ready, position))
+    return catchUp(subscriber, position, parts, start.logPermit)
+  }
+  if (state) {
+    stream.send(identified(ready, state.position, 'snapshot'))
+    if (resync) stream.send(resyncFrame(resync))
+    const items = await sendState(subscriber, state)
+    stream.send(identified(snapshotEndFrame(items), state.position))
+    signal.throwIfAborted()
+    return catchUp(subscriber, state.position, parts)
+  }
+  stream.send(identified(ready, window.position()))
+  if (resync) stream.send(identified(resyncFrame(resync), window.position()))
+  subscriber.join()
+}
+
+async function sendState({ stream, signal }: StartingSubscriber, state: SnapshotState): Promise<number> {
+  let sent = 0
+  for await (const { frame, items } of state.events()) {
+    stream.send(frame)
+    sent += items
+    await stream.drained()
+    signal.throwIfAborted()
+  }
+  return sent
+}
+
+/** Brings a stream from a position to live. */
+async function catchUp(
+  subscriber: StartingSubscriber,
+  from: LogPosition,
+  parts: StartParts,
+  permit?: () => void,
+): Promise<void> {
+  const { window } = parts
+  // A second reading needs a permit of its own.
+  const permits = permit ? [permit] : []
+  await untilReached(window, from, subscriber.signal)
+  let had = from
+  for (;;) {
+    const index = window.indexAfter(had)
+    if (index === undefined) {
+      had = await sendFromLog(subscriber, had, parts, permits.pop())
+      continue
+    }
+    const reached = await sendFromWindow(subscriber, { had, index }, parts)
+    // Joined in the turn in which the window had no more.
+    if (reached === 'live') return
+    had = reached
+  }
+}
+
+async function untilReached(window: FeedWindow, position: LogPosition, signal: AbortSignal): Promise<void> {
+  const limit = performance.now() + REACH_LIMIT_MS
+  while (!covers(window.position(), position)) {
+    if (performance.now() > limit) throw new Error('the live stream does not reach the position to begin from')
+    await delay(REACH_POLL_MS, undefined, { signal })
+  }
+}
+
+/** Sends what the window holds and joins; or what a slow client had when the frames that it lacked went out of the window. */
+async function sendFromWindow(
+  subscriber: StartingSubscriber,
+  { had, index: first }: { had: LogPosition; index: number },
+  parts: StartParts,
+): Promise<'live' | LogPosition> {
+  const { stream, signal } = subscriber
+  const { window } = parts
+  const sender = openSender(subscriber, had, parts)
+  for (let index = first; ; index++) {
+    const frame = window.frame(index)
+    if (!frame) {
+      if (window.isGone(index)) return sender.position()
+      subscriber.join()
+      return 'live'
+    }
+    sender.send(frame)
+    if (stream.waiting() > 0) await stream.drained()
+    if ((index - first) % FRAMES_IN_A_TURN === FRAMES_IN_A_TURN - 1) await nextTurn()
+    signal.throwIfAborted()
+  }
+}
+
+/** Sends what the log holds between a position and the window; returns what the client has then. */
+async function sendFromLog(
+  subscriber: StartingSubscriber,
+  had: LogPosition,
+  parts: StartParts,
+  permit = acquire(parts.logReaders),
+): Promise<LogPosition> {
+  const { stream, signal } = subscriber
+  try {
+    const limited = AbortSignal.any([signal, AbortSignal.timeout(LOG_READ_LIMIT_MS)])
+    const to = parts.window.start()
+    const sender = openSender(subscriber, had, parts)
+    for await (const batch of parts.log.read(had, to, limited)) {
+      for (const { frame } of framesOf(batch, parts)) {
+        sender.send(frame)
+        await stream.drained()
+        limited.throwIfAborted()
+      }
+    }
+    return unionOf(had, to)
+  } finally {
+    permit()
+  }
+}
+
+/** Sends frames to one subscriber: what it wants and lacks of them. */
+function openSender(subscriber: StartingSubscriber, had: LogPosition, { itemOf, ids }: StartParts) {
+  const { stream, side, isResuming } = subscriber
+  let position = had
+  /** Whether the frames so far lead to all that the client had. */
+  let isAligned = false
+  return {
+    position: () => position,
+    send(frame: FeedFrame): void {
+      const lacking = isAligned ? undefined : new Set(lackingItems(frame, had))
+      const indexes = matchingItems(subscriber, frame, itemOf).filter(at => lacking?.has(at) ?? true)
+      position = isAligned ? frame.after : unionOf(had, frame.after)
+      isAligned ||= covers(frame.after, had)
+      if (indexes.length === 0) return
+      const bytes = pickItems(frame, indexes)
+      stream.send(isResuming ? identifiedFrame(bytes, ids.write(position, side)) : bytes)
+    },
+  }
+}

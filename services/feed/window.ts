@@ -1,0 +1,187 @@
+/**
+ * The newest changes of the log as this gateway delivered them: frames in their order, each encoded once, and the position that each leads to.
+ *
+ * The oldest frames go when the window holds more than its bytes. Frames are taken out by their index, so a stream that reads the
+ * window while it moves on never skips one: an index that is gone is told from the end. Changes of items that the catalog lacks are in no frame.
+ */
+import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { type FrameItems, type ItemsFrame, itemsFrames, rowOf } from './frames.ts'
+import { covers, firstUndelivered, type LogPosition, providerSide } from './log-position.ts'
+import type { LogReader } from './log-reader.ts'
+import type { AssembledBatch } from './refresh-assembler.ts'
+
+/** An event of the log, with what filters and positions need of each of its items. */
+export interface FeedFrame extends ItemsFrame {
+  side: Side
+  provider: string
+  itemIds: Int32Array
+  partitions: Uint8Array
+  offsets: Float64Array
+  /** What a stream has that got this and all frames before it. */
+  after: LogPosition
+}
+
+/** A frame that is delivered now, and its changes. */
+export interface LiveFrame {
+  frame: FeedFrame
+  changes: readonly BookChanged[]
+}
+
+/** The frames of a batch, one or some for each moment that it holds. */
+export function* framesOf(batch: AssembledBatch, { itemOf, itemText }: FrameItems): Generator<LiveFrame, void, void> {
+  const { side, provider, changes, offsets } = batch
+  const known = changes.flatMap((change, at) => (itemOf(change.item_id) ? [at] : []))
+  let framed = 0
+  for (const moment of runsOf(known, at => (changes[at] as BookChanged).seen_at)) {
+    const first = changes[moment[0] as number] as BookChanged
+    const texts = moment.map(at => {
+      const change = changes[at] as BookChanged
+      return itemText(itemOf(change.item_id) as CatalogItem, rowOf(change))
+    })
+    let from = 0
+    for (const encoded of itemsFrames({ side, provider, seenAt: first.seen_at }, texts)) {
+      const own = moment.slice(from, from + encoded.ends.length)
+      from += own.length
+      framed += own.length
+      const through = known[framed] ?? changes.length
+      const frame: FeedFrame = {
+        ...encoded,
+        side,
+        provider,
+        itemIds: Int32Array.from(own, at => (changes[at] as BookChanged).item_id),
+        partitions: Uint8Array.from(own, at => (offsets[at] as { partition: number }).partition),
+        offsets: Float64Array.from(own, at => (offsets[at] as { offset: number }).offset),
+        after: batch.positionAfter(through),
+      }
+      yield { frame, changes: own.map(at => changes[at] as BookChanged) }
+    }
+  }
+}
+
+/** Runs of neighbours that are alike. */
+function* runsOf<T>(values: readonly T[], of: (value: T) => unknown): Iterable<readonly T[]> {
+  let from = 0
+  for (let at = 1; at <= values.length; at++) {
+    if (at < values.length && of(values[at] as T) === of(values[from] as T)) continue
+    yield values.slice(from, at)
+    from = at
+  }
+}
+
+/** The indexes of a frame's items that a stream lacks which has a position. */
+export function lackingItems({ side, provider, partitions, offsets }: FeedFrame, position: LogPosition): number[] {
+  const key = providerSide(side, provider)
+  const indexes: number[] = []
+  for (let at = 0; at < offsets.length; at++) {
+    if ((offsets[at] as number) >= firstUndelivered(position, key, partitions[at] as number)) indexes.push(at)
+  }
+  return indexes
+}
+
+/** The window of a gateway. */
+export interface FeedWindow {
+  readonly maxBytes: number
+  /** What lies before it. */
+  start(): LogPosition
+  /** What has been delivered by now. */
+  position(): LogPosition
+  append(frame: FeedFrame): void
+  /** Notes a position that needs no frame. */
+  advance(position: LogPosition): void
+  /** Puts frames before the first, which lead to {@link start}; false when there is no room for all of them. */
+  prepend(from: LogPosition, frames: readonly FeedFrame[]): boolean
+  /** The index of the first frame that a stream may lack; undefined where some of what it lacks is not in the window. */
+  indexAfter(position: LogPosition): number | undefined
+  /** The frame at an index; undefined behind the last, or where it is gone. */
+  frame(index: number): FeedFrame | undefined
+  isGone(index: number): boolean
+  /** Bytes held. */
+  size(): number
+}
+
+/** Of an item beside its text, and of a frame beside its items. */
+const [ITEM_BYTES, FRAME_BYTES] = [17, 600]
+
+const bytesOf = (frame: FeedFrame): number => frame.bytes.length + frame.ends.length * ITEM_BYTES + FRAME_BYTES
+
+/** Opens the window of a reader that begins at a position. */
+export function openFeedWindow(maxBytes: number, from: LogPosition): FeedWindow {
+  const frames = new Map<number, FeedFrame>()
+  let [first, end] = [0, 0]
+  let [start, position] = [from, from]
+  let bytes = 0
+  const put = (index: number, frame: FeedFrame): void => {
+    frames.set(index, frame)
+    bytes += bytesOf(frame)
+  }
+  return {
+    maxBytes,
+    start: () => start,
+    position: () => position,
+    append(frame) {
+      put(end++, frame)
+      position = frame.after
+      while (bytes > maxBytes) {
+        const oldest = frames.get(first) as FeedFrame
+        frames.delete(first++)
+        bytes -= bytesOf(oldest)
+        start = oldest.after
+      }
+    },
+    advance(reached) {
+      position = reached
+    },
+    prepend(before, older) {
+      if (bytes + older.reduce((sum, frame) => sum + bytesOf(frame), 0) > maxBytes) return false
+      for (const frame of older.toReversed()) put(--first, frame)
+      start = before
+      return true
+    },
+    indexAfter(had) {
+      if (!covers(had, start)) return undefined
+      // Each frame leads further than the one before it.
+      let [index, after] = [first, end]
+      while (index < after) {
+        const middle = (index + after) >> 1
+        if (covers(had, (frames.get(middle) as FeedFrame).after)) index = middle + 1
+        else after = middle
+      }
+      return index
+    },
+    frame: index => frames.get(index),
+    isGone: index => index < first,
+    size: () => bytes,
+  }
+}
+
+const FIRST_STEP_MS = 60_000
+const STEPS = 6
+
+/**
+ * Fills a window backwards from the log, in steps that double, until it is full or holds an hour: after a start the streams of other
+ * gateways come, and resume from what this one has not seen.
+ */
+export async function loadWindow(
+  window: FeedWindow,
+  { log, ...items }: FrameItems & { log: Pick<LogReader, 'since' | 'read'> },
+  signal: AbortSignal,
+): Promise<void> {
+  const startedAt = Date.now()
+  for (let step = 0; step < STEPS && !signal.aborted; step++) {
+    const { from: next } = await log.since(startedAt - FIRST_STEP_MS * 2 ** step)
+    const [from, to] = [{ next, behind: new Map() }, window.start()]
+    if (!covers(to, from)) continue
+    const frames: FeedFrame[] = []
+    let bytes = window.size()
+    for await (const batch of log.read(from, to, signal)) {
+      for (const { frame } of framesOf(batch, items)) {
+        frames.push(frame)
+        bytes += bytesOf(frame)
+      }
+      if (bytes > window.maxBytes) return
+    }
+    // Frames that came meanwhile may have moved the first one out.
+    if (window.start() !== to || !window.prepend(from, frames)) return
+  }
+}
