@@ -6,6 +6,7 @@
  * is how a test plays a stalled client.
  */
 import { type ClientRequest, request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
+import { createParser } from 'eventsource-parser'
 import { eventually } from './eventually.ts'
 
 export interface SseEvent {
@@ -89,36 +90,16 @@ function readerOf(request: ClientRequest, response: IncomingMessage): SseClient 
 function openParser() {
   const events: SseEvent[] = []
   const comments: string[] = []
-  let open = ''
-  let fields: Record<string, string[]> = {}
   let retryMs: number | undefined
-  const takeLine = (line: string): void => {
-    if (line.startsWith(':')) {
-      comments.push(line.replace(/^: ?/, ''))
-      return
-    }
-    const match = /^(event|data|id|retry)(?:: ?(.*))?$/.exec(line)
-    if (!match?.[1]) throw new Error(`not a line of an event stream: ${line.slice(0, 200)}`)
-    fields[match[1]] = [...(fields[match[1]] ?? []), match[2] ?? '']
-  }
-  const dispatch = (): void => {
-    const { event, data, id, retry } = fields
-    fields = {}
-    if (retry) retryMs = Number(retry.at(-1))
-    if (data === undefined) return
-    events.push({ event: event?.at(-1) ?? 'message', data: JSON.parse(data.join('\n')), id: id?.at(-1) })
-  }
-  return {
-    events,
-    comments,
-    retryMs: () => retryMs,
-    take(chunk: string): void {
-      const lines = (open + chunk).split('\n')
-      open = lines.pop() ?? ''
-      for (const line of lines) {
-        if (line === '') dispatch()
-        else takeLine(line)
-      }
+  const { feed } = createParser({
+    onEvent: ({ event = 'message', data, id }) => events.push({ event, data: JSON.parse(data), id }),
+    onComment: comment => comments.push(comment),
+    onRetry: ms => {
+      retryMs = ms
     },
-  }
+    onError(error) {
+      throw error
+    },
+  })
+  return { events, comments, retryMs: () => retryMs, take: feed }
 }

@@ -1,5 +1,5 @@
 /**
- * A TCP proxy on loopback that harms what passes: delays it, cuts it, lets it vanish, in one direction or both.
+ * A TCP proxy on loopback that harms what passes: delays it, cuts it, ends it within its bytes, lets it vanish, in one direction or both.
  *
  * States of its line: open ⇄ slow, stalled (bytes vanish while connections stay: a half-open connection), cut (connections
  * end and new ones are refused). Bytes keep their order; what vanished is never sent later, since a stream with a gap would be
@@ -11,12 +11,17 @@ import { listen } from './listen.ts'
 
 export type Direction = 'to-server' | 'to-client'
 
+/** How many bytes of an answer a client gets: so many, or what comes up to and with a text. */
+export type ClientBytes = number | string
+
 export interface WireProxy {
   readonly port: number
   /** Names the server's port, on this machine unless a host is named; until then connections are refused. */
   forwardTo(port: number, host?: string): void
   /** Holds every chunk back for so long. */
   delay(ms: number): void
+  /** Asked for each new connection how many bytes the client gets before it ends; undefined: all. */
+  endWithin(draw: () => ClientBytes | undefined): void
   /** Resets every connection and refuses new ones, as when a server is gone. */
   cut(): void
   /** Connections refused since the last cut. */
@@ -38,6 +43,7 @@ interface Line {
   isCut: boolean
   stalled: ReadonlySet<Direction>
   target: { port: number; host: string } | undefined
+  drawEnd: () => ClientBytes | undefined
 }
 
 interface Pair {
@@ -50,7 +56,8 @@ interface Pair {
 const EITHER: readonly Direction[] = ['to-server', 'to-client']
 
 export async function openWireProxy(): Promise<WireProxy> {
-  const line: Line = { harmed: 0, refused: 0, delayMs: 0, isCut: false, stalled: new Set(), target: undefined }
+  const whole = { delayMs: 0, isCut: false, stalled: new Set<Direction>(), drawEnd: () => undefined }
+  const line: Line = { harmed: 0, refused: 0, target: undefined, ...whole }
   const pairs = new Set<Pair>()
   const end = (pair: Pair): void => {
     pairs.delete(pair)
@@ -72,7 +79,8 @@ export async function openWireProxy(): Promise<WireProxy> {
       socket.on('close', () => end(pair))
     }
     pass(pair, line, 'to-server')
-    pass(pair, line, 'to-client')
+    const within = line.drawEnd()
+    pass(pair, line, 'to-client', within === undefined ? undefined : openEnd(within))
   })
   const { port, close } = await listen(server)
   return {
@@ -82,6 +90,9 @@ export async function openWireProxy(): Promise<WireProxy> {
     },
     delay(ms) {
       line.delayMs = ms
+    },
+    endWithin(draw) {
+      line.drawEnd = draw
     },
     cut() {
       line.isCut = true
@@ -94,7 +105,7 @@ export async function openWireProxy(): Promise<WireProxy> {
       line.stalled = new Set(direction === undefined ? EITHER : [direction])
     },
     heal() {
-      Object.assign(line, { delayMs: 0, isCut: false, stalled: new Set() })
+      Object.assign(line, whole)
       for (const pair of pairs) if (pair.lost.size > 0) end(pair)
     },
     connections: () => pairs.size,
@@ -119,14 +130,33 @@ export async function layWire(target: string): Promise<Wire> {
   return { ...proxy, url: url.href }
 }
 
+/** What passes of the chunk within which a connection ends; undefined before it. */
+function openEnd(end: ClientBytes): (chunk: Buffer) => Buffer | undefined {
+  let seen = Buffer.alloc(0)
+  return chunk => {
+    const before = seen.length
+    seen = Buffer.concat([seen, chunk])
+    if (typeof end === 'string' && !seen.includes(end)) return undefined
+    const last = typeof end === 'number' ? end : seen.indexOf(end) + end.length
+    return last <= seen.length ? chunk.subarray(0, last - before) : undefined
+  }
+}
+
 /** Hands the bytes of one direction on, one chunk after the other. */
-function pass(pair: Pair, line: Line, direction: Direction): void {
+function pass(pair: Pair, line: Line, direction: Direction, endOf?: (chunk: Buffer) => Buffer | undefined): void {
   const [from, to] = direction === 'to-server' ? [pair.client, pair.server] : [pair.server, pair.client]
   let last: Promise<unknown> = Promise.resolve()
   from.on('data', chunk => {
     if (line.stalled.has(direction)) pair.lost.add(direction)
     if (line.delayMs > 0 || pair.lost.has(direction)) line.harmed += 1
     if (pair.lost.has(direction)) return
+    const rest = endOf?.(chunk)
+    if (rest) {
+      line.harmed += 1
+      pair.lost.add(direction)
+      last = last.then(() => void to.end(rest, () => from.destroy()))
+      return
+    }
     const due = line.delayMs === 0 ? undefined : after(line.delayMs)
     last = last
       .then(() => due)
