@@ -54,7 +54,7 @@ export const ITEM_PARTITIONS = 8
 
 const CATALOG_READERS = [
   ...['book', 'sales', 'candles', 'history', 'live-view', 'market-summary', 'provisional-items'],
-  ...['api', 'feed'],
+  ...['api', 'feed', 'ingest'],
 ] as const
 
 const observations = [observationRejected, refreshCompleted, refreshFailed]
@@ -86,7 +86,7 @@ export const topics = {
     partitions: 4,
     retention: kept(30, 4),
     writer: 'ingest',
-    readers: ['sales'],
+    readers: ['sales', 'feed'],
   },
   feeds: {
     name: 'market.feeds',

@@ -45,6 +45,7 @@ export const start: StartRole = async context => {
   const confirmed = async (signal: AbortSignal) => ownership?.confirmed(signal)
   try {
     await kafka.codec.prepare(allTopics.filter(({ writer }) => writer === 'ingest').flatMap(({ events }) => events))
+    const catalog = await context.catalog()
     const rates = await keepRates({
       ...rateSources(config.fxUrl),
       log,
@@ -63,7 +64,7 @@ export const start: StartRole = async context => {
       stopping,
       cut: cut.signal,
       clock: Date.now,
-      positions: openPositions(kafka),
+      positions: openPositions(kafka, catalog.idOf),
       meter: openMeter(metrics, log),
       acquire: openSemaphore(),
       writers: { kafka, brokerHealth, acquire: openSemaphore(OPENING), waits: waits.until, confirmed },

@@ -225,11 +225,9 @@ async function publishPast({ feed, at, after }: PastRefresh<OwnedFeed>): Promise
     if (!refresh) return 0
     const startedAt = performance.now()
     try {
-      const published = await publishRefresh(refreshPublisher, feed, refresh, rates, cut, positions.recordsOf(feed, at))
+      const published = await publishRefresh(refreshPublisher, feed, refresh, rates, cut, positions)
       meter.refresh(feed, published, performance.now() - startedAt)
-      if (published.result !== 'completed') return 0
-      positions.advance(feed, at)
-      return published.observed
+      return published.result === 'completed' ? published.observed : 0
     } catch (error) {
       await recover(context, backoff, error)
     }

@@ -1,5 +1,5 @@
 /**
- * How far each feed has been published, kept in market.feeds.
+ * How far each feed has been published, and which sales its last list held, kept in market.feeds.
  *
  * Reads that topic; the records that advance a feed are sent with the end of its refresh, in one transaction. Invariant: a
  * position neither leads the log nor lags behind it; it is current once it has been read up to the end that the feed's writer
@@ -11,41 +11,47 @@ import { decodeLearning } from '#infra/kafka/learning.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { type FeedAdvanced, feedAdvanced } from '#schemas/events/feed-advanced.ts'
+import type { ResolveItem } from '#schemas/values/catalog-item.ts'
 import { isFromTheFuture } from '#schemas/values/event-time.ts'
 import type { Feed } from './connector.ts'
+import { openSaleList, type SaleList } from './sale-list.ts'
 
 type Named = Pick<Feed, 'provider' | 'side'>
 
-/** The times of the feeds' last published refreshes. */
+/** Where the feeds' last published refreshes have led. */
 export interface Positions {
+  /** The time of a feed's last refresh. */
   of(feed: Named): number | undefined
-  /** What stores that a feed has been published up to a time; nothing for a time that is not later, or that is in the future. */
-  recordsOf(feed: Named, observedAt: number): Outgoing[]
+  /** The list of sales that follows its last one. */
+  nextSaleList(feed: Named): SaleList
+  /** What stores a position; nothing for a time that is not later, or that is in the future. */
+  recordsOf(position: FeedAdvanced): Outgoing[]
   /** The log has taken a refresh and its position. */
-  advance(feed: Named, observedAt: number): void
+  advance(position: FeedAdvanced): void
   /** Reads what the log holds up to an offset; takes milliseconds, since the topic holds one record per feed. */
   refresh(to: number): Promise<void>
 }
 
 /** Opens the positions of all feeds; nothing is known until they have been read. */
-export function openPositions(kafka: KafkaConnection): Positions {
-  const known = new Map<string, number>()
-  const isAdvance = (feed: Named, observedAt: number): boolean =>
-    observedAt > (known.get(keyOf(feed)) ?? Number.NEGATIVE_INFINITY) && !isFromTheFuture(observedAt, Date.now())
-  const advance = (feed: Named, observedAt: number): void => {
-    if (isAdvance(feed, observedAt)) known.set(keyOf(feed), observedAt)
+export function openPositions(kafka: KafkaConnection, resolve: ResolveItem): Positions {
+  const known = new Map<string, FeedAdvanced>()
+  const of = (feed: Named): number | undefined => known.get(keyOf(feed))?.observed_at
+  const isAdvance = (position: FeedAdvanced): boolean =>
+    position.observed_at > (of(position) ?? Number.NEGATIVE_INFINITY) &&
+    !isFromTheFuture(position.observed_at, Date.now())
+  const advance = (position: FeedAdvanced): void => {
+    if (isAdvance(position)) known.set(keyOf(position), position)
   }
   return {
-    of: feed => known.get(keyOf(feed)),
-    recordsOf({ side, provider }, observedAt) {
-      if (!isAdvance({ side, provider }, observedAt)) return []
-      const value = kafka.codec.encode(feedAdvanced, { side, provider, observed_at: observedAt })
-      return [{ topic: 'feeds', key: keyOf({ side, provider }), value }]
-    },
+    of,
+    nextSaleList: feed => openSaleList(known.get(keyOf(feed))?.sale_hashes ?? null, resolve),
+    recordsOf: position =>
+      isAdvance(position)
+        ? [{ topic: 'feeds', key: keyOf(position), value: kafka.codec.encode(feedAdvanced, position) }]
+        : [],
     advance,
     async refresh(to) {
-      for (const { side, provider, observed_at } of await readPositions(kafka, to))
-        advance({ side, provider }, observed_at)
+      for (const position of await readPositions(kafka, to)) advance(position)
     },
   }
 }

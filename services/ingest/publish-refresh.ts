@@ -1,15 +1,15 @@
 /**
  * Publishes one refresh: its entries in bounded portions, then the record that completes it.
  *
- * Writes market.quotes, market.bids or market.sales. Invariant: indexes run from 0 without gaps,
+ * Writes market.quotes, market.bids or market.sales, and market.feeds. Invariant: indexes run from 0 without gaps,
  * rejected entries included; RefreshCompleted is sent only after all that it counts; a refresh cut
- * short by the signal is never completed, so `book` drops it. Of one refresh two portions at most are
- * in memory: one on its way, one being made.
+ * short by the signal is never completed, so `book` drops it. A sale that the list before held is not published again. Of
+ * one refresh two portions at most are in memory: one on its way, one being made.
  */
 import type { Codec } from '#infra/kafka/codec.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
 import type { EventSchema } from '#schemas/events/event.ts'
-import type { FeedSide } from '#schemas/events/feed-advanced.ts'
+import type { FeedAdvanced, FeedSide } from '#schemas/events/feed-advanced.ts'
 import {
   askObserved,
   bidObserved,
@@ -24,8 +24,10 @@ import { partitionOf } from '#schemas/values/partition.ts'
 import type { FailedRefresh, Feed, RawEntry, RawSale, Refresh } from './connector.ts'
 import { type EntryFault, entryFault, judgedEntry, nameOf, priceMaxAt, rawText } from './entry.ts'
 import type { RateTable } from './fx/rate-table.ts'
+import type { Positions } from './positions.ts'
 import type { RefreshPublisher } from './refresh-publisher.ts'
 import { judgeSale, type SeenSales } from './sale.ts'
+import { openSaleList, SALES_MAX, type SaleList } from './sale-list.ts'
 
 /** What became of a refresh. */
 export type Published =
@@ -36,14 +38,16 @@ export type Published =
 /** The topic of each side. */
 export const TOPICS: Record<FeedSide, TopicKey> = { ask: 'quotes', bid: 'bids', sale: 'sales' }
 
-const PORTION = 2_000
+/** Records of one send. The sales of a list are one, as its position is sent with the last: a kill in between would repeat the others. */
+const PORTIONS: Record<FeedSide, number> = { ask: 2_000, bid: 2_000, sale: SALES_MAX }
 const OBSERVED: Record<'ask' | 'bid', EventSchema<Observation>> = { ask: askObserved, bid: bidObserved }
 
-type Encode = (entry: RawEntry, index: number) => Buffer
+/** Undefined for what need not be published. */
+type Encode = (entry: RawEntry, index: number) => Buffer | undefined
 
 /**
- * Publishes a refresh; resolves when the log holds all of it. `cut` ends it at a record's boundary; `ending` goes in one send with
- * its last record.
+ * Publishes a refresh; resolves when the log holds all of it. `cut` ends it at a record's boundary. The position to which it leads
+ * goes in one send with its last record; without `positions` none is stored, and no sale counts as published.
  */
 export async function publishRefresh(
   refreshPublisher: RefreshPublisher,
@@ -51,7 +55,7 @@ export async function publishRefresh(
   refresh: Refresh,
   rates: RateTable,
   cut: AbortSignal,
-  ending: readonly Outgoing[] = [],
+  positions?: Pick<Positions, 'nextSaleList' | 'recordsOf' | 'advance'>,
 ): Promise<Published> {
   const { currency, observedAt } = refresh
   const rate = rates.rateOf(currency)
@@ -60,10 +64,11 @@ export async function publishRefresh(
     return publishFailure(refreshPublisher, feed, { kind: 'failed', observedAt, reason: 'unknown_currency', detail })
   }
   const rejected = new Map<EntryFault, number>()
+  const sales = positions?.nextSaleList(feed) ?? openSaleList(null, () => undefined)
   const priceMax = priceMaxAt(rate)
   const encode =
     feed.side === 'sale'
-      ? saleEncoder(refreshPublisher, feed.provider, refresh, { usdRate: rate.text, priceMax }, rejected)
+      ? saleEncoder(refreshPublisher, feed.provider, refresh, { usdRate: rate.text, priceMax, sales }, rejected)
       : offerEncoder(refreshPublisher, { ...feed, side: feed.side }, refresh, priceMax, rejected)
   const completion = (total: number): Outgoing => {
     const about = { provider: feed.provider, refresh_id: refreshId(observedAt), observed_at: observedAt }
@@ -75,10 +80,15 @@ export async function publishRefresh(
     })
     return { topic: TOPICS[feed.side], key: feed.provider, value }
   }
-  const count = await publishEntries(refreshPublisher, feed, refresh.entries, encode, cut, total =>
-    feed.side === 'sale' ? ending : [completion(total), ...ending],
-  )
+  const position = (): FeedAdvanced => ({
+    ...{ side: feed.side, provider: feed.provider, observed_at: observedAt, sale_hashes: sales.hashes() },
+  })
+  const count = await publishEntries(refreshPublisher, feed, refresh.entries, encode, cut, total => [
+    ...(feed.side === 'sale' ? [] : [completion(total)]),
+    ...(positions?.recordsOf(position()) ?? []),
+  ])
   if (count === undefined) return { result: 'cut' }
+  positions?.advance(position())
   const rejectedCount = [...rejected.values()].reduce((sum, one) => sum + one, 0)
   return { result: 'completed', observed: count - rejectedCount, rejected }
 }
@@ -120,25 +130,29 @@ async function publishEntries(
   const partition = partitionOfFeed(feed)
   let portion: Outgoing[] = []
   let sent: Promise<void> = Promise.resolve()
-  let index = 0
+  let [index, count] = [0, 0]
   let release = await refreshPublisher.acquire()
   try {
     for (const entry of entries) {
-      portion.push({ topic, key, partition, value: encode(entry, index++) })
-      if (portion.length < PORTION) continue
-      await sent
-      if (cut.aborted) return undefined
-      sent = refreshPublisher.publisher.send(portion).finally(release)
-      // Awaited before the next portion is sent; until then a failure must not count as unhandled.
-      sent.catch(() => undefined)
-      portion = []
-      release = await refreshPublisher.acquire()
+      const value = encode(entry, index++)
+      if (!value) continue
+      if (portion.length === PORTIONS[feed.side]) {
+        await sent
+        if (cut.aborted) return undefined
+        sent = refreshPublisher.publisher.send(portion).finally(release)
+        // Awaited before the next portion is sent; until then a failure must not count as unhandled.
+        sent.catch(() => undefined)
+        portion = []
+        release = await refreshPublisher.acquire()
+      }
+      portion.push({ topic, key, partition, value })
+      count += 1
     }
     await sent
     if (cut.aborted) return undefined
-    portion.push(...ending(index))
+    portion.push(...ending(count))
     if (portion.length > 0) await refreshPublisher.publisher.send(portion)
-    return index
+    return count
   } finally {
     release()
   }
@@ -173,13 +187,13 @@ function saleEncoder(
   { codec }: RefreshPublisher,
   provider: string,
   { observedAt, currency }: Refresh,
-  rate: { usdRate: string; priceMax: number },
+  { sales, ...rate }: { usdRate: string; priceMax: number; sales: SaleList },
   rejected: Map<EntryFault, number>,
 ): Encode {
   const seen: SeenSales = new Map()
   return (entry, index) => {
     const judged = judgeSale(entry as RawSale, { provider, currency, observedAt, ...rate }, seen)
-    if ('sale' in judged) return codec.encode(saleObserved, judged.sale)
+    if ('sale' in judged) return sales.add(judged.sale) ? codec.encode(saleObserved, judged.sale) : undefined
     return encodeRejected(codec, { provider, observedAt }, entry, index, judged.fault, rejected)
   }
 }

@@ -1,7 +1,7 @@
 /**
- * The loop of one feed in the process that owns it: wait until it is due, poll its source, publish, advance its position.
+ * The loop of one feed in the process that owns it: wait until it is due, poll its source, publish.
  *
- * Writes through publish-refresh.ts and positions.ts. States: waiting, polling, publishing, opening its writer again; every exit
+ * Writes through publish-refresh.ts. States: waiting, polling, publishing, opening its writer again; every exit
  * leads back to waiting, or ends when the process stops or loses the feed. One refresh at a time per feed, and no feed waits for
  * another's source; ticks missed during a long refresh are skipped. A refresh of which a portion could not be written begins again
  * at index 0.
@@ -80,10 +80,9 @@ async function pollOnce(feed: OpenFeed, context: FeedContext, at: number, now: n
     const published =
       polled.kind === 'failed'
         ? await publishFailure(refreshPublisher, feed, polled)
-        : await publishRefresh(refreshPublisher, feed, polled, rates, cut, positions.recordsOf(feed, polled.observedAt))
+        : await publishRefresh(refreshPublisher, feed, polled, rates, cut, positions)
     meter.refresh(feed, published, performance.now() - startedAt)
     startedAt = performance.now()
-    if (published.result === 'completed') positions.advance(feed, polled.observedAt)
     if (published.result === 'cut' || stopping.aborted) return
   }
 }

@@ -26,7 +26,9 @@ interface SaleContext {
 type JudgedSale = { sale: SaleObserved } | { fault: EntryFault }
 
 const ID_MAX_LENGTH = 128
-const TEXT_MAX_LENGTH = 2_048
+const LINK_MAX_LENGTH = 2_048
+/** Of a sticker or charm: with all of them an event of a feed keeps to its line (DECISIONS.md, "Feeds"). */
+const NAME_MAX_LENGTH = 128
 const LIST_MAX_LENGTH = 16
 const SLOT_MAX = 4
 const INT_MAX = 2 ** 31 - 1
@@ -49,7 +51,7 @@ export function judgeSale(raw: RawSale, context: SaleContext, seen: SeenSales): 
     paint_seed: integerIn(raw.paint_seed, INT_MAX) ?? null,
     stickers: listOf(raw.stickers, stickerOf),
     charms: listOf(raw.charms, charmOf),
-    inspect_in_game: isNamed(raw.inspect_in_game) ? raw.inspect_in_game : null,
+    inspect_in_game: isLink(raw.inspect_in_game) ? raw.inspect_in_game : null,
     screenshot_front: isWebAddress(raw.screenshot_front) ? raw.screenshot_front : null,
     screenshot_back: isWebAddress(raw.screenshot_back) ? raw.screenshot_back : null,
   }
@@ -112,7 +114,9 @@ function stickerOf(
 const charmOf = ({ name, pattern_id: pattern }: Partial<Record<keyof SaleCharm, unknown>>): SaleCharm | undefined =>
   isNamed(name) ? { name, pattern_id: integerIn(pattern, INT_MAX) ?? NO_PATTERN } : undefined
 
-const isNamed = (value: unknown): value is string => isText(value, TEXT_MAX_LENGTH) && value !== ''
+const isLink = (value: unknown): value is string => isText(value, LINK_MAX_LENGTH) && value !== ''
+
+const isNamed = (value: unknown): value is string => isText(value, NAME_MAX_LENGTH) && value !== ''
 
 /** A number from 0 on, or the text of one. */
 function numberIn(value: unknown, most: number): number | undefined {

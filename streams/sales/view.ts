@@ -11,8 +11,8 @@ const origin: Origin = {
 }
 
 /**
- * Completed sales (market.sales) in ClickHouse. Names are resolved by the process's catalog; one that it lacks goes to
- * market.unresolved, to be replayed after a catalog update.
+ * Completed sales (market.sales) in ClickHouse. Names are resolved by the process's catalog; a sale of one that it
+ * lacks goes to market.unresolved, and comes again with the next list of its provider.
  */
 export const view = defineTableView({
   name: 'sales',

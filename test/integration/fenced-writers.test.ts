@@ -17,11 +17,13 @@ import { withAdmin } from '#infra/kafka/with-admin.ts'
 import { refreshMarked } from '#schemas/events/book-changed.ts'
 import { topics } from '#schemas/topics.ts'
 import { FeedIsRun, ingestRecorded } from '#services/ingest/commands.ts'
+import type { RawSale } from '#services/ingest/connector.ts'
 import { type FeedWriter, feedWriter, openFeedProducer, WriteFailed } from '#services/ingest/feed-writer.ts'
 import { rateTable } from '#services/ingest/fx/rate-table.ts'
 import { openPositions } from '#services/ingest/positions.ts'
 import { publishRefresh } from '#services/ingest/publish-refresh.ts'
 import { openRefreshPublisher, openSemaphore } from '#services/ingest/refresh-publisher.ts'
+import { SALES_MAX } from '#services/ingest/sale-list.ts'
 import { readFeedRecords } from '#test/fault/feed-records.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { marked } from '#test/harness/published-records.ts'
@@ -39,7 +41,7 @@ describe('writers of feeds', () => {
 
   before(async () => {
     kafka = platform.connect('ingest')
-    await kafka.codec.prepare([...topics.quotes.events, ...topics.feeds.events])
+    await kafka.codec.prepare([...topics.quotes.events, ...topics.sales.events, ...topics.feeds.events])
   })
   after(async () => {
     for (const writer of opened) await writer.close()
@@ -62,14 +64,13 @@ describe('writers of feeds', () => {
 
   it('refuses what a former owner still sends: its refresh stays cut, the new owner’s is whole', async () => {
     const feed = { provider: 'provider_01', side: 'ask' as const }
-    const positions = openPositions(kafka)
+    const positions = openPositions(kafka, () => 1)
     const former = await openWriter('ask|provider_01')
     let owner: FeedWriter | undefined
     const entries = Array.from({ length: 9_000 }, (_, i) => ({ market_hash_name: `item ${i}`, price: 1, quantity: 1 }))
     const publish = (writer: FeedWriter, observedAt: number) => {
       const refresh = { kind: 'refresh' as const, observedAt, currency: 'USD', entries }
-      const ending = positions.recordsOf(feed, observedAt)
-      return publishRefresh(openRefreshPublisher(kafka.codec, writer), feed, refresh, noRates, never, ending)
+      return publishRefresh(openRefreshPublisher(kafka.codec, writer), feed, refresh, noRates, never, positions)
     }
     const sent: number[] = []
     const counted: FeedWriter = {
@@ -101,9 +102,10 @@ describe('writers of feeds', () => {
 
   it('stores a refresh and its position together or not at all', async () => {
     const feed = { provider: 'provider_03', side: 'sale' as const }
-    const positions = openPositions(kafka)
+    const positions = openPositions(kafka, () => 1)
     const writer = await openWriter('sale|provider_03')
-    const records = positions.recordsOf(feed, 77)
+    const position = { ...feed, observed_at: 77, sale_hashes: Buffer.from('12345678') }
+    const records = positions.recordsOf(position)
     const tooLarge = { topic: 'feeds' as const, key: 'x', value: randomBytes(17 * 2 ** 20) }
     const failure = await writer.send([...records, tooLarge]).catch(error => error)
     expect(failure).to.be.instanceOf(WriteFailed)
@@ -111,8 +113,36 @@ describe('writers of feeds', () => {
     expect(positions.of(feed)).to.equal(undefined)
     await writer.send(records)
     await positions.refresh(Number(await writer.open()))
-    expect(positions.of(feed)).to.equal(77)
-    expect(positions.recordsOf(feed, 77)).to.deep.equal([])
+    expect([positions.of(feed), positions.nextSaleList(feed).hashes()]).to.deep.equal([77, position.sale_hashes])
+    expect(positions.recordsOf(position)).to.deep.equal([])
+  })
+
+  it('writes the new sales of a list in one transaction with its position, so the next owner publishes none of them', async () => {
+    const feed = { provider: 'provider_09', side: 'sale' as const }
+    const firstAt = Date.UTC(2026, 2, 1)
+    const saleAt = (i: number) => ({ market_hash_name: 'a', price: 1, sold_at: firstAt + i, sale_id: i })
+    /** Publishes a list as a process that has just become the owner; returns how many records each transaction had. */
+    const publish = async (entries: RawSale[], observedAt: number): Promise<number[]> => {
+      const writer = await openWriter('sale|provider_09')
+      const positions = openPositions(kafka, () => 1)
+      await positions.refresh(Number(await writer.open()))
+      const sent: number[] = []
+      const send: FeedWriter['send'] = async records => {
+        sent.push(records.length)
+        await writer.send(records)
+      }
+      const refresh = { kind: 'refresh' as const, observedAt, currency: 'USD', entries }
+      await publishRefresh(openRefreshPublisher(kafka.codec, { send }), feed, refresh, noRates, never, positions)
+      return sent
+    }
+    const list = Array.from({ length: SALES_MAX }, (_, i) => saleAt(i))
+    const next = [saleAt(SALES_MAX), ...list.slice(1)]
+    expect(await publish(list, firstAt + 10_000)).to.deep.equal([SALES_MAX + 1])
+    expect(await publish(next, firstAt + 20_000)).to.deep.equal([2])
+    expect(await publish([], firstAt + 30_000)).to.deep.equal([1])
+    expect(await publish(next, firstAt + 40_000)).to.deep.equal([1])
+    const sold = async () => (await readTopic(kafka, 'sales')).map(({ value }) => Number(value.sale_id))
+    await eventually(async () => expect(await sold()).to.deep.equal([...list.keys(), SALES_MAX]))
   })
 
   it('refuses recorded files beside a process that runs the feed, in one line, and takes them when it has stopped', async () => {

@@ -149,6 +149,35 @@ describe('ingest role', () => {
     expect(metrics).to.match(/marketlog_ingest_observations_total\{provider="provider_07",side="ask"\} [1-9]/)
   })
 
+  it('publishes each sale once however many lists show it, and loses none, through the end of the process by SIGKILL', async () => {
+    const soldFrom = Date.now() - DAY_MS
+    let asked = 0
+    /** The next sale comes with each poll, and the oldest of five goes. */
+    const url = await serve((_, response) => {
+      const list = Array.from({ length: 5 }, (_, i) => ({
+        id: asked + i,
+        name: 'AK-47 | Redline (Field-Tested)',
+        cost: 1,
+        at: soldFrom + asked + i,
+      }))
+      asked += 1
+      response.end(JSON.stringify(list))
+    })
+    const mapping = '$.{"market_hash_name": name, "price": $minor(cost), "sold_at": at, "sale_id": id}'
+    const feed = { provider: 'provider_14', side: 'sale', connector: 'http-json', interval_ms: 1_000 }
+    const market = write('sold.json', { name: 'sold', feeds: [{ ...feed, options: { url, mapping } }] })
+    const published = async () => (await recordsOf('sales', 'provider_14')).map(({ value }) => Number(value.sale_id))
+    for (const run of [1, 2]) {
+      const before = (await published()).length
+      const role = await platform.spawnRole('ingest', { MARKET: market })
+      await eventually(async () => (await published()).length >= before + 3, `lists of run ${run}`)
+      role.kill('SIGKILL')
+      await role.ended
+    }
+    const sold = await published()
+    expect(sold).to.deep.equal([...sold.keys()])
+  })
+
   it('refuses to start with an unknown provider or a variable that is not set', async () => {
     const feeds = [simulated('nobody', 'ask', 1_000)]
     const unknown = write('unknown.json', { name: 'm', base: 'base.json.gz', feeds })

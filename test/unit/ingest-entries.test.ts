@@ -164,6 +164,24 @@ describe('ingest: sales', () => {
     expect(full).to.include({ sale_id: '17', phase: 'Ruby', sold_at: Date.UTC(2026, 2, 3, 21, 34, 30), usd_rate: '1' })
   })
 
+  it('keeps, as an event of a feed, to a line that common clients read, whatever it holds', () => {
+    // Of six bytes each as JSON.
+    const name = '\u0001'.repeat(128)
+    const link = `https://a.example/${'é'.repeat(2_030)}`
+    const largest = {
+      stickers: Array(16).fill({ name, slot: 4, wear: 0.123456789 }),
+      charms: Array(16).fill({ name, pattern_id: 123456789 }),
+      inspect_in_game: '\u0001'.repeat(2_048),
+      screenshot_front: link,
+      screenshot_back: link,
+    }
+    const kept = saleOf(largest)
+    expect(kept).to.deep.include(largest)
+    expect(Buffer.byteLength(JSON.stringify(kept))).to.be.below(50_000)
+    const longer = { name: 'x'.repeat(129) }
+    expect(saleOf({ stickers: [longer], charms: [longer] })).to.include({ stickers: null, charms: null })
+  })
+
   it('without an id gets one of its own members: equal in every refresh, different for a different sale', () => {
     const later = judgeSale(sale, { ...context, observedAt: context.observedAt + 1, usdRate: '2' }, new Map())
     expect('sale' in later && later.sale.sale_id).to.equal(saleOf({}).sale_id)
