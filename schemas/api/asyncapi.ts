@@ -7,7 +7,7 @@
 import { z } from 'zod'
 import type { EventSchema } from '../events/event.ts'
 import { allTopics, type TopicDefinition } from '../topics.ts'
-import { changedEvent, readyEvent, replayEndEvent, resyncEvent, snapshotEndEvent } from './feed.ts'
+import { changedEvent, readyEvent, recordedEvent, replayEndEvent, resyncEvent, snapshotEndEvent } from './feed.ts'
 
 const FEED_MESSAGES: Record<string, { schema: z.ZodType; summary: string }> = {
   ready: {
@@ -16,6 +16,7 @@ const FEED_MESSAGES: Record<string, { schema: z.ZodType; summary: string }> = {
   },
   'prices.changed': { schema: changedEvent, summary: 'Asks of one provider that changed.' },
   'bids.changed': { schema: changedEvent, summary: 'Buy orders of one provider that changed.' },
+  'sales.recorded': { schema: recordedEvent, summary: 'Sales that one provider reported.' },
   resync: { schema: resyncEvent, summary: 'With resume=true: what was missed cannot be delivered.' },
   'snapshot.end': { schema: snapshotEndEvent, summary: 'With snapshot=true: the state is complete, changes follow.' },
   'replay.end': { schema: replayEndEvent, summary: 'A replay is complete.' },
@@ -35,6 +36,12 @@ const FEEDS = [
     description: 'Changes of buy orders as Server-Sent Events.',
   },
   {
+    name: 'feedSales',
+    address: '/v1/feed/sales',
+    messages: ['ready', 'sales.recorded', 'resync'],
+    description: 'Sales as Server-Sent Events.',
+  },
+  {
     name: 'feedReplayPrices',
     address: '/v1/feed/replay/prices',
     messages: ['ready', 'prices.changed', 'replay.end'],
@@ -45,6 +52,12 @@ const FEEDS = [
     address: '/v1/feed/replay/bids',
     messages: ['ready', 'bids.changed', 'replay.end'],
     description: 'Recorded changes of buy orders, at any speed, as Server-Sent Events.',
+  },
+  {
+    name: 'feedReplaySales',
+    address: '/v1/feed/replay/sales',
+    messages: ['ready', 'sales.recorded', 'replay.end'],
+    description: 'Recorded sales, at any speed, as Server-Sent Events.',
   },
 ]
 
@@ -60,7 +73,7 @@ export function asyncApiDocument(options: { baseUrl: string }): object {
       title: 'marketlog feeds and topics',
       version: '1.0.0',
       description:
-        'Live feeds of price and bid changes (quant tier), and the topics of the log that they and all views are derived from.',
+        'Live feeds of price and bid changes and of sales (quant tier), and the topics of the log that they and all views are derived from.',
     },
     defaultContentType: 'application/json',
     servers: {

@@ -9,27 +9,29 @@ import {
   FEED_EXAMPLES,
   feedTokenReply,
   readyEvent,
+  recordedEvent,
   replayEndEvent,
   resyncEvent,
   snapshotEndEvent,
 } from './feed.ts'
-import { feedQuery, replayQuery } from './feed-query.ts'
+import { feedQuery, replayQuery, salesFeedQuery } from './feed-query.ts'
 import { json, type Operation, QUANT, type Reply } from './operation.ts'
 
 const STREAM = { method: 'get', group: 'Feeds', tiers: QUANT, access: 'stream' } as const
-const LIVE =
-  'Server-Sent Events: `ready` first, then changes as refreshes bring them, one event per provider and moment, or several with 1000 items and a line of 65,535 bytes at most; a comment `: ping` every 20 seconds while idle. Nothing is kept for who is away. A key holds two connections at once over both feeds. The stream ends within a second of the end of its key, and when its client leaves more than 16 MiB unread.'
+const liveOf = (what: string) =>
+  `Server-Sent Events: \`ready\` first, then ${what} as refreshes bring them, one event per provider and moment, or several with 1000 items and a line of 65,535 bytes at most; a comment \`: ping\` every 20 seconds while idle. Nothing is kept for who is away. A key holds two connections at once over all feeds. The stream ends within a second of the end of its key, and when its client leaves more than 16 MiB unread.`
+const LIVE = liveOf('changes')
 
 /** What every stream begins with. */
 const READY = { ready: { name: 'FeedReady', schema: readyEvent } }
 const CHANGED = { name: 'FeedChanged', schema: changedEvent }
-const BEYOND = {
-  resync: { name: 'FeedResync', schema: resyncEvent },
-  'snapshot.end': { name: 'FeedSnapshotEnd', schema: snapshotEndEvent },
-}
+const RECORDED = { name: 'FeedSalesRecorded', schema: recordedEvent }
+const RESYNC = { resync: { name: 'FeedResync', schema: resyncEvent } }
+const BEYOND = { ...RESYNC, 'snapshot.end': { name: 'FeedSnapshotEnd', schema: snapshotEndEvent } }
 
-const REPLAY =
-  'Beyond the specification. Changes whose `seen_at` lies in the range, in the order of recording, at any speed; `replay.end` and the end of the stream follow.'
+const replayOf = (what: string) =>
+  `Beyond the specification. ${what} whose \`seen_at\` lies in the range, in the order of recording, at any speed; \`replay.end\` and the end of the stream follow.`
+const REPLAY = replayOf('Changes')
 const END = { 'replay.end': { name: 'FeedReplayEnd', schema: replayEndEvent } }
 
 const HEADERS = {
@@ -76,6 +78,16 @@ export function feedOperations(providers: readonly string[]) {
       reply: streamOf('BidsFeed', 'The stream of buy orders.', { 'bids.changed': CHANGED, ...BEYOND }),
       errors: ['RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'],
     },
+    sales: {
+      ...STREAM,
+      id: 'streamSales',
+      path: '/feed/sales',
+      summary: 'Sales as they are reported',
+      description: `${liveOf('sales')} A sale comes once, though its provider lists it for long.`,
+      query: salesFeedQuery(providers),
+      reply: streamOf('SalesFeed', 'The stream of sales.', { 'sales.recorded': RECORDED, ...RESYNC }),
+      errors: ['RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'],
+    },
     replayPrices: {
       ...STREAM,
       id: 'replayPriceChanges',
@@ -94,6 +106,16 @@ export function feedOperations(providers: readonly string[]) {
       description: REPLAY,
       query: replayQuery(providers),
       reply: streamOf('BidsReplay', 'The recorded changes of buy orders.', { 'bids.changed': CHANGED, ...END }),
+      errors: ['RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'],
+    },
+    replaySales: {
+      ...STREAM,
+      id: 'replaySales',
+      path: '/feed/replay/sales',
+      summary: 'Recorded sales again',
+      description: replayOf('Sales'),
+      query: replayQuery(providers),
+      reply: streamOf('SalesReplay', 'The recorded sales.', { 'sales.recorded': RECORDED, ...END }),
       errors: ['RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'],
     },
     token: {

@@ -80,16 +80,31 @@ const tooMany = (at: 'item_ids' | 'market_hash_names') => ({
   when: () => true,
 })
 
+/** Of all live feeds. */
+const live = (providers: readonly string[]) => ({
+  ...filters(providers),
+  resume: boolean().optional().meta({
+    description:
+      'Beyond the specification: every event carries an id. The id of `ready` is the position at which the stream begins; a reconnect with `Last-Event-ID` resumes after that event.',
+    example: true,
+  }),
+  last_event_id: lastEventId('An empty one is none.'),
+  lastEventId: lastEventId('As a common polyfill writes it.'),
+  token,
+})
+
+/** Parameters of GET /feed/sales. */
+export const salesFeedQuery = (providers: readonly string[]) =>
+  z
+    .object(live(providers))
+    .refine(within100('item_ids'), tooMany('item_ids'))
+    .refine(within100('market_hash_names'), tooMany('market_hash_names'))
+
 /** Parameters of GET /feed/prices and GET /feed/bids. */
 export const feedQuery = (providers: readonly string[]) =>
   z
     .object({
-      ...filters(providers),
-      resume: boolean().optional().meta({
-        description:
-          'Beyond the specification: every event carries an id. The id of `ready` is the position at which the stream begins; a reconnect with `Last-Event-ID` resumes after that event.',
-        example: true,
-      }),
+      ...live(providers),
       snapshot: boolean().optional().meta({
         description: 'Beyond the specification: the current state comes first, ended by an event `snapshot.end`.',
         example: true,
@@ -99,9 +114,6 @@ export const feedQuery = (providers: readonly string[]) =>
           'Beyond the specification: a slow client is sent the latest state of each row instead of being disconnected.',
         example: 'conflate',
       }),
-      last_event_id: lastEventId('An empty one is none.'),
-      lastEventId: lastEventId('As a common polyfill writes it.'),
-      token,
     })
     .refine(within100('item_ids'), tooMany('item_ids'))
     .refine(within100('market_hash_names'), tooMany('market_hash_names'))
@@ -113,7 +125,7 @@ export const feedQuery = (providers: readonly string[]) =>
       path: ['policy'],
     })
 
-/** Parameters of GET /feed/replay/prices and GET /feed/replay/bids. */
+/** Parameters of GET /feed/replay/prices, GET /feed/replay/bids and GET /feed/replay/sales. */
 export const replayQuery = (providers: readonly string[]) =>
   z
     .object({

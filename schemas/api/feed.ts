@@ -6,6 +6,7 @@
  */
 import { z } from 'zod'
 import { exampleItem } from './reply-values.ts'
+import { exampleSale, saleRecord } from './sales.ts'
 
 const instant = z.iso.datetime().describe('ISO 8601, UTC')
 
@@ -33,6 +34,13 @@ export const changedEvent = z.strictObject({
   items: z.array(feedItem).min(1).max(1000),
 })
 
+/** Sales of one provider, seen at one moment. */
+export const recordedEvent = z.strictObject({
+  provider: z.string(),
+  seen_at: instant,
+  items: z.array(saleRecord).min(1).max(1000).describe('As `GET /sales` gives them, in US dollars'),
+})
+
 /** With `resume=true`: the missed events cannot be delivered. */
 export const resyncEvent = z.strictObject({
   reason: z.enum(['expired', 'unknown']).describe('Past retention, or no position of this log'),
@@ -42,7 +50,7 @@ export const resyncEvent = z.strictObject({
 export const snapshotEndEvent = z.strictObject({ items: z.int().min(0).describe('Rows of the state') })
 
 /** A replay is complete. */
-export const replayEndEvent = z.strictObject({ items: z.int().min(0).describe('Changes that were replayed') })
+export const replayEndEvent = z.strictObject({ items: z.int().min(0).describe('Changes or sales that were replayed') })
 
 /** What POST /feed/token answers. */
 export const feedTokenReply = z
@@ -60,17 +68,19 @@ const readyText = eventText('ready', {
   market_hash_names_filter_count: 0,
 })
 
+const ABOUT = { provider: 'provider_02', seen_at: '2026-03-03T21:34:30.549Z' }
+
 const changedText = (name: string, price: number): string =>
-  eventText(name, {
-    provider: 'provider_02',
-    seen_at: '2026-03-03T21:34:30.549Z',
-    items: [{ ...exampleItem, price, qty: 14, change: 'updated' }],
-  })
+  eventText(name, { ...ABOUT, items: [{ ...exampleItem, price, qty: 14, change: 'updated' }] })
+
+const recordedText = eventText('sales.recorded', { ...ABOUT, items: [exampleSale] })
 
 /** The beginning of each stream, by its name among the schemas of the document. */
 export const FEED_EXAMPLES = {
   PricesFeed: `${readyText}${changedText('prices.changed', 2931)}: ping\n\n`,
   BidsFeed: `${readyText}${changedText('bids.changed', 2710)}: ping\n\n`,
+  SalesFeed: `${readyText}${recordedText}: ping\n\n`,
   PricesReplay: `${readyText}${changedText('prices.changed', 2931)}${eventText('replay.end', { items: 1 })}`,
   BidsReplay: `${readyText}${changedText('bids.changed', 2702)}${eventText('replay.end', { items: 1 })}`,
+  SalesReplay: `${readyText}${recordedText}${eventText('replay.end', { items: 1 })}`,
 }

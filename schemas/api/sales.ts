@@ -84,6 +84,20 @@ export const saleRecord = z.strictObject({
     .nullable(),
 })
 
+/** The sale of the examples. */
+export const exampleSale = {
+  date: '2026-03-03T20:11:09.000Z',
+  provider: 'provider_02',
+  price: 2900,
+  currency: 'USD',
+  ...exampleItem,
+  float: 0.2113,
+  paint_seed: 661,
+  stickers: [{ name: 'Crown (Foil)', slot: 2, wear: 0 }],
+  charms: [],
+  inspect: null,
+}
+
 /** Answer of GET /sales. */
 export const salesReply = z
   .strictObject({
@@ -126,20 +140,7 @@ export const salesReply = z
         providers_queried: ['provider_02'],
         result_count: 1,
       },
-      items: [
-        {
-          date: '2026-03-03T20:11:09.000Z',
-          provider: 'provider_02',
-          price: 2900,
-          currency: 'USD',
-          ...exampleItem,
-          float: 0.2113,
-          paint_seed: 661,
-          stickers: [{ name: 'Crown (Foil)', slot: 2, wear: 0 }],
-          charms: [],
-          inspect: null,
-        },
-      ],
+      items: [exampleSale],
       pagination: exampleCursorPage(100),
     },
   })

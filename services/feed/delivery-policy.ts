@@ -6,13 +6,14 @@
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { openConflation } from './conflation.ts'
 import type { EventStream, SendOutcome } from './event-stream.ts'
+import type { FeedChange } from './feed-topics.ts'
 
 /** An event for some subscribers. */
 interface LiveEvent {
   bytes: Buffer
   /** The same with its id. */
   identified(): Buffer
-  changes(): readonly BookChanged[]
+  changes(): readonly FeedChange[]
 }
 
 /** What is done with a subscriber's events, in their order. */
@@ -49,6 +50,7 @@ export function conflatingPolicy(
   })
   return ({ bytes, changes }) => {
     if (waiting.size() === 0 && stream.waiting() < CONFLATE_ABOVE_BYTES) return stream.send(bytes)
-    return waiting.add(changes()) ? 'queued' : stream.giveUp()
+    // No other than streams of asks and bids conflate.
+    return waiting.add(changes() as readonly BookChanged[]) ? 'queued' : stream.giveUp()
   }
 }

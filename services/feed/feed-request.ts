@@ -1,7 +1,7 @@
 /** What a request for a stream asks for, with its names as the catalog spells them. */
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { FeedQuery, ReplayQuery } from '#schemas/api/feed-query.ts'
-import type { Side } from '#schemas/events/book-changed.ts'
+import type { FeedSide } from '#schemas/events/feed-advanced.ts'
 import { plainName } from '#schemas/values/item-name.ts'
 import type { Subscription } from './hub.ts'
 
@@ -33,7 +33,7 @@ function spellingsOf(catalog: FeedCatalog, name: string): string[] {
 }
 
 /** What a subscriber asks for; a replay has none of the options. */
-export function feedRequestOf(side: Side, query: FeedQuery | ReplayQuery, catalog: FeedCatalog): FeedRequest {
+export function feedRequestOf(side: FeedSide, query: FeedQuery | ReplayQuery, catalog: FeedCatalog): FeedRequest {
   const { providers, item_ids: ids = [], market_hash_names: names = [] } = query
   const { resume = false, snapshot = false, policy } = 'from' in query ? {} : query
   return {

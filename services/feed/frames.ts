@@ -4,12 +4,15 @@
  * Rules: DECISIONS.md, "Feeds". Every frame ends with an empty line, and no value can break out of its line, because JSON
  * escapes line ends.
  */
-import type { BookChanged, Change, Side } from '#schemas/events/book-changed.ts'
+import type { BookChanged, Change } from '#schemas/events/book-changed.ts'
+import type { FeedSide } from '#schemas/events/feed-advanced.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import { toMinor, USD_RATE } from '#schemas/values/money.ts'
+import { recordOfSale } from '#streams/sales/reader.ts'
+import type { FeedChange } from './feed-topics.ts'
 
-const EVENT_NAMES: Record<Side, string> = { ask: 'prices.changed', bid: 'bids.changed' }
+const EVENT_NAMES: Record<FeedSide, string> = { ask: 'prices.changed', bid: 'bids.changed', sale: 'sales.recorded' }
 
 /** Items of one event at most (DECISIONS.md, "Feeds"). */
 const EVENT_ITEMS_MAX = 1_000
@@ -61,7 +64,7 @@ export const rowOf = ({ price_micro_usd: micro, quantity, change }: BookChanged)
   change,
 })
 
-/** Makes one member of `items[]` as JSON. */
+/** Makes one member of `items[]` of asks or bids as JSON. */
 export type ItemText = (item: CatalogItem, row: FeedRow) => string
 
 /** Keeps each item's unchanging members; found by the object, so a republished item makes a new text. */
@@ -91,7 +94,7 @@ const COMMA = Buffer.from(',')
 
 /** The events of rows' texts of one provider and moment, each within the bounds of an event. */
 export function* itemsFrames(
-  { side, provider, seenAt }: { side: Side; provider: string; seenAt: number },
+  { side, provider, seenAt }: { side: FeedSide; provider: string; seenAt: number },
   texts: readonly string[],
 ): Generator<ItemsFrame, void, void> {
   const event = `event: ${EVENT_NAMES[side]}\n`
@@ -120,17 +123,23 @@ export interface FrameItems {
   itemText: ItemText
 }
 
+/** The member of `items[]` that a change makes as JSON; a sale is in US dollars. */
+export const changeText = (change: FeedChange, item: CatalogItem, itemText: ItemText): string =>
+  change.side === 'sale'
+    ? JSON.stringify(recordOfSale(change.row, item, 'USD', () => USD_RATE))
+    : itemText(item, rowOf(change))
+
 /** The events of changes of any providers and moments of one side, each provider and moment where its first change stands. */
 export function* changesFrames(
-  side: Side,
-  changes: readonly BookChanged[],
+  side: FeedSide,
+  changes: readonly FeedChange[],
   { itemOf, itemText }: FrameItems,
 ): Generator<ItemsFrame & { seenAt: number }, void, void> {
   for (const own of Map.groupBy(changes, change => `${change.seen_at} ${change.provider}`).values()) {
-    const { provider, seen_at: seenAt } = own[0] as BookChanged
+    const { provider, seen_at: seenAt } = own[0] as FeedChange
     const texts = own.flatMap(change => {
       const item = itemOf(change.item_id)
-      return item ? [itemText(item, rowOf(change))] : []
+      return item ? [changeText(change, item, itemText)] : []
     })
     for (const frame of itemsFrames({ side, provider, seenAt }, texts)) yield { ...frame, seenAt }
   }

@@ -15,6 +15,7 @@ import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { conflatingPolicy, type DeliveryPolicy, plainPolicy, resumablePolicy } from './delivery-policy.ts'
 import { type EventStream, openEventStream } from './event-stream.ts'
 import type { FeedRequest } from './feed-request.ts'
+import type { FeedChange } from './feed-topics.ts'
 import { changesFrames, type FrameItems, identifiedFrame, readyFrame } from './frames.ts'
 import { type Delivery, type Hub, openHub, type Subscription } from './hub.ts'
 import type { EventIds } from './log-position.ts'
@@ -54,8 +55,6 @@ export interface AdmittedRequest {
 }
 
 interface GatewayOptions extends FrameItems {
-  window: FeedWindow
-  ids: EventIds
   mayListen(credential: Credential): boolean
   metrics: FeedMetrics
   log: Log
@@ -73,8 +72,8 @@ interface GatewayOptions extends FrameItems {
 export interface Gateway {
   /** Opens the stream of a request that has passed every check; what it has acquired is released when the stream is over. */
   connect(request: IncomingMessage, response: Response, admitted: AdmittedRequest): void
-  /** Puts a batch into the window and queues it for the subscribers whom it concerns; one batch at a time. */
-  deliver(batch: AssembledBatch): Promise<void>
+  /** Puts a batch into the window of its topic and queues it for the subscribers whom it concerns; one batch of a topic at a time. */
+  deliver(batch: AssembledBatch, log: { window: FeedWindow; ids: EventIds }): Promise<void>
   /** Ends all streams and the gateway's own timers; resolves when the connections are gone, or at a limit. */
   stop(): Promise<void>
 }
@@ -101,7 +100,7 @@ const jitter = (): number => Math.round(RETRY_MS.shortest + Math.random() * (RET
 
 /** Opens a gateway without subscribers. */
 export function openGateway(options: GatewayOptions): Gateway {
-  const { metrics, window, ids, capBytes = CAP_BYTES } = options
+  const { metrics, capBytes = CAP_BYTES } = options
   const { pingAfterMs = PING_AFTER_MS, endLimitMs = END_LIMIT_MS, now = () => performance.now() } = options
   const registry = openSubscribers(options)
   const { hub, subscribers, leave, dismiss } = registry
@@ -129,7 +128,7 @@ export function openGateway(options: GatewayOptions): Gateway {
       else replaced.addEventListener('abort', replace, { once: true })
       void start(subscriber, registry, options.log)
     },
-    async deliver(batch) {
+    async deliver(batch, { window, ids }) {
       let [queued, framed] = [0, 0]
       for (const { frame, changes } of framesOf(batch, options)) {
         framed += changes.length
@@ -222,11 +221,11 @@ function policyOf(
 /** Queues an event for the subscribers whom it concerns; returns the bytes queued. */
 function queue(
   { bytes, to, indexes }: Delivery<Subscriber>,
-  { id, changes, feed }: { id: () => string; changes: readonly BookChanged[]; feed: string },
+  { id, changes, feed }: { id: () => string; changes: readonly FeedChange[]; feed: string },
   { leave }: Pick<Subscribers, 'leave'>,
   metrics: FeedMetrics,
 ): number {
-  const own = lazily(() => (indexes ? indexes.map(at => changes[at] as BookChanged) : changes))
+  const own = lazily(() => (indexes ? indexes.map(at => changes[at] as FeedChange) : changes))
   const event = { bytes, identified: lazily(() => identifiedFrame(bytes, id())), changes: own }
   let events = 0
   for (const subscriber of to) {

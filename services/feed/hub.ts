@@ -5,14 +5,14 @@
  * filtered ones that want one item alone. Invariant: a subscriber gets each matching change once, in the order of the log, and
  * nothing of a frame that was delivered before it subscribed.
  */
-import type { Side } from '#schemas/events/book-changed.ts'
+import type { FeedSide } from '#schemas/events/feed-advanced.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { pickItems } from './frames.ts'
 import type { FeedFrame } from './window.ts'
 
 /** What a subscriber wants. */
 export interface Subscription {
-  side: Side
+  side: FeedSide
   /** Undefined: every provider. */
   providers: ReadonlySet<string> | undefined
   /** Both empty and `isFiltered` false: every item. */
@@ -66,7 +66,7 @@ export function matchingItems(subscription: Subscription, frame: FeedFrame, item
 
 /** Opens a hub without subscribers. */
 export function openHub<S extends Subscription>(itemOf: ItemOf): Hub<S> {
-  const indexes: Record<Side, SubscriberIndex<S>> = { ask: emptyIndex(), bid: emptyIndex() }
+  const indexes: Record<FeedSide, SubscriberIndex<S>> = { ask: emptyIndex(), bid: emptyIndex(), sale: emptyIndex() }
   return {
     add(subscriber) {
       const { unfiltered, byItem, byName } = indexes[subscriber.side]

@@ -1,5 +1,5 @@
 /**
- * Follows market.book-changes from its end and delivers whole refreshes.
+ * Follows a topic from its end and delivers whole refreshes.
  *
  * Every gateway process reads all partitions for itself, committed records only. Batches are delivered one after the
  * other, and the log is not read further while one is delivered. A record that cannot be decoded is counted and skipped.
@@ -11,7 +11,8 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type FollowedRecord, follow } from '#infra/kafka/follower.ts'
 import { decodeKnown, decodeLearning } from '#infra/kafka/learning.ts'
 import type { TopicIds } from '#infra/runtime/role.ts'
-import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import { topics } from '#schemas/topics.ts'
+import type { FeedTopic } from './feed-topics.ts'
 import type { LogPosition } from './log-position.ts'
 import { FEED_NAMES, type FeedMetrics } from './metrics.ts'
 import {
@@ -23,6 +24,7 @@ import {
 
 interface LogFollowerOptions {
   kafka: KafkaConnection
+  topic: FeedTopic
   ids: TopicIds
   /** Called with the position from which the log is followed, before anything is delivered. */
   begin(position: LogPosition): LogTaker
@@ -57,8 +59,9 @@ const FETCH_WAIT_MS = 100
 
 /** Begins to follow; resolves when the log's end is known, so that nothing after it is missed. */
 export async function followLog(options: LogFollowerOptions): Promise<LogFollower> {
-  const { kafka, ids, metrics, fail } = options
-  const limits = { partitions: ITEM_PARTITIONS, waitMs: MARKER_WAIT_MS, changesMax: HELD_MAX }
+  const { kafka, topic, ids, metrics, fail } = options
+  const { name, partitions } = topics[topic.key]
+  const limits = { partitions, waitMs: MARKER_WAIT_MS, changesMax: HELD_MAX }
   const opened = Promise.withResolvers<{ assembler: RefreshAssembler; taker: LogTaker }>()
   const ending = new AbortController()
   let ended: string | undefined
@@ -75,7 +78,7 @@ export async function followLog(options: LogFollowerOptions): Promise<LogFollowe
   const add = async (records: readonly FollowedRecord[]): Promise<void> => {
     const { assembler, taker } = await opened.promise
     for (const record of records) {
-      const decoded = await decodeChange(kafka, record, metrics)
+      const decoded = await decodeChange(kafka, topic, record, metrics)
       if (decoded) await deliver(taker, assembler.add(decoded, performance.now()), record.timestamp)
       else assembler.skip(record.partition, record.offset)
     }
@@ -85,10 +88,10 @@ export async function followLog(options: LogFollowerOptions): Promise<LogFollowe
     const { assembler, taker } = await opened.promise
     await deliver(taker, assembler.release(performance.now()), stampedAt)
     taker.advance(assembler.position())
-    metrics.held.set(assembler.held())
+    metrics.held.set({ topic: name }, assembler.held())
   }
 
-  const following = await follow(kafka, 'bookChanges', {
+  const following = await follow(kafka, topic.key, {
     from: 'end',
     signal: ending.signal,
     ids,
@@ -126,17 +129,20 @@ export async function followLog(options: LogFollowerOptions): Promise<LogFollowe
  */
 export function decodeChange(
   kafka: KafkaConnection,
-  record: Pick<FollowedRecord, 'partition' | 'offset' | 'value'>,
+  topic: FeedTopic,
+  record: Pick<FollowedRecord, 'partition' | 'offset' | 'value' | 'timestamp'>,
   metrics: Pick<FeedMetrics, 'undecodable'>,
 ): ChangeRecord | undefined | Promise<ChangeRecord | undefined> {
-  const { partition, offset, value } = record
+  const { partition, offset, value, timestamp } = record
   const unreadable = (error: unknown): undefined => {
     if (!(error instanceof DecodeError)) throw error
     metrics.undecodable.inc()
-    kafka.log.warn({ reason: error.message }, 'a record of market.book-changes cannot be read')
+    kafka.log.warn({ reason: error.message }, `a record of ${topics[topic.key].name} cannot be read`)
   }
-  const located = ({ event, value }: Decoded): ChangeRecord | undefined =>
-    event === 'BookChanged' || event === 'RefreshMarked' ? { partition, offset, event, value } : undefined
+  const located = (decoded: Decoded): ChangeRecord | undefined => {
+    const read = topic.read(decoded, timestamp)
+    return read && { partition, offset, ...read }
+  }
   try {
     if (value === null) throw new DecodeError('the record has no value')
     const known = decodeKnown(kafka.codec, value)

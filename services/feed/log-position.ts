@@ -1,5 +1,5 @@
 /**
- * How much of market.book-changes a stream has delivered: an offset per partition, and what lags behind it.
+ * How much of a topic a stream has delivered: an offset per partition, and what lags behind it.
  *
  * Refreshes of several providers lie mixed in a partition and are delivered when they are whole, so an offset alone does not say
  * what a client has: a provider's side whose refresh is still open lags behind, with offsets of its own. Of a provider's side, exactly
@@ -7,7 +7,7 @@
  * of another feed, of another deployment or made up is not accepted.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import type { Side } from '#schemas/events/book-changed.ts'
+import type { FeedSide } from '#schemas/events/feed-advanced.ts'
 
 /** Offsets in the log, and for each provider's side that is not delivered up to them, its own. */
 export interface LogPosition {
@@ -23,7 +23,7 @@ const TEXT_MAX = 4_096
 const TEXT_FORM = /^[A-Za-z0-9_-]+$/
 
 /** Names one provider's changes of one side. */
-export const providerSide = (side: Side, provider: string): string => `${side}|${provider}`
+export const providerSide = (side: FeedSide, provider: string): string => `${side}|${provider}`
 
 /** The first offset of a provider's side in a partition that is not delivered. */
 export const firstUndelivered = ({ next, behind }: LogPosition, key: string, partition: number): number =>
@@ -57,7 +57,7 @@ export function unionOf(one: LogPosition, other: LogPosition): LogPosition {
 }
 
 /** The position of one side alone: what is open of the other side concerns no stream of this one. */
-function ofSide({ next, behind }: LogPosition, side: Side): LogPosition {
+function ofSide({ next, behind }: LogPosition, side: FeedSide): LogPosition {
   const prefix = providerSide(side, '')
   return { next, behind: new Map([...behind].filter(([key]) => key.startsWith(prefix))) }
 }
@@ -68,14 +68,14 @@ export type IdKind = 'changes' | 'snapshot'
 /** Writes and reads ids of events. */
 export interface EventIds {
   /** The id of an event of a side that leads to a position. */
-  write(position: LogPosition, side: Side, kind?: IdKind): string
+  write(position: LogPosition, side: FeedSide, kind?: IdKind): string
   /** The position of an id that was written for the same side and kind; undefined for any other text. */
-  read(text: string, side: Side, kind?: IdKind): LogPosition | undefined
+  read(text: string, side: FeedSide, kind?: IdKind): LogPosition | undefined
 }
 
 /** Opens the ids of a log, signed with a key that all gateways share; `scope` names the deployment and the topic. */
 export function openEventIds(key: string, scope: string, partitions: number): EventIds {
-  const tagOf = (body: Buffer, side: Side, kind: IdKind): Buffer =>
+  const tagOf = (body: Buffer, side: FeedSide, kind: IdKind): Buffer =>
     createHmac('sha256', key).update(`${scope}|${side}|${kind}\0`).update(body).digest().subarray(0, TAG_BYTES)
   return {
     write(position, side, kind = 'changes') {

@@ -1,7 +1,7 @@
 /**
- * Reads what the log recorded between two positions, for streams that resume and for replays.
+ * Reads what a topic recorded between two positions, for streams that resume and for replays.
  *
- * Reads market.book-changes without a group, committed records only. Records of all partitions come in the order of their timestamps
+ * Reads without a group, committed records only. Records of all partitions come in the order of their timestamps
  * and, within a partition, of the log, so the same range is read alike each time. A queue per partition holds one fetch at most, and
  * nothing is read ahead of the consumer. First and last offsets are cached for a second: most positions are checked without a
  * request, and a log that has moved on by then fails the reading.
@@ -9,7 +9,8 @@
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { isOutOfRange, type LogRecord, openRangeReader } from '#infra/kafka/range-reader.ts'
 import { nextTurn } from '#infra/runtime/turns.ts'
-import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import { topics } from '#schemas/topics.ts'
+import type { FeedTopic } from './feed-topics.ts'
 import { decodeChange, HELD_MAX } from './log-follower.ts'
 import { type LogPosition, readFrom } from './log-position.ts'
 import type { FeedMetrics } from './metrics.ts'
@@ -35,7 +36,6 @@ interface OffsetRange {
   to: readonly number[]
 }
 
-const PARTITIONS = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
 /** Of a partition, packed: a fetch brings one batch at least, of a refresh of a whole provider. Of 1 MiB a reading took 200 MB of heap. */
 const FETCH_BYTES = 2 ** 15
 /** Of a replay: an event has what these hold of one provider and moment. */
@@ -51,15 +51,17 @@ const BOUNDS_KEPT_MS = 1_000
 /** A queue holds some ten thousand, all of which were read before others had their turn: live streams came a second late. */
 const RECORDS_IN_A_TURN = 1_000
 
-/** Opens a reader of the topic, with a connection of its own from when it is first asked. */
-export function openLogReader(kafka: KafkaConnection, metrics: FeedMetrics): LogReader {
-  const topic = kafka.topicName('bookChanges')
+/** Opens a reader of a topic, with a connection of its own from when it is first asked. */
+export function openLogReader(kafka: KafkaConnection, topic: FeedTopic, metrics: FeedMetrics): LogReader {
+  const name = kafka.topicName(topic.key)
   const shared = openSharedReader(() =>
-    openRangeReader(kafka, [topic], { connectLimitMs: CONNECT_LIMIT_MS, fetchBytes: FETCH_BYTES }),
+    openRangeReader(kafka, [name], { connectLimitMs: CONNECT_LIMIT_MS, fetchBytes: FETCH_BYTES }),
   )
-  const bounds = openBounds(shared, topic)
+  const partitions = Array.from({ length: topics[topic.key].partitions }, (_, partition) => partition)
+  const log = { shared, name, partitions }
+  const bounds = openBounds(log)
   const decoded = (range: OffsetRange, signal: AbortSignal) =>
-    decodedOf({ kafka, shared, topic, metrics, signal }, range)
+    decodedOf({ ...log, kafka, topic, metrics, signal }, range)
   return {
     async check(position) {
       const arrivedAt = performance.now()
@@ -74,12 +76,12 @@ export function openLogReader(kafka: KafkaConnection, metrics: FeedMetrics): Log
     },
     since: timestamp =>
       shared.use(async reader => {
-        const ask = (of: (partition: number) => Promise<number>) => Promise.all(PARTITIONS.map(of))
-        const from = await ask(partition => reader.atTime(topic, partition, timestamp))
-        return { from, to: await ask(partition => reader.stableEnd(topic, partition)) }
+        const ask = (of: (partition: number) => Promise<number>) => Promise.all(partitions.map(of))
+        const from = await ask(partition => reader.atTime(name, partition, timestamp))
+        return { from, to: await ask(partition => reader.stableEnd(name, partition)) }
       }, CONNECT_LIMIT_MS),
     async *read(from, to, signal) {
-      const limits = { partitions: ITEM_PARTITIONS, waitMs: Number.POSITIVE_INFINITY, changesMax: HELD_MAX }
+      const limits = { partitions: partitions.length, waitMs: Number.POSITIVE_INFINITY, changesMax: HELD_MAX }
       const assembler = openRefreshAssembler(limits, from, to)
       try {
         for await (const { partition, records } of decoded({ from: readFrom(from), to: to.next }, signal)) {
@@ -90,8 +92,8 @@ export function openLogReader(kafka: KafkaConnection, metrics: FeedMetrics): Log
             }
             // Not `yield*`: it would wait at every record, also where nothing leaves.
             for (const batch of assembler.add(change, 0)) yield batch
-            if (change.event === 'BookChanged' && change.value.refresh_id === null) yield* assembler.release(0)
           }
+          yield* assembler.release(0)
         }
       } catch (error) {
         if (isOutOfRange(error)) bounds.forget()
@@ -113,23 +115,29 @@ export function openLogReader(kafka: KafkaConnection, metrics: FeedMetrics): Log
   }
 }
 
-/** What decoded records are read from. */
-interface Source {
-  kafka: KafkaConnection
+/** The partitions of a topic by its name, and what reads them. */
+interface LogPartitions {
   shared: SharedReader
-  topic: string
+  name: string
+  partitions: readonly number[]
+}
+
+/** What decoded records are read from. */
+interface Source extends LogPartitions {
+  kafka: KafkaConnection
+  topic: FeedTopic
   metrics: FeedMetrics
   signal: AbortSignal
 }
 
 /** What a range holds, as it was recorded; others have their turn in between. */
-async function* decodedOf({ kafka, metrics, ...source }: Source, { from, to }: OffsetRange) {
+async function* decodedOf({ kafka, topic, metrics, ...source }: Source, { from, to }: OffsetRange) {
   let taken = 0
   for await (const { partition, records } of runsOf(source, from, to)) {
     for (let at = 0; at < records.length; at += RECORDS_IN_A_TURN) {
       const part: { offset: number; change: ChangeRecord | undefined }[] = []
       for (const record of records.slice(at, at + RECORDS_IN_A_TURN)) {
-        const change = decodeChange(kafka, record, metrics)
+        const change = decodeChange(kafka, topic, record, metrics)
         part.push({ offset: record.offset, change: change instanceof Promise ? await change : change })
       }
       yield { partition, records: part }
@@ -149,7 +157,7 @@ interface Bounds {
 }
 
 /** The log's bounds, read by one request at a time, which concurrent callers share. */
-function openBounds(shared: SharedReader, topic: string) {
+function openBounds({ shared, name, partitions }: LogPartitions) {
   let known: Bounds | undefined
   let asking: Promise<Bounds> | undefined
   async function request(): Promise<Bounds> {
@@ -157,8 +165,8 @@ function openBounds(shared: SharedReader, topic: string) {
     const [starts, ends] = await shared.use(
       reader =>
         Promise.all([
-          Promise.all(PARTITIONS.map(partition => reader.start(topic, partition))),
-          Promise.all(PARTITIONS.map(partition => reader.stableEnd(topic, partition))),
+          Promise.all(partitions.map(partition => reader.start(name, partition))),
+          Promise.all(partitions.map(partition => reader.stableEnd(name, partition))),
         ]),
       CONNECT_LIMIT_MS,
     )
@@ -184,20 +192,20 @@ function openBounds(shared: SharedReader, topic: string) {
 
 /** The records of all partitions from offset to offset, merged by their timestamps, in runs of one partition. */
 async function* runsOf(
-  { shared, topic, signal }: Pick<Source, 'shared' | 'topic' | 'signal'>,
+  { shared, name, partitions, signal }: LogPartitions & Pick<Source, 'signal'>,
   from: readonly number[],
   to: readonly number[],
 ): AsyncGenerator<{ partition: number; records: LogRecord[] }, void, void> {
   const next = [...from]
-  const queues: LogRecord[][] = PARTITIONS.map(() => [])
-  const at = PARTITIONS.map(() => 0)
+  const queues: LogRecord[][] = partitions.map(() => [])
+  const at = partitions.map(() => 0)
   const head = (partition: number) => queues[partition]?.[at[partition] ?? 0]
   const stampOf = (partition: number) => head(partition)?.timestamp ?? Number.POSITIVE_INFINITY
   for (;;) {
     signal.throwIfAborted()
-    const wanted = PARTITIONS.filter(one => !head(one) && (next[one] ?? 0) < (to[one] ?? 0))
+    const wanted = partitions.filter(one => !head(one) && (next[one] ?? 0) < (to[one] ?? 0))
     if (wanted.length > 0) await fill(wanted)
-    const [partition, other] = PARTITIONS.filter(head).sort((a, b) => stampOf(a) - stampOf(b) || a - b)
+    const [partition, other] = partitions.filter(head).sort((a, b) => stampOf(a) - stampOf(b) || a - b)
     if (partition === undefined) return
     const queue = queues[partition] as LogRecord[]
     const begin = at[partition] as number
@@ -220,7 +228,7 @@ async function* runsOf(
       signal.throwIfAborted()
       const asked = new Map(lacking.map(one => [one, next[one] ?? 0]))
       for (const { partition, records } of await shared.use(
-        reader => reader.fetch(topic, asked, FETCH_WAIT_MS),
+        reader => reader.fetch(name, asked, FETCH_WAIT_MS),
         FETCH_LIMIT_MS,
       )) {
         queues[partition] = records.filter(({ offset }) => offset < (to[partition] ?? 0))

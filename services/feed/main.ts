@@ -1,5 +1,5 @@
 /**
- * The role `feed`: market.book-changes in, Server-Sent Events out.
+ * The role `feed`: market.book-changes and market.sales in, Server-Sent Events out.
  *
  * Mounts /feed and /v1/feed on the process's HTTP host, where it shares the API's origin when both run
  * in one process. Reads keys from Postgres and names from the catalog; counts connects in Redis. Any number of
@@ -8,7 +8,7 @@
 import { loadProviders } from '#infra/config/providers.ts'
 import { loadAddressLimit, loadTiers } from '#infra/config/tiers.ts'
 import type { Credential } from '#infra/http/credential.ts'
-import { connectKafka } from '#infra/kafka/connection.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { openAddressLimit } from '#infra/redis/address-limit.ts'
 import { openExpiringTokens } from '#infra/redis/expiring-tokens.ts'
@@ -16,21 +16,23 @@ import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { openRequestMeter } from '#infra/redis/request-meter.ts'
 import { openStreamLeases } from '#infra/redis/stream-leases.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
-import type { RoleContext, RunningRole, StartRole } from '#infra/runtime/role.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import type { RoleContext, RunningRole, StartRole, TopicIds } from '#infra/runtime/role.ts'
 import { openClientOf } from '#infra/runtime/trusted-proxies.ts'
 import { permits } from '#schemas/api/scopes.ts'
-import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import { topics } from '#schemas/topics.ts'
 import { openKeyUse } from '#services/accounts/access/commands.ts'
 import { openKeyDirectory } from '#services/accounts/access/reader.ts'
 import { openRefusalWatch } from '#services/accounts/audit/commands.ts'
 import { openLiveReader } from '#streams/live-view/reader.ts'
 import { openConcurrencyLimit } from './concurrency-limit.ts'
-import { openItemText } from './frames.ts'
+import { bookTopic, type FeedTopic, salesTopic } from './feed-topics.ts'
+import { type FrameItems, openItemText } from './frames.ts'
 import { type Gateway, openGateway } from './gateway.ts'
-import { followLog, type LogFollower } from './log-follower.ts'
+import { followLog } from './log-follower.ts'
 import { openEventIds } from './log-position.ts'
 import { openLogReader } from './log-reader.ts'
-import { openFeedMetrics } from './metrics.ts'
+import { type FeedMetrics, openFeedMetrics } from './metrics.ts'
 import { openFeedHandler } from './routes.ts'
 import { openSnapshots } from './snapshot.ts'
 import { LOG_READERS_MAX } from './subscribe.ts'
@@ -46,6 +48,7 @@ export interface FeedLimits {
   starting: number
   /** Each has a connection to Kafka and a fetch of its own. */
   replays: number
+  /** Of each topic. */
   windowBytes: number
 }
 
@@ -70,21 +73,31 @@ export async function startWithin(limits: FeedLimits, context: RoleContext): Pro
   const liveView = openLiveReader(redis, config.namespace, providersOf, 0)
   const leases = openStreamLeases(redis, { prefix: config.namespace, name: 'feed' })
   const topicIds = await context.topicIds()
-  const topicId = await topicIds.idOf('bookChanges')
-  const ids = openEventIds(signingKey(config.cursorKey), `${config.namespace}|${topicId}`, ITEM_PARTITIONS)
   const items = { itemOf: catalog.byId, itemText: openItemText() }
   const kafka = connectKafka({ config, role: 'feed', log })
   const mayListen = ({ tier, scopes }: Credential) => tiers[tier].feed_connections > 0 && permits(scopes, 'feeds')
-  const live = await openLive({ ...items, ids, metrics, log, mayListen }, limits.windowBytes, begin =>
-    followLog({ kafka, ids: topicIds, metrics, fail, begin }),
-  )
-  const { window, gateway, follower } = live
-  const history = openLogReader(kafka, metrics)
+  const gateway = openGateway({ ...items, metrics, log, mayListen })
   const ending = new AbortController()
-  const loaded = loadWindow(window, { log: history, ...items }, ending.signal).catch(error =>
-    log.warn({ err: error }, 'the newest changes could not be loaded; older positions are read from the log'),
+  const { windowBytes } = limits
+  const parts = {
+    ...{ config, kafka, topicIds, items, gateway, metrics, log, fail, windowBytes },
+    signal: ending.signal,
+  }
+  const book = await openDelivery(bookTopic, parts)
+  const sales = await openDelivery(
+    salesTopic(catalog.idOf, () => metrics.unknownItems.inc()),
+    parts,
   )
-  const unavailable = () => (context.signal.aborted ? 'the feed is stopping' : follower.unavailable())
+  const topicOf = { ask: book, bid: book, sale: sales }
+  const shared = {
+    ...items,
+    snapshots: openSnapshots({ live: liveView, topicId: book.topicId, items: catalog.items, ...items }),
+    starting: openConcurrencyLimit(limits.starting, acquired => metrics.catchingUp.set(acquired)),
+    logReaders: openConcurrencyLimit(LOG_READERS_MAX, acquired => metrics.logReaders.set(acquired)),
+  }
+  const startsOf = ({ window, ids, history }: typeof book) => ({ ...shared, window, ids, log: history })
+  const unavailable = () =>
+    context.signal.aborted ? 'the feed is stopping' : (book.unavailable() ?? sales.unavailable())
   const noteRefused = openRefusalWatch(database, log, Date.now).note
   const handler = openFeedHandler({
     access: {
@@ -96,19 +109,14 @@ export async function startWithin(limits: FeedLimits, context: RoleContext): Pro
     limits: { ...limitsBy(redis, config), tiers, noteUse: id => keyUse.note(id, Date.now()), noteRefused },
     gateway,
     catalog,
-    starts: {
-      ...{ ...items, window, ids, log: history },
-      snapshots: openSnapshots({ live: liveView, topicId, items: catalog.items, ...items }),
-      starting: openConcurrencyLimit(limits.starting, acquired => metrics.catchingUp.set(acquired)),
-      logReaders: openConcurrencyLimit(LOG_READERS_MAX, acquired => metrics.logReaders.set(acquired)),
-    },
+    starts: { ask: startsOf(book), bid: startsOf(book), sale: startsOf(sales) },
     replays: {
       ...items,
-      openReader: () => openLogReader(kafka, metrics),
+      openReader: side => openLogReader(kafka, topicOf[side].topic, metrics),
       concurrency: openConcurrencyLimit(limits.replays),
     },
     providerKeys: registry.askKeys,
-    providersOf,
+    providersOf: { ...providersOf, sale: registry.saleKeys },
     unavailable,
     metrics,
     log,
@@ -120,9 +128,7 @@ export async function startWithin(limits: FeedLimits, context: RoleContext): Pro
     async stop() {
       ending.abort()
       await gateway.stop()
-      await loaded
-      await history.close()
-      await follower.stop()
+      for (const topic of [book, sales]) await topic.close()
       await leases.close()
       await closeRedis(redis)
       await keyUse.close()
@@ -131,27 +137,55 @@ export async function startWithin(limits: FeedLimits, context: RoleContext): Pro
   }
 }
 
-/** The window and the gateway of a log that is followed from its end. */
-async function openLive(
-  options: Omit<Parameters<typeof openGateway>[0], 'window'>,
-  windowBytes: number,
-  follow: (begin: Parameters<typeof followLog>[0]['begin']) => Promise<LogFollower>,
-): Promise<{ window: FeedWindow; gateway: Gateway; follower: LogFollower }> {
-  let opened: { window: FeedWindow; gateway: Gateway } | undefined
-  const follower = await follow(position => {
-    const window = openFeedWindow(windowBytes, position)
-    const gateway = openGateway({ ...options, window })
-    opened = { window, gateway }
-    return {
-      deliver: gateway.deliver,
-      advance(reached) {
-        window.advance(reached)
-        options.metrics.window.set(window.size())
-      },
-    }
+interface DeliveryParts {
+  config: PlatformConfig
+  kafka: KafkaConnection
+  topicIds: TopicIds
+  items: FrameItems
+  gateway: Gateway
+  metrics: FeedMetrics
+  log: Log
+  fail(error: Error): void
+  windowBytes: number
+  /** Aborts when the window need not be filled any more. */
+  signal: AbortSignal
+}
+
+/** Follows a topic from its end and fills its window with what came before. */
+async function openDelivery(topic: FeedTopic, parts: DeliveryParts) {
+  const { config, kafka, topicIds, items, gateway, metrics, log, fail } = parts
+  const { name, partitions } = topics[topic.key]
+  const topicId = await topicIds.idOf(topic.key)
+  const ids = openEventIds(signingKey(config.cursorKey), `${config.namespace}|${topicId}`, partitions)
+  const opened = Promise.withResolvers<FeedWindow>()
+  const follower = await followLog({
+    ...{ kafka, topic, ids: topicIds, metrics, fail },
+    begin(position) {
+      const window = openFeedWindow(parts.windowBytes, position)
+      opened.resolve(window)
+      return {
+        deliver: batch => gateway.deliver(batch, { window, ids }),
+        advance(reached) {
+          window.advance(reached)
+          metrics.window.set({ topic: name }, window.size())
+        },
+      }
+    },
   })
-  if (!opened) throw new Error('the log was followed from nowhere')
-  return { ...opened, follower }
+  const window = await opened.promise
+  const history = openLogReader(kafka, topic, metrics)
+  const loaded = loadWindow(window, { log: history, ...items }, parts.signal).catch(error =>
+    log.warn({ err: error }, `the newest of ${name} could not be loaded; older positions are read from the log`),
+  )
+  return {
+    ...{ topic, topicId, ids, window, history },
+    unavailable: follower.unavailable,
+    async close() {
+      await loaded
+      await history.close()
+      await follower.stop()
+    },
+  }
 }
 
 function signingKey(cursorKey: string | undefined): string {

@@ -1,9 +1,9 @@
 /** What a gateway counts. */
 import type { Metrics } from '#infra/runtime/metrics.ts'
-import type { Side } from '#schemas/events/book-changed.ts'
+import type { FeedSide } from '#schemas/events/feed-advanced.ts'
 
-/** The feeds by their side of the book. */
-export const FEED_NAMES: Record<Side, string> = { ask: 'prices', bid: 'bids' }
+/** The feeds by what they deliver. */
+export const FEED_NAMES: Record<FeedSide, string> = { ask: 'prices', bid: 'bids', sale: 'sales' }
 
 /** Labels hold a feed, a reason or a code, so the number of series does not grow with clients. */
 export type FeedMetrics = ReturnType<typeof openFeedMetrics>
@@ -18,9 +18,12 @@ export const openFeedMetrics = (metrics: Metrics) => ({
   events: metrics.counter('feed_events_total', 'Events queued for subscribers', ['feed']),
   items: metrics.counter('feed_items_total', 'Items in the events queued for subscribers', ['feed']),
   bytes: metrics.counter('feed_bytes_total', 'Bytes of the events queued for subscribers', ['feed']),
-  held: metrics.gauge('feed_held_changes', 'Changes held until their refresh is complete'),
-  window: metrics.gauge('feed_window_bytes', 'Bytes of the newest events, which streams resume from'),
-  unknownItems: metrics.counter('feed_unknown_items_total', 'Changes left out because the catalog lacks their item'),
+  held: metrics.gauge('feed_held_changes', 'Changes held until their refresh is complete', ['topic']),
+  window: metrics.gauge('feed_window_bytes', 'Bytes of the newest events, which streams resume from', ['topic']),
+  unknownItems: metrics.counter(
+    'feed_unknown_items_total',
+    'Changes and sales left out, most because the catalog lacks their item',
+  ),
   undecodable: metrics.counter('feed_undecodable_total', 'Records of the log that could not be read'),
   age: metrics.histogram('feed_event_age_seconds', 'From a change in the log to its event', ['feed']),
 })

@@ -6,16 +6,17 @@
  * positions each change of the log is released once, whatever the order in which partitions are read, and the changes of an item in
  * their order; no change waits for ever: a refresh that can never complete, because its reader began in the middle of it, is
  * released when the next one completes or `waitMs` after its first marker, and a refresh beyond `changesMax` in parts. Pushed changes
- * belong to no refresh and are released at the end of their fetch.
+ * and sales belong to no refresh and are released at the end of their fetch.
  */
-import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
+import type { FeedSide } from '#schemas/events/feed-advanced.ts'
+import type { FeedChange, FeedEvent } from './feed-topics.ts'
 import { firstUndelivered, type LogPosition, providerSide, readFrom } from './log-position.ts'
 
 /** Changes of one provider's side, in the order of the log, that are released together. */
 export interface AssembledBatch {
-  side: Side
+  side: FeedSide
   provider: string
-  changes: readonly BookChanged[]
+  changes: readonly FeedChange[]
   /** The offset of each of them in the log. */
   offsets: readonly RecordOffset[]
   /** The position once its first `count` changes are delivered; until the next record is added. */
@@ -27,9 +28,8 @@ interface RecordOffset {
   offset: number
 }
 
-/** A decoded record of market.book-changes. */
-export type ChangeRecord = RecordOffset &
-  ({ event: 'BookChanged'; value: BookChanged } | { event: 'RefreshMarked'; value: RefreshMarked })
+/** A decoded record of a topic. */
+export type ChangeRecord = RecordOffset & FeedEvent
 
 /** Limits of an assembler. */
 interface AssemblerLimits {
@@ -62,7 +62,7 @@ interface OpenRefresh {
   refreshId: string | null
   /** A provider's refreshes are in the log in this order. */
   at: number
-  changes: BookChanged[]
+  changes: FeedChange[]
   offsets: RecordOffset[]
   /** Its first offset per partition, markers included; sparse. */
   first: number[]
@@ -71,7 +71,7 @@ interface OpenRefresh {
 }
 
 interface ProviderSide {
-  side: Side
+  side: FeedSide
   provider: string
   /** Oldest first; one of them for most of the time. */
   open: OpenRefresh[]
@@ -86,7 +86,7 @@ export function openRefreshAssembler(limits: AssemblerLimits, from: LogPosition,
   const read = readFrom(from)
   let held = 0
 
-  const sideOf = ({ side, provider }: { side: Side; provider: string }): ProviderSide => {
+  const sideOf = ({ side, provider }: { side: FeedSide; provider: string }): ProviderSide => {
     const key = providerSide(side, provider)
     const stored = sides.get(key) ?? { side, provider, open: [] }
     sides.set(key, stored)
@@ -137,7 +137,7 @@ export function openRefreshAssembler(limits: AssemblerLimits, from: LogPosition,
       const isOutside = offset < firstUndelivered(from, key, partition)
       if (isOutside || (to && offset >= firstUndelivered(to, key, partition))) return []
       const side = sideOf(value)
-      const refresh = refreshOf(side, value.refresh_id, event === 'BookChanged' ? value.seen_at : value.last_updated)
+      const refresh = refreshOf(side, value.refresh_id, event === 'RefreshMarked' ? value.last_updated : value.seen_at)
       refresh.first[partition] ??= offset
       if (event === 'RefreshMarked') {
         refresh.markers.add(partition)

@@ -11,9 +11,10 @@ import { HttpError } from '#infra/http/http-error.ts'
 import { letYoungHeapGrow } from '#infra/runtime/heap.ts'
 import { nextTurn } from '#infra/runtime/turns.ts'
 import type { ReplayQuery } from '#schemas/api/feed-query.ts'
-import type { BookChanged } from '#schemas/events/book-changed.ts'
+import type { FeedSide } from '#schemas/events/feed-advanced.ts'
 import { CLOCK_SLACK_MS } from '#schemas/values/event-time.ts'
 import { parseInstant } from '#schemas/values/instant.ts'
+import type { FeedChange } from './feed-topics.ts'
 import { changesFrames, type FrameItems, replayEndFrame } from './frames.ts'
 import type { Begin } from './gateway.ts'
 import { wantsItem, wantsProvider } from './hub.ts'
@@ -48,7 +49,7 @@ export function replayRangeOf({ from, to, speed = '1' }: ReplayQuery, now: numbe
 
 /** What replays are made with. */
 export interface ReplayParts extends FrameItems {
-  openReader(): Pick<LogReader, 'since' | 'records' | 'close'>
+  openReader(side: FeedSide): Pick<LogReader, 'since' | 'records' | 'close'>
 }
 
 /** Makes the stream that replays a range; `release` frees what the replay holds before its client can ask for another. */
@@ -58,19 +59,19 @@ export function replayOf(range: ReplayRange, parts: ReplayParts, release: () => 
     letYoungHeapGrow()
     stream.send(ready)
     const isWanted = ({ event, value }: ChangeRecord): boolean =>
-      event === 'BookChanged' &&
+      event !== 'RefreshMarked' &&
       value.side === side &&
       value.seen_at >= range.from &&
       value.seen_at < range.to &&
       wantsProvider(subscriber, value.provider) &&
       wantsItem(subscriber, value.item_id, parts.itemOf)
     const pace = openPace(range.speed)
-    const reader = parts.openReader()
+    const reader = parts.openReader(side)
     let [items, framed] = [0, 0]
     try {
       const offsets = await reader.since(Math.max(0, range.from - CLOCK_SLACK_MS))
       for await (const records of reader.records(offsets, signal)) {
-        const changes = records.filter(isWanted).map(({ value }) => value as BookChanged)
+        const changes = records.filter(isWanted).map(({ value }) => value as FeedChange)
         for (const { bytes, ends, seenAt } of changesFrames(side, changes, parts)) {
           await untilDue(pace(seenAt), signal)
           stream.send(bytes)

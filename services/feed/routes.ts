@@ -18,7 +18,7 @@ import type { Handler } from '#infra/runtime/http-host.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { feedOperations } from '#schemas/api/feed-operations.ts'
 import type { FeedQuery, ReplayQuery } from '#schemas/api/feed-query.ts'
-import type { Side } from '#schemas/events/book-changed.ts'
+import type { FeedSide } from '#schemas/events/feed-advanced.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import {
   type FeedAccess,
@@ -44,8 +44,8 @@ export interface FeedHandlerOptions {
   /** Keys that `providers` takes. */
   providerKeys: readonly string[]
   /** What `ready` lists when no provider was named. */
-  providersOf: Record<Side, readonly string[]>
-  starts: StartParts
+  providersOf: Record<FeedSide, readonly string[]>
+  starts: Record<FeedSide, StartParts>
   replays: ReplayParts & { concurrency: ConcurrencyLimit }
   /** Undefined when changes arrive, else why not. */
   unavailable(): string | undefined
@@ -71,16 +71,16 @@ export function openFeedHandler(options: FeedHandlerOptions): Handler {
 
 /** The routes of the feeds. */
 export function feedRoutes(access: FeedAccess, options: FeedHandlerOptions): Route[] {
-  const { prices, bids, replayPrices, replayBids, token } = feedOperations(options.providerKeys)
+  const { prices, bids, sales, replayPrices, replayBids, replaySales, token } = feedOperations(options.providerKeys)
   const tiers = TIERS.filter(tier => options.access.connectionsOf({ tier }) > 0)
-  const live = (operation: typeof prices | typeof bids, side: Side) =>
+  const live = (operation: typeof prices | typeof bids | typeof sales, side: FeedSide) =>
     defineRoute({
       ...operation,
       tiers,
       admit: ({ request, credential }) => access.lease(request, credential),
       handle: asked => openStream(access, options, asked, side, liveStart),
     })
-  const replay = (operation: typeof replayPrices | typeof replayBids, side: Side) =>
+  const replay = (operation: typeof replayPrices | typeof replayBids | typeof replaySales, side: FeedSide) =>
     defineRoute({
       ...operation,
       tiers,
@@ -90,8 +90,10 @@ export function feedRoutes(access: FeedAccess, options: FeedHandlerOptions): Rou
   return [
     live(prices, 'ask'),
     live(bids, 'bid'),
+    live(sales, 'sale'),
     replay(replayPrices, 'ask'),
     replay(replayBids, 'bid'),
+    replay(replaySales, 'sale'),
     defineRoute({
       ...token,
       tiers,
@@ -129,7 +131,7 @@ async function openStream(
   access: FeedAccess,
   options: FeedHandlerOptions,
   asked: StreamRequest,
-  side: Side,
+  side: FeedSide,
   startOf: StartOf,
 ): Promise<Sent> {
   const { query, credential, request, response, held } = asked
@@ -176,11 +178,12 @@ async function awaitPipeline(request: Request, response: Response): Promise<void
 /** What comes before the live stream; a 503 when the current state or the log cannot be read. */
 const liveStart: StartOf = async ({ request, query }, feed, providers, { starts }) => {
   const lastEventId = lastEventIdOf(request, query as FeedQuery)
-  const start = await prepareStart(feed, providers, lastEventId, starts).catch(error => {
+  const parts = starts[feed.subscription.side]
+  const start = await prepareStart(feed, providers, lastEventId, parts).catch(error => {
     throw error instanceof HttpError ? error : unavailable(error)
   })
   const { release } = start
-  return { begin: subscriber => begin(subscriber, start, starts).finally(release), release }
+  return { begin: subscriber => begin(subscriber, start, parts).finally(release), release }
 }
 
 /** The header wins, since a browser that reconnects sends the same address; an empty id is none. */

@@ -44,10 +44,13 @@ interface StateRow {
 
 /** Opens the snapshots of the live view. */
 export const openSnapshots = (parts: SnapshotParts): Snapshots => ({
-  pin: (subscription, providers) =>
-    subscription.isFiltered
-      ? pinItems(parts, subscription, new Set(providers))
-      : pinAll(parts, subscription.side, providers),
+  async pin(subscription, providers) {
+    const { side } = subscription
+    if (side === 'sale') throw new Error('sales have no state')
+    return subscription.isFiltered
+      ? pinItems(parts, { ...subscription, side }, new Set(providers))
+      : pinAll(parts, side, providers)
+  },
 })
 
 /** The rows of a provider and when it was last refreshed, as events. */
@@ -91,7 +94,7 @@ const rowsOf = (side: Side, text: string): StateRow[] =>
 
 async function pinItems(
   parts: SnapshotParts,
-  { side, itemIds, names }: Subscription,
+  { side, itemIds, names }: Subscription & { side: Side },
   providers: ReadonlySet<string>,
 ): Promise<SnapshotState> {
   const named = names.size === 0 ? [] : parts.items().filter(item => names.has(item.market_hash_name))

@@ -1,19 +1,20 @@
 /**
- * The newest changes of the log as this gateway delivered them: frames in their order, each encoded once, and the position that each leads to.
+ * The newest changes of a topic as this gateway delivered them: frames in their order, each encoded once, and the position that each leads to.
  *
  * The oldest frames go when the window holds more than its bytes. Frames are taken out by their index, so a stream that reads the
  * window while it moves on never skips one: an index that is gone is told from the end. Changes of items that the catalog lacks are in no frame.
  */
-import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
+import type { FeedSide } from '#schemas/events/feed-advanced.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { type FrameItems, type ItemsFrame, itemsFrames, rowOf } from './frames.ts'
+import type { FeedChange } from './feed-topics.ts'
+import { changeText, type FrameItems, type ItemsFrame, itemsFrames } from './frames.ts'
 import { covers, firstUndelivered, type LogPosition, providerSide } from './log-position.ts'
 import type { LogReader } from './log-reader.ts'
 import type { AssembledBatch } from './refresh-assembler.ts'
 
 /** An event of the log, with what filters and positions need of each of its items. */
 export interface FeedFrame extends ItemsFrame {
-  side: Side
+  side: FeedSide
   provider: string
   itemIds: Int32Array
   partitions: Uint8Array
@@ -25,7 +26,7 @@ export interface FeedFrame extends ItemsFrame {
 /** A frame that is delivered now, and its changes. */
 export interface LiveFrame {
   frame: FeedFrame
-  changes: readonly BookChanged[]
+  changes: readonly FeedChange[]
 }
 
 /** The frames of a batch, one or some for each moment that it holds. */
@@ -33,11 +34,11 @@ export function* framesOf(batch: AssembledBatch, { itemOf, itemText }: FrameItem
   const { side, provider, changes, offsets } = batch
   const known = changes.flatMap((change, at) => (itemOf(change.item_id) ? [at] : []))
   let framed = 0
-  for (const moment of runsOf(known, at => (changes[at] as BookChanged).seen_at)) {
-    const first = changes[moment[0] as number] as BookChanged
+  for (const moment of runsOf(known, at => (changes[at] as FeedChange).seen_at)) {
+    const first = changes[moment[0] as number] as FeedChange
     const texts = moment.map(at => {
-      const change = changes[at] as BookChanged
-      return itemText(itemOf(change.item_id) as CatalogItem, rowOf(change))
+      const change = changes[at] as FeedChange
+      return changeText(change, itemOf(change.item_id) as CatalogItem, itemText)
     })
     let from = 0
     for (const encoded of itemsFrames({ side, provider, seenAt: first.seen_at }, texts)) {
@@ -49,12 +50,12 @@ export function* framesOf(batch: AssembledBatch, { itemOf, itemText }: FrameItem
         ...encoded,
         side,
         provider,
-        itemIds: Int32Array.from(own, at => (changes[at] as BookChanged).item_id),
+        itemIds: Int32Array.from(own, at => (changes[at] as FeedChange).item_id),
         partitions: Uint8Array.from(own, at => (offsets[at] as { partition: number }).partition),
         offsets: Float64Array.from(own, at => (offsets[at] as { offset: number }).offset),
         after: batch.positionAfter(through),
       }
-      yield { frame, changes: own.map(at => changes[at] as BookChanged) }
+      yield { frame, changes: own.map(at => changes[at] as FeedChange) }
     }
   }
 }

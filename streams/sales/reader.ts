@@ -1,5 +1,5 @@
 /**
- * Reads sales (by item) and sales_by_time (the feed of all).
+ * Reads sales (by item) and sales_by_time (the feed of all); what a sale of the log becomes in them, and how either is shown.
  *
  * Invariant: the order of {@link readSales} is total (time, item, provider, the provider's sale id), so a cursor continues
  * exactly where a page ended; of several sightings of a sale the first in the log is shown.
@@ -8,6 +8,8 @@ import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { Instant } from '#schemas/values/instant.ts'
 import type { SaleRow } from './table.ts'
 
+export { recordOfSale } from './record.ts'
+export { isRow, rowOfSale } from './step.ts'
 export type { SaleRow } from './table.ts'
 
 const DAY_MS = 86_400_000

@@ -3,10 +3,18 @@ import { Ajv } from 'ajv'
 import formats from 'ajv-formats'
 import { expect } from 'chai'
 import { asyncApiDocument } from '#schemas/api/asyncapi.ts'
-import { changedEvent, readyEvent, replayEndEvent, resyncEvent, snapshotEndEvent } from '#schemas/api/feed.ts'
+import {
+  changedEvent,
+  readyEvent,
+  recordedEvent,
+  replayEndEvent,
+  resyncEvent,
+  snapshotEndEvent,
+} from '#schemas/api/feed.ts'
 import { allTopics } from '#schemas/topics.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import {
+  changesFrames,
   type ItemsFrame,
   itemsFrames,
   openItemText,
@@ -16,6 +24,7 @@ import {
   rowOf,
   snapshotEndFrame,
 } from '#services/feed/frames.ts'
+import { saleChange } from '#test/fixtures/feed-logs.ts'
 import { changed } from '#test/harness/published-records.ts'
 
 const SCHEMA = new URL(import.meta.resolve('@asyncapi/specs/schemas/3.0.0-without-$id.json'))
@@ -64,10 +73,12 @@ describe('the description of feeds and topics', () => {
     itemText(item, rowOf(changed({ change, price_micro_usd: change === 'removed' ? null : 5_000 })))
   const changedFrame = (side: 'ask' | 'bid', ...texts: string[]) =>
     ([...itemsFrames({ side, provider: 'p', seenAt: 1_000 }, texts)][0] as ItemsFrame).bytes
+  const [recorded] = changesFrames('sale', [saleChange(7)], { itemOf: () => item, itemText })
   const sent = [
     { frame: readyFrame({ providers: ['p'], itemIds: 1, names: 0 }), event: 'ready', schema: readyEvent },
     { frame: changedFrame('ask', text('added'), text('removed')), event: 'prices.changed', schema: changedEvent },
     { frame: changedFrame('bid', text('added')), event: 'bids.changed', schema: changedEvent },
+    { frame: (recorded as ItemsFrame).bytes, event: 'sales.recorded', schema: recordedEvent },
     { frame: resyncFrame('expired'), event: 'resync', schema: resyncEvent },
     { frame: snapshotEndFrame(3), event: 'snapshot.end', schema: snapshotEndEvent },
     { frame: replayEndFrame(0), event: 'replay.end', schema: replayEndEvent },

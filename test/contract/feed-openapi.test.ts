@@ -5,7 +5,7 @@ import type { ZodType } from 'zod'
 import { loadProviders } from '#infra/config/providers.ts'
 import { asyncApiDocument } from '#schemas/api/asyncapi.ts'
 import { feedOperations } from '#schemas/api/feed-operations.ts'
-import { feedQuery, replayQuery } from '#schemas/api/feed-query.ts'
+import { feedQuery, replayQuery, salesFeedQuery } from '#schemas/api/feed-query.ts'
 import type { Operation } from '#schemas/api/operation.ts'
 import { parseInstant } from '#schemas/values/instant.ts'
 import { PINNED } from '#test/fixtures/pinned-operations.ts'
@@ -129,6 +129,11 @@ describe('the feeds in the description of the API', () => {
 
   it('take and refuse exactly the parameters of a live feed that the specification does', () =>
     expectJudged(feedQuery(registry.askKeys), LIVE, fitsLive))
+
+  it('take the parameters of a feed of sales, which has no state to begin with, and ignore the others', () =>
+    expectJudged(salesFeedQuery(registry.askKeys), LIVE, given =>
+      fitsLive(given.filter(([name]) => name !== 'snapshot' && name !== 'policy')),
+    ))
 
   it('take and refuse exactly the parameters of a replay that the specification does', () =>
     expectJudged(replayQuery(registry.askKeys), ['from', 'from', 'from', 'to', 'speed', 'providers'], fitsReplay))

@@ -66,6 +66,7 @@ const connections = (server: Server) => promisify(server.getConnections.bind(ser
 describe('feed streams', () => {
   let server: Server
   let gateway: Gateway
+  let deliverChanges: (changes: Parameters<typeof batchOf>[0]) => Promise<void>
   let base: string
   let reason: string | undefined
   /** Seconds to wait when the limits are reached. */
@@ -98,7 +99,7 @@ describe('feed streams', () => {
     let batches = 0
     const isOver = async () => {
       for (let count = 0; count < 20; count++) {
-        await gateway.deliver(batchOf(bulk(++batches)))
+        await deliverChanges(bulk(++batches))
       }
       if (good) await eventually(() => momentsOf(good)[batches - 1]?.items === BULK, 'everything at the other')
       // The socket's own buffers take some megabytes before the cap is reached.
@@ -123,10 +124,11 @@ describe('feed streams', () => {
     const connectionsOf = ({ tier }: Pick<Credential, 'tier'>) => (tier === 'quant' ? 2 : 0)
     const withoutLog = openFeedWithoutLog(itemOf)
     gateway = openGateway({
-      ...{ ...withoutLog.parts, metrics, log, capBytes: CAP_BYTES, endLimitMs: 600_000, ...times },
+      ...{ ...withoutLog.items, metrics, log, capBytes: CAP_BYTES, endLimitMs: 600_000, ...times },
       mayListen: credential => connectionsOf(credential) > 0,
     })
-    const providersOf = { ask: KEYS, bid: ['q'] }
+    deliverChanges = changes => gateway.deliver(batchOf(changes), withoutLog.log)
+    const providersOf = { ask: KEYS, bid: ['q'], sale: [] }
     server = createServer(
       openFeedHandler({
         ...{ gateway, providerKeys: KEYS, providersOf, metrics, ...withoutLog.handler },
@@ -207,7 +209,7 @@ describe('feed streams', () => {
         }
       }
       const deliver = (side: 'ask' | 'bid', seen_at: number) =>
-        gateway.deliver(batchOf([changed({ side, provider: 'q', seen_at })]))
+        deliverChanges([changed({ side, provider: 'q', seen_at })])
       const busy = await open('/feed/prices')
       const idle = await open('/feed/bids')
       passes(19)
@@ -280,7 +282,7 @@ describe('feed streams', () => {
     say('k', { accepted: false, code: 'AUTH_API_KEY_REVOKED', detail: 'revoked' })
     await eventually(() => revoked.every(client => client.hasEnded()), 'the end of both streams')
     expect(revoked[0]?.comments.at(-1)).to.match(/^closed: .*key/)
-    await gateway.deliver(batchOf([changed({})]))
+    await deliverChanges([changed({})])
     await other.event(({ event }) => event === 'prices.changed')
   })
 
@@ -295,7 +297,7 @@ describe('feed streams', () => {
     say('k', new Error('Postgres does not answer'))
     const before = judgements
     await eventually(() => judgements >= before + 3, 'three checks')
-    await gateway.deliver(batchOf([changed({})]))
+    await deliverChanges([changed({})])
     await client.event(({ event }) => event === 'prices.changed')
   })
 
@@ -329,7 +331,7 @@ describe('feed streams', () => {
     for (let round = 1; round <= rounds; round++) {
       const kind = round === 1 ? 'added' : 'updated'
       const changes = bulk(round).map(one => ({ ...one, change: kind as 'added' | 'updated', quantity: round }))
-      await gateway.deliver(batchOf(changes))
+      await deliverChanges(changes)
     }
     expect(await metric('feed_ended_total')).not.to.include('too_slow')
     slow.resume()

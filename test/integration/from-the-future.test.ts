@@ -102,7 +102,8 @@ describe('events from the future', () => {
     const answer = JSON.stringify([{ name: 'a', cost: 1, n: 1 }])
     const server = await listen(createServer((_, response) => response.end(answer)))
     try {
-      const advanced = { side: 'ask', provider: 'provider_06', observed_at: Date.now() + 24 * HOUR_MS } as const
+      const about = { side: 'ask', provider: 'provider_06', sale_hashes: null } as const
+      const advanced = { ...about, observed_at: Date.now() + 24 * HOUR_MS }
       const key = 'ask|provider_06'
       await publisher.send([{ topic: 'feeds', key, value: kafka.codec.encode(feedAdvanced, advanced) }])
       const url = `http://127.0.0.1:${server.port}`

@@ -76,7 +76,10 @@ describe('log tools', () => {
     const found = lines.find(({ topic }) => topic === 'market.sales')
     expect(found).to.include({ writer: 'ingest', offsets: SALES + 2 })
     expect(found.bytes).to.be.greaterThan(1_000)
-    expect(found.readers).to.deep.equal([{ reader: 'sales', lag: 0 }])
+    expect(found.readers).to.deep.equal([
+      { reader: 'sales', lag: 0 },
+      { reader: 'feed', lag: null },
+    ])
     expect(found.retention).to.deep.include({ isCompacted: false, ms: 30 * 86_400_000 })
     expect(lines.find(({ topic }) => topic === 'catalog.items').retention.isCompacted).to.equal(true)
   })

@@ -1,7 +1,10 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { recordedEvent } from '#schemas/api/feed.ts'
+import { NO_PATTERN } from '#schemas/events/sale-observed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { type ItemsFrame, itemsFrames, openItemText, pickItems } from '#services/feed/frames.ts'
+import { changesFrames, type ItemsFrame, itemsFrames, openItemText, pickItems } from '#services/feed/frames.ts'
+import { saleChange } from '#test/fixtures/feed-logs.ts'
 
 const LINE_BYTES_MAX = 65_535
 const ITEMS_MAX = 1_000
@@ -42,6 +45,55 @@ const lineOf = (bytes: Buffer): string => {
   return match[1] as string
 }
 const dataOf = (bytes: Buffer) => JSON.parse(lineOf(bytes).slice('data: '.length))
+
+const texts = names.map(name => name.slice(0, 2_048))
+const stickers = fc.record({ name: texts, slot: fc.nat(4), wear: fc.constantFrom(0, 0.5) })
+const sales = fc.record({
+  provider: fc.constantFrom('p', 'q'),
+  observed_at: fc.constantFrom(LISTING.seenAt, LISTING.seenAt + 1),
+  currency: fc.constantFrom('USD', 'CNY'),
+  float: fc.option(fc.constant(0.25)),
+  stickers: fc.option(fc.array(stickers, { maxLength: 4 })),
+  charms: fc.option(fc.array(fc.record({ name: texts, pattern_id: fc.constantFrom(NO_PATTERN, 7) }), { maxLength: 1 })),
+  inspect_in_game: fc.option(fc.constant('game://é"')),
+})
+/** Few of any kind, or many of one. */
+const someSales = fc.oneof(
+  fc.array(sales, { maxLength: 20 }),
+  fc
+    .tuple(sales, fc.integer({ min: 1, max: 2_500 }))
+    .map(([sale, count]) => Array(count).fill({ ...sale, stickers: null })),
+)
+
+describe('the events of sales', () => {
+  it('hold each sale once, with its provider and moment, in the order of the log, within the bounds of an event', () => {
+    fc.assert(
+      fc.property(someSales, given => {
+        const changes = given.map((members, itemId) => saleChange(itemId, { ...members, usd_rate: '7.25' }))
+        const itemOf = (item_id: number) =>
+          ({ item_id, market_hash_name: `Item ${item_id}`, phase: null }) as CatalogItem
+        const frames = [...changesFrames('sale', changes, { itemOf, itemText: openItemText() })]
+        const events = frames.map(({ bytes, ends }) => {
+          const [, data = ''] = /^event: sales\.recorded\ndata: ([^\n]+)\n\n$/.exec(bytes.toString()) ?? []
+          if (ends.length > 1) expect(Buffer.byteLength(`data: ${data}`)).to.be.at.most(LINE_BYTES_MAX)
+          return recordedEvent.parse(JSON.parse(data))
+        })
+        const found = events.flatMap(({ provider, seen_at, items }) => {
+          expect(items.map(item => item.provider)).to.deep.equal(items.map(() => provider))
+          return items.map(({ item_id, price }) => ({ item_id, price, seen_at }))
+        })
+        const expected = Map.groupBy(changes, ({ provider, seen_at }) => `${seen_at} ${provider}`).values()
+        expect(found).to.deep.equal(
+          [...expected].flat().map(({ item_id, seen_at, row }) => ({
+            ...{ item_id, seen_at: new Date(seen_at).toISOString() },
+            price: row.currency === 'USD' ? 725 : 100,
+          })),
+        )
+      }),
+      { numRuns: 150 },
+    )
+  })
+})
 
 describe('the events of rows', () => {
   it('hold all rows in their order, within the items and the line of an event, and few of them', () => {

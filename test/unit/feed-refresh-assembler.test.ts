@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { BookChanged, RefreshMarked } from '#schemas/events/book-changed.ts'
+import { bookTopic } from '#services/feed/feed-topics.ts'
 import { decodeChange } from '#services/feed/log-follower.ts'
 import { type AssembledBatch, openRefreshAssembler } from '#services/feed/refresh-assembler.ts'
 import { urlChangeOf } from '#test/fixtures/book-change-sequences.ts'
@@ -30,7 +31,8 @@ describe('refresh assembler', () => {
     const taken = { BookChanged: changed(), OfferUrlChanged: urlChangeOf(changed(), null), RefreshMarked: marked() }
     const events = Object.entries(taken).flatMap(([event, value]) => {
       const kafka = { codec: { decode: () => ({ event, value }) } } as unknown as KafkaConnection
-      return decodeChange(kafka, { partition: 0, offset: 7, value: Buffer.alloc(0) }, { undecodable }) ?? []
+      const record = { partition: 0, offset: 7, value: Buffer.alloc(0), timestamp: 0 }
+      return decodeChange(kafka, bookTopic, record, { undecodable }) ?? []
     })
     expect(events).to.deep.equal([
       { partition: 0, offset: 7, event: 'BookChanged', value: changed() },

@@ -2,10 +2,11 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { nextTurn } from '#infra/runtime/turns.ts'
-import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
+import type { FeedSide } from '#schemas/events/feed-advanced.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { openConcurrencyLimit } from '#services/feed/concurrency-limit.ts'
 import type { EventStream } from '#services/feed/event-stream.ts'
+import type { FeedChange } from '#services/feed/feed-topics.ts'
 import { changesFrames, identifiedFrame, openItemText, readyFrame } from '#services/feed/frames.ts'
 import type { StartingSubscriber } from '#services/feed/gateway.ts'
 import { openHub, type Subscription, wantsItem, wantsProvider } from '#services/feed/hub.ts'
@@ -21,6 +22,7 @@ const itemOf = (item_id: number) =>
   item_id === 8 ? undefined : ({ item_id, market_hash_name: `Item ${item_id}`, phase: null } as CatalogItem)
 const ITEMS = { itemOf, itemText: openItemText() }
 const IDS = openEventIds('key', 'test', PARTITIONS)
+const SIDES: Record<string, FeedSide> = { 'prices.changed': 'ask', 'bids.changed': 'bid', 'sales.recorded': 'sale' }
 const READY = readyFrame({ providers: [], itemIds: 0, names: 0 })
 
 /** A stream within a record is not cloned right by fast-check: a seed of one. */
@@ -41,7 +43,7 @@ const gatewayPlans = fc.record({
 })
 const clientPlans = fc.record({
   begins: fc.oneof(fc.constantFrom('now' as const, 'state' as const), fc.record({ frames: fc.nat(8), order: seeds })),
-  side: fc.constantFrom<Side>('ask', 'ask', 'bid'),
+  side: fc.constantFrom<FeedSide>('ask', 'ask', 'bid', 'sale'),
   providers: fc.option(fc.uniqueArray(fc.constantFrom('p', 'q', 'pushing'), { minLength: 1 }), { nil: undefined }),
   items: fc.option(fc.uniqueArray(fc.nat(8), { minLength: 1, maxLength: 4 }), { nil: undefined }),
   /** Of each stream but the last: how long it is waited for, and the frames after which it is cut. */
@@ -67,9 +69,9 @@ const positionAt = (log: Log, at: readonly number[]): LogPosition => ({
   next: log.map(({ length }, partition) => Math.min(length, at[partition] ?? 0)),
   behind: new Map(),
 })
-const changesOf = (log: Log): { change: BookChanged; partition: number; offset: number }[] =>
-  log.flat().flatMap(({ event, value, ...where }) => (event === 'BookChanged' ? [{ ...where, change: value }] : []))
-const changesBefore = (log: Log, position: LogPosition): BookChanged[] =>
+const changesOf = (log: Log): { change: FeedChange; partition: number; offset: number }[] =>
+  log.flat().flatMap(({ event, value, ...where }) => (event === 'RefreshMarked' ? [] : [{ ...where, change: value }]))
+const changesBefore = (log: Log, position: LogPosition): FeedChange[] =>
   changesOf(log).flatMap(({ change, partition, offset }) =>
     offset < firstUndelivered(position, providerSide(change.side, change.provider), partition) ? [change] : [],
   )
@@ -119,7 +121,7 @@ function openClient(log: Log, { begins, providers, items, ...plan }: ClientPlan)
     ...{ side, providers: providers && new Set(providers), itemIds: new Set(items), names: new Set() },
     isFiltered: items !== undefined,
   }
-  const isWanted = (change: BookChanged) =>
+  const isWanted = (change: FeedChange) =>
     itemOf(change.item_id) !== undefined &&
     change.side === side &&
     wantsProvider(subscription, change.provider) &&
@@ -162,11 +164,10 @@ function openClient(log: Log, { begins, providers, items, ...plan }: ClientPlan)
       } else if (event === 'snapshot.end') {
         received = ofThisStream
         ofThisStream = []
-      } else if (event.endsWith('.changed')) {
+      } else if (event in SIDES) {
         const { provider, seen_at, items } = JSON.parse(data)
-        const texts = items.map(({ item_id }: BookChanged) =>
-          textOf({ side: event === 'prices.changed' ? 'ask' : 'bid', provider, item_id, seen_at: Date.parse(seen_at) }),
-        )
+        const about = { side: SIDES[event] as FeedSide, provider, seen_at: Date.parse(seen_at) }
+        const texts = items.map(({ item_id }: FeedChange) => textOf({ ...about, item_id }))
         received.push(...texts)
         ofThisStream.push(...texts)
       } else expect(event).to.equal('ready')

@@ -12,12 +12,8 @@ import { defineRoute, perTier, type Route } from '#infra/http/define-route.ts'
 import { orUnavailable } from '#infra/http/http-error.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { json, PRO } from '#schemas/api/operation.ts'
-import { type SalesQuery, type saleRecord, salesQuery, salesReply } from '#schemas/api/sales.ts'
-import { NO_PATTERN, type SaleCharm } from '#schemas/events/sale-observed.ts'
-import { formatInstant } from '#schemas/values/instant.ts'
-import { recordAmount } from '#schemas/values/money.ts'
-import type { RateAt } from '#streams/fx/reader.ts'
-import { readSales, type SaleRow, type SalesScan, saleKey } from '#streams/sales/reader.ts'
+import { type SalesQuery, salesQuery, salesReply } from '#schemas/api/sales.ts'
+import { readSales, recordOfSale, type SalesScan, saleKey } from '#streams/sales/reader.ts'
 import { type Cursors, cursorPage } from '../cursors.ts'
 import { type FxRates, readRates } from '../queries/fx-rates.ts'
 import { chosenItems, itemFilters } from '../queries/listing.ts'
@@ -79,7 +75,10 @@ export const listSales = ({ catalog, registry, clickhouse, cursors, fx, tiers, n
       const rateAt = await orUnavailable(rates, 'SERVICE_UNAVAILABLE', DOWN)
       return {
         meta: { currency: query.currency, filters, providers_queried: providers, result_count: sales.length },
-        items: sales.flatMap(sale => recordOf(catalog, sale, query.currency, rateAt)),
+        items: sales.flatMap(sale => {
+          const item = catalog.byId(sale.item_id)
+          return item ? [recordOfSale(sale, item, query.currency, () => rateAt(sale.sold_at))] : []
+        }),
         pagination: cursorPage(query.limit, {
           hasNext,
           hasPrev: before !== undefined,
@@ -105,36 +104,3 @@ function filtersOf(query: SalesQuery): Reply['meta']['filters'] {
     limit: query.limit,
   }
 }
-
-function recordOf(
-  catalog: CatalogReader,
-  sale: SaleRow,
-  currency: string,
-  rateAt: RateAt,
-): z.infer<typeof saleRecord>[] {
-  const item = catalog.byId(sale.item_id)
-  if (!item) return []
-  const { inspect_in_game: in_game, screenshot_front, screenshot_back } = sale
-  const inspect = { in_game, screenshot_front, screenshot_back }
-  return [
-    {
-      date: formatInstant(sale.sold_at),
-      provider: sale.provider,
-      price: recordAmount(sale, currency, () => rateAt(sale.sold_at)),
-      currency,
-      item_id: sale.item_id,
-      market_hash_name: item.market_hash_name,
-      phase: item.phase,
-      float: sale.float,
-      paint_seed: sale.paint_seed,
-      stickers: sale.has_stickers ? sale.stickers : null,
-      charms: sale.has_charms ? sale.charms.map(shownCharm) : null,
-      inspect: Object.values(inspect).some(link => link !== null) ? inspect : null,
-    },
-  ]
-}
-
-const shownCharm = ({ name, pattern_id }: SaleCharm) => ({
-  name,
-  pattern_id: pattern_id === NO_PATTERN ? null : pattern_id,
-})

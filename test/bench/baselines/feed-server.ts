@@ -84,8 +84,8 @@ function gatewayServer(capBytes?: number): RequestListener {
   const log = openLog({ level: 'silent', name: 'bench' })
   const metrics = openFeedMetrics(openMetrics())
   const itemOf = (itemId: number) => items[itemId - 1]
-  const { parts, handler } = openFeedWithoutLog(itemOf)
-  const gateway = openGateway({ ...parts, metrics, log, mayListen: () => true, ...(capBytes && { capBytes }) })
+  const { items: frameItems, log: window, handler } = openFeedWithoutLog(itemOf)
+  const gateway = openGateway({ ...frameItems, metrics, log, mayListen: () => true, ...(capBytes && { capBytes }) })
   const known = new Map<string, KeyAnswer>()
   const judgeHash = (hash: string): KeyAnswer => {
     const answer = known.get(hash) ?? {
@@ -97,9 +97,9 @@ function gatewayServer(capBytes?: number): RequestListener {
   }
   const judge = (authorization: string | undefined) => judgeHash(hashOfKey(bearerOf(authorization) ?? ''))
   const none = () => Promise.reject(new Error('there are no tokens'))
-  deliver = count => gateway.deliver(batchOf(changesNow(count)))
+  deliver = count => gateway.deliver(batchOf(changesNow(count)), window)
   return openFeedHandler({
-    ...{ gateway, metrics, ...handler, providerKeys: ['p'], providersOf: { ask: ['p'], bid: ['p'] } },
+    ...{ gateway, metrics, ...handler, providerKeys: ['p'], providersOf: { ask: ['p'], bid: ['p'], sale: [] } },
     catalog: { byId: itemOf, idsOfName: () => [] },
     unavailable: () => undefined,
     access: {
