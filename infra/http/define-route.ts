@@ -66,7 +66,7 @@ export interface Endpoint {
   path: string
   tiers: readonly string[] | undefined
   access?: Operation['access']
-  group?: string
+  group?: Operation['group']
   scope?: Operation['scope']
   params?: z.ZodType | undefined
   areParamsChecked?: false

@@ -1,42 +1,44 @@
 /**
  * The API's description, OpenAPI 3.1, made of the routes and their zod schemas.
  *
- * Parameters, bodies, replies and error bodies become JSON Schema through zod's own conversion; headers and errors follow from what
- * a route is (key, body, tier). The document holds nothing that routes do not declare, so it names no path, parameter or code that
- * does not exist. Error answers are components, named after their codes: most routes share them.
+ * zod makes the JSON Schema; headers and errors follow from what a route is (key, body, tier). The document holds nothing that routes
+ * do not declare, so it names no path, parameter or code that does not exist. Error answers are components, named after their codes.
  */
 import { z } from 'zod'
-import { ERROR_STATUS, type ErrorCode, violation } from '#schemas/api/error.ts'
-import type { Access, Operation } from '#schemas/api/operation.ts'
+import { alertTriggered } from '#schemas/api/alert-triggered.ts'
+import { ERROR_STATUS, type ErrorCode, plainErrorReply, validationErrorReply, violation } from '#schemas/api/error.ts'
+import { errorExample } from '#schemas/api/error-examples.ts'
+import { feedItem } from '#schemas/api/feed.ts'
+import { ACCESS, type Delivered, GROUPS, type NamedSchema, type Operation } from '#schemas/api/operation.ts'
 import { getQuery } from '#schemas/api/query-values.ts'
 import { amount } from '#schemas/api/reply-values.ts'
+import { saleRecord } from '#schemas/api/sales.ts'
 import { type NeededScope, scopeNeeded } from '#schemas/api/scopes.ts'
 
 type Json = Record<string, unknown>
-
-/** Where the API is served, and what it is called. */
-interface DocumentScope {
-  /** Public root, without a trailing slash. */
-  baseUrl: string
-}
 
 const VERSION = '1.0.0'
 /** Every path has it; the root alone answers as well. */
 const ROOT = '/v1'
 
-const RATE_FIELDS: Record<string, string> = {
-  'RateLimit-Policy': 'Quotas of the key (`minute`, `month`): `"minute";q=300;w=60`, requests and seconds.',
-  RateLimit:
+const HEADERS: Record<string, [type: 'string' | 'integer', description: string]> = {
+  'X-Request-Id': ['string', 'Id of the request, your own where it is harmless.'],
+  'RateLimit-Policy': ['string', 'Quotas of the key (`minute`, `month`): `"minute";q=300;w=60`, requests and seconds.'],
+  RateLimit: [
+    'string',
     'What is left of them: `"minute";r=299;t=60`, requests and seconds. Of a 429 that of the exceeded quota alone.',
+  ],
+  'X-RateLimit-Limit': ['integer', 'Requests that the key may send in a calendar month (UTC).'],
+  'X-RateLimit-Remaining': ['integer', 'Requests left in the month.'],
+  'X-RateLimit-Reset': ['integer', 'Unix time at which the month ends.'],
+  'X-RateLimit-Tier': ['string', 'Tier of the key.'],
+  'Retry-After': ['integer', 'Seconds to wait, at least 1.'],
+  'WWW-Authenticate': ['string', 'Bearer'],
 }
-const RATE_HEADERS: Record<string, string> = {
-  ...RATE_FIELDS,
-  'X-RateLimit-Limit': 'Requests that the key may send in a calendar month (UTC).',
-  'X-RateLimit-Remaining': 'Requests left in the month.',
-  'X-RateLimit-Reset': 'Unix time at which the month ends.',
-  'X-RateLimit-Tier': 'Tier of the key.',
-}
-const RETRY_AFTER = 'Seconds to wait, at least 1.'
+const RATE_FIELDS = ['RateLimit-Policy', 'RateLimit']
+const RATE_HEADERS = [...RATE_FIELDS, ...Object.keys(HEADERS).filter(name => name.startsWith('X-RateLimit-'))]
+/** Refusals that come before a key is known, or without its limits. */
+const WITHOUT_LIMITS: readonly number[] = [400, 401, 408, 431, 503]
 
 const ABOUT = `Market data of 41 marketplaces through one REST interface.
 
@@ -46,14 +48,14 @@ does not know are ignored, or with \`strict=true\` a 422; a known one in other l
 parameter that comes twice. On 429 and 409 wait as \`Retry-After\` says; on 503 try again with a growing delay.
 Every path answers at the root as well as below \`/v1\`.`
 
-/** Makes the document. */
-export function openApiDocument(operations: readonly Operation[], { baseUrl }: DocumentScope): Json {
+/** Makes the document; `baseUrl` is the public root, without a trailing slash. */
+export function openApiDocument(operations: readonly Operation[], { baseUrl }: { baseUrl: string }): Json {
   const paths: Record<string, Json> = {}
-  const errors = openComponents('responses')
   for (const operation of operations) {
     const path = ROOT + operation.path.replaceAll(/:(\w+)/g, '{$1}')
-    paths[path] = { ...paths[path], [operation.method]: describe(operation, errors) }
+    paths[path] = { ...paths[path], [operation.method]: describe(operation) }
   }
+  const codes = new Set(operations.flatMap(codesOf))
   return {
     openapi: '3.1.0',
     jsonSchemaDialect: 'https://json-schema.org/draft/2020-12/schema',
@@ -61,52 +63,30 @@ export function openApiDocument(operations: readonly Operation[], { baseUrl }: D
       title: 'marketlog',
       version: VERSION,
       description: ABOUT,
+      contact: { name: 'marketlog', url: baseUrl },
       license: { name: 'Proprietary', url: `${baseUrl}/docs` },
     },
     servers: [{ url: baseUrl }],
-    tags: [...new Set(operations.map(({ group }) => group))].map(name => ({ name })),
+    tags: [...new Set(operations.map(({ group }) => group))].map(name => ({ name, description: GROUPS[name] })),
     security: [{ apiKey: [] }],
     paths,
+    webhooks: { [alertTriggered.event]: { post: describeDelivered(alertTriggered) } },
     components: {
       securitySchemes: { apiKey: { type: 'http', scheme: 'bearer', description: 'An API key, `sk_live_...`.' } },
-      responses: errors.all(),
-      schemas: { ...replySchemas(operations), Violation: schemaOf(violation, 'output') },
+      headers: mapped(HEADERS, ([type, description]) => ({ description, schema: { type } })),
+      responses: Object.assign({}, ...operations.flatMap(errorsOf).map(({ name, response }) => ({ [name]: response }))),
+      examples: Object.fromEntries([...codes].map(code => [code, { value: errorExample(code) }])),
+      schemas: componentSchemas(operations),
     },
   }
 }
 
-/** Parts that routes share. */
-interface Components {
-  /** Adds a part; returns the reference to it, or to an equal one. */
-  add(name: string, part: Json): Json
-  all(): Json
-}
+const mapped = <V, W>(record: Record<string, V>, map: (value: V, name: string) => W): Record<string, W> =>
+  Object.fromEntries(Object.entries(record).map(([name, value]) => [name, map(value, name)]))
 
-function openComponents(kind: string): Components {
-  const parts = new Map<string, string>()
-  return {
-    add(name, part) {
-      const text = JSON.stringify(part)
-      let free = name
-      for (let n = 2; (parts.get(free) ?? text) !== text; n++) free = `${name}${n}`
-      parts.set(free, text)
-      return { $ref: `#/components/${kind}/${free}` }
-    },
-    all: () => Object.fromEntries([...parts].map(([name, text]) => [name, JSON.parse(text)])),
-  }
-}
+const refTo = (kind: string, name: string | undefined): Json => ({ $ref: `#/components/${kind}/${name}` })
 
-const ACCESS: Record<Access, string> = {
-  key: 'Counts against the monthly quota.',
-  account: 'Takes an API key or a session; exempt from the monthly quota.',
-  management: 'Takes the root key or a session, no child key; exempt from the monthly quota.',
-  'recent-session':
-    'Takes a session that was opened within the last ten minutes, no key; exempt from the monthly quota.',
-  stream: 'Takes an API key, or a feed token as `token`; exempt from the monthly quota.',
-  uncounted: 'Takes an API key; exempt from the monthly quota.',
-}
-
-function describe(operation: Operation, errors: Components): Json {
+function describe(operation: Operation): Json {
   const { id, method, group, summary, description, tiers, params, query, isCreate } = operation
   const access = tiers ? `Tiers: ${tiers.join(', ')}. ${ACCESS[operation.access ?? 'key']}` : 'No key needed.'
   return {
@@ -121,10 +101,26 @@ function describe(operation: Operation, errors: Components): Json {
     parameters: [
       ...parametersOf('path', params),
       ...parametersOf('query', method === 'get' ? getQuery(query) : query),
-      ...(isCreate ? [IDEMPOTENCY_KEY] : []),
+      ...parametersOf('header', isCreate ? CREATE_HEADERS : undefined),
     ],
     ...requestOf(operation),
-    responses: { ...successOf(operation), ...errorsOf(operation, errors) },
+    responses: {
+      ...successOf(operation),
+      ...Object.fromEntries(errorsOf(operation).map(({ status, name }) => [status, refTo('responses', name)])),
+    },
+  }
+}
+
+function describeDelivered({ id, group, summary, description, headers, body, responses }: Delivered): Json {
+  return {
+    operationId: id,
+    tags: [group],
+    summary,
+    description,
+    security: [],
+    parameters: parametersOf('header', headers),
+    requestBody: { required: true, content: jsonOf(body.name, { example: body.schema.meta()?.example }) },
+    responses: mapped(responses, answered => ({ description: answered })),
   }
 }
 
@@ -135,11 +131,11 @@ const scopeOf = (operation: Operation): NeededScope => {
   return access === 'management' || access === 'recent-session' ? 'none' : scopeNeeded(operation)
 }
 
-function parametersOf(place: 'path' | 'query', schema: z.ZodObject | undefined): Json[] {
+function parametersOf(place: 'path' | 'query' | 'header', schema: z.ZodObject | undefined): Json[] {
   if (!schema) return []
-  const { properties = {}, required = [] } = schemaOf(schema, 'input') as { properties?: Json; required?: string[] }
+  const { properties = {}, required = [] } = inputSchema(schema) as { properties?: Json; required?: string[] }
   return Object.entries(properties).map(([name, one]) => {
-    const { description, example, ...own } = one as Json
+    const { description, example, 'x-go-name': goName, ...own } = one as Json
     if (description === undefined) throw new Error(`the ${place} parameter ${name} has no description`)
     return {
       name,
@@ -147,20 +143,20 @@ function parametersOf(place: 'path' | 'query', schema: z.ZodObject | undefined):
       required: place === 'path' || required.includes(name),
       description,
       example,
+      ...(goName !== undefined && { 'x-go-name': goName }),
       ...(own.type === 'array' && { style: 'form', explode: true }),
       schema: own,
     }
   })
 }
 
-const IDEMPOTENCY_KEY: Json = {
-  name: 'Idempotency-Key',
-  in: 'header',
-  required: false,
-  description: 'Names this create: sent again within a day with the same key, it is answered as before and done once.',
-  example: '3f2c9a1e-order-17',
-  schema: { type: 'string', minLength: 1, maxLength: 255 },
-}
+const CREATE_HEADERS = z.object({
+  'Idempotency-Key': z.string().min(1).max(255).optional().meta({
+    description:
+      'Names this create: sent again within a day with the same key, it is answered as before and done once.',
+    example: '3f2c9a1e-order-17',
+  }),
+})
 
 function requestOf({ body, upload, isBodyOptional = false }: Operation): Json {
   if (body) return { requestBody: bodyOf(body, !isBodyOptional) }
@@ -175,39 +171,42 @@ function requestOf({ body, upload, isBodyOptional = false }: Operation): Json {
   return { requestBody: { required: true, content: { 'multipart/form-data': { schema } } } }
 }
 
-function bodyOf(schema: z.ZodObject, required: boolean): Json {
-  const json = schemaOf(schema, 'input') as { properties: Record<string, Json> }
-  const members = Object.entries(json.properties).map(([name, { example, ...own }]) => {
+function bodyOf(body: z.ZodObject, required: boolean): Json {
+  const json = inputSchema(body) as { properties: Record<string, Json> }
+  const example = mapped(json.properties, member => member.example)
+  const properties = mapped(json.properties, ({ example: _, ...own }, name) => {
     if (own.description === undefined) throw new Error(`the body member ${name} has no description`)
-    return { name, own, example }
+    return own
   })
-  const properties = Object.fromEntries(members.map(({ name, own }) => [name, own]))
-  const example = Object.fromEntries(members.map(({ name, example }) => [name, example]))
   return { required, content: { 'application/json': { schema: { ...json, properties }, example } } }
 }
 
 function successOf({ reply, tiers }: Operation): Json {
-  const { status, description, name, isStream, headers = {}, example } = reply
-  const { events } = reply
-  const schema = events ? { type: 'string', description: EVENTS } : refTo(name)
+  const { status, description, name, isStream, headers, example, events } = reply
   const type = reply.type ?? (isStream ? 'application/x-ndjson' : 'application/json')
+  const shown = events
+    ? {
+        examples: mapped(example as Json, value => ({ value })),
+        'x-events': mapped(events, one => refTo('schemas', one.name)),
+      }
+    : { example }
   const success = {
     description,
-    headers: headersOf({ ...(tiers && RATE_HEADERS), ...headers }),
-    ...(name !== undefined && {
-      content: { [type]: { schema, example, ...(events && { 'x-events': dataOf(events) }) } },
-    }),
+    headers: headersOf(tiers && RATE_HEADERS, headers),
+    ...(name !== undefined && { content: { [type]: { schema: refTo('schemas', name), ...shown } } }),
   }
-  const unchanged = { description: 'The snapshot that If-None-Match names is the current one.', headers: headersOf({}) }
+  const unchanged = { description: 'The snapshot that If-None-Match names is the current one.', headers: headersOf() }
   return { [status]: success, ...(isStream && { 304: unchanged }) }
 }
 
-const EVENTS = 'Server-Sent Events; `x-events` names the schema of each event\u2019s `data`.'
+const jsonOf = (name: string, shown: Json): Json => ({
+  'application/json': { schema: refTo('schemas', name), ...shown },
+})
 
-const refTo = (name: string | undefined): Json => ({ $ref: `#/components/schemas/${name}` })
-
-const dataOf = (events: NonNullable<Operation['reply']['events']>): Json =>
-  Object.fromEntries(Object.entries(events).map(([event, { name }]) => [event, refTo(name)]))
+const headersOf = (shared: readonly string[] = [], own: Record<string, string> = {}): Json => ({
+  ...Object.fromEntries(['X-Request-Id', ...shared].map(name => [name, refTo('headers', name)])),
+  ...mapped(own, description => ({ description, schema: { type: 'string' } })),
+})
 
 /** What any operation of its kind may refuse with, beside its own errors. */
 function codesOf(operation: Operation): ErrorCode[] {
@@ -227,96 +226,80 @@ function codesOf(operation: Operation): ErrorCode[] {
   return [...new Set(codes)]
 }
 
-function errorsOf(operation: Operation, errors: Components): Json {
-  const byStatus = Map.groupBy(codesOf(operation), code => ERROR_STATUS[code])
-  return Object.fromEntries(
-    [...byStatus].map(([status, codes]) => [
-      status,
-      errors.add(codes.map(wordsOf).join('Or'), errorOf(status, codes, operation)),
-    ]),
+const ALL_CODES = Object.keys(ERROR_STATUS) as ErrorCode[]
+
+/** The refusals of an operation by status, each with the name of its component. */
+function errorsOf(operation: Operation): { status: number; name: string; response: Json }[] {
+  const own = codesOf(operation)
+  const byStatus = Map.groupBy(
+    ALL_CODES.filter(code => own.includes(code)),
+    code => ERROR_STATUS[code],
   )
+  return [...byStatus].map(([status, codes]) => {
+    const { tiers, violations = VIOLATIONS } = operation
+    const schema = status === ERROR_STATUS.VALIDATION_ERROR ? violations.name : ERROR
+    const cause = schema === ERROR ? codes.map(wordsOf).join('Or') : schema.replace('Reply', '')
+    const hasLimits = !WITHOUT_LIMITS.includes(status)
+    const name = hasLimits && !tiers ? `${cause}WithoutKey` : cause
+    const response = {
+      description: codes.map(code => `\`${code}\``).join(', '),
+      headers: headersOf([
+        ...(hasLimits && tiers ? RATE_HEADERS : []),
+        ...(status === 429 && !tiers ? RATE_FIELDS : []),
+        ...([409, 429].includes(status) ? ['Retry-After'] : []),
+        ...(status === 401 ? ['WWW-Authenticate'] : []),
+      ]),
+      content: jsonOf(schema, { examples: Object.fromEntries(codes.map(code => [code, refTo('examples', code)])) }),
+    }
+    return { status, name, response }
+  })
 }
 
 /** A code as the name of a component: ItemNotFound. */
 const wordsOf = (code: ErrorCode): string =>
   code.toLowerCase().replaceAll(/(?:^|_)(\w)/g, (_, letter: string) => letter.toUpperCase())
 
-function errorOf(status: number, codes: readonly ErrorCode[], { tiers, violationMembers }: Operation): Json {
-  const isViolation = codes.includes('VALIDATION_ERROR')
-  const detail = isViolation
-    ? { type: 'array', minItems: 1, items: { $ref: '#/components/schemas/Violation' } }
-    : { type: 'string' }
-  const schema = {
-    type: 'object',
-    properties: {
-      code: { type: 'string', enum: codes },
-      detail,
-      ...(isViolation && { omitted: OMITTED, ...membersOf(violationMembers) }),
-    },
-    required: ['code', 'detail'],
-    additionalProperties: false,
+const ERROR = 'ErrorReply'
+const VIOLATIONS: NamedSchema = { name: 'ValidationErrorReply', schema: validationErrorReply }
+
+/** All schemas with a name: replies by theirs, parts of replies by the id that they declare. Each refers to the others that it holds. */
+function componentSchemas(operations: readonly Operation[]): Json {
+  const named = z.registry<{ id: string }>()
+  named.add(plainErrorReply, { id: ERROR })
+  named.add(violation, { id: 'Violation' })
+  // They have no id of their own, since messages of AsyncAPI hold them whole.
+  named.add(feedItem, { id: 'FeedItem' })
+  named.add(saleRecord, { id: 'Sale' })
+  named.add(alertTriggered.body.schema, { id: alertTriggered.body.name })
+  for (const { reply, violations = VIOLATIONS } of operations) {
+    const { name, schema, events = {} } = reply
+    const own = name && schema ? [{ name, schema }] : []
+    for (const one of [...own, ...Object.values(events), violations]) named.add(one.schema, { id: one.name })
   }
-  const example = { code: codes[0], detail: isViolation ? [VIOLATION_EXAMPLE] : 'A sentence for people.' }
-  const isCounted = tiers !== undefined && ![400, 401, 408, 431, 503].includes(status)
-  const headers = {
-    ...(isCounted && RATE_HEADERS),
-    ...(status === 429 && RATE_FIELDS),
-    ...([409, 429].includes(status) && { 'Retry-After': RETRY_AFTER }),
-    ...(status === 401 && { 'WWW-Authenticate': 'Bearer' }),
-  }
-  return {
-    description: codes.map(code => `\`${code}\``).join(', '),
-    headers: headersOf(headers),
-    content: { 'application/json': { schema, example } },
-  }
+  const { schemas } = z.toJSONSchema(named, {
+    uri: id => refTo('schemas', id).$ref as string,
+    override: trim('output'),
+  })
+  const text = JSON.stringify(schemas).replaceAll('/__shared#/$defs/', '/')
+  const { __shared: shared, ...replies } = JSON.parse(text) as Record<string, Json & { $defs?: Record<string, Json> }>
+  return mapped({ ...replies, ...shared?.$defs }, ({ $schema: _, $id: _id, id: _name, ...schema }) => schema)
 }
 
-const OMITTED: Json = {
-  type: 'integer',
-  minimum: 1,
-  description: 'Violations beside those of `detail`, where there are more than it lists.',
-}
-
-const membersOf = (schema: z.ZodObject | undefined): Json =>
-  schema ? (schemaOf(schema, 'output').properties as Json) : {}
-
-const VIOLATION_EXAMPLE = {
-  type: 'less_than_equal',
-  loc: ['query', 'limit'],
-  msg: 'Input should be less than or equal to 1000',
-  input: '5000',
-  ctx: { le: 1000 },
-}
-
-const headersOf = (headers: Record<string, string>): Json =>
-  Object.fromEntries(
-    Object.entries({ 'X-Request-Id': 'Id of the request, your own where it is harmless.', ...headers }).map(
-      ([name, description]) => [name, { description, schema: { type: 'string' } }],
-    ),
-  )
-
-function replySchemas(operations: readonly Operation[]): Json {
-  const named = operations.flatMap(({ reply: { name, schema, events = {} } }) => [
-    ...(name && schema ? [[name, schema] as const] : []),
-    ...Object.values(events).map(event => [event.name, event.schema] as const),
-  ])
-  return Object.fromEntries(named.map(([name, schema]) => [name, schemaOf(schema, 'output')]))
+function inputSchema(schema: z.ZodObject): Json {
+  const { $schema: _, ...json } = z.toJSONSchema(schema, { io: 'input', override: trim('input') })
+  return json
 }
 
 /**
- * A zod schema as JSON Schema, without what would only repeat the limits of a double or the form of a date. Examples
- * stay at parameters and at the members of a body; those of replies are shown once, beside the schema.
+ * Removes what would only repeat the limits of a double or the form of a date. Examples stay at parameters and at the members of a
+ * body; those of replies are shown once, beside the schema.
  */
-function schemaOf(schema: z.ZodType, io: 'input' | 'output'): Json {
-  const { $schema: _, ...json } = z.toJSONSchema(schema, {
-    io,
-    override: ({ zodSchema, jsonSchema, path }) => {
-      if (io === 'output' || path.length > 2) delete jsonSchema.example
-      if (zodSchema === amount) jsonSchema.type = 'integer'
-      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
-      if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
-      if (jsonSchema.format !== undefined) delete jsonSchema.pattern
-    },
-  })
-  return json
-}
+const trim =
+  (io: 'input' | 'output'): z.core.ToJSONSchemaParams['override'] =>
+  ({ zodSchema, jsonSchema, path }) => {
+    if (io === 'output' || path.length > 2) delete jsonSchema.example
+    if (zodSchema === amount) jsonSchema.type = 'integer'
+    if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
+    if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
+    if (jsonSchema.format !== undefined) delete jsonSchema.pattern
+  }

@@ -75,22 +75,24 @@ export const childKeyPatch = (scope: ChildKeyScope) => {
 }
 
 /** The members of a key that clients may see. */
-export const keyInfo = z.strictObject({
-  id: z.uuid(),
-  key_prefix: z.enum(['sk_live_root', 'sk_live_child']),
-  name: z.string().nullable(),
-  root_key_id: z.uuid(),
-  is_root_key: z.boolean(),
-  is_active: z.boolean(),
-  created_at: instant,
-  last_used_at: instant.nullable(),
-  expires_at: instant.nullable(),
-  quota_requests_per_month_override: z.int().nullable(),
-  rate_requests_per_minute_override: z.int().nullable(),
-  effective_quota_requests_per_month: z.int(),
-  effective_rate_requests_per_minute: z.int(),
-  scopes: z.array(z.enum(SCOPES)).nullable().describe('All that a child key may do; null where it is not confined.'),
-})
+export const keyInfo = z
+  .strictObject({
+    id: z.uuid(),
+    key_prefix: z.enum(['sk_live_root', 'sk_live_child']),
+    name: z.string().nullable(),
+    root_key_id: z.uuid(),
+    is_root_key: z.boolean(),
+    is_active: z.boolean(),
+    created_at: instant,
+    last_used_at: instant.nullable(),
+    expires_at: instant.nullable(),
+    quota_requests_per_month_override: z.int().nullable(),
+    rate_requests_per_minute_override: z.int().nullable(),
+    effective_quota_requests_per_month: z.int(),
+    effective_rate_requests_per_minute: z.int(),
+    scopes: z.array(z.enum(SCOPES)).nullable().describe('All that a child key may do; null where it is not confined.'),
+  })
+  .meta({ id: 'KeyInfo' })
 
 /** The members of a key that clients may see. */
 export type KeyInfo = z.infer<typeof keyInfo>

@@ -102,7 +102,7 @@ export const alertsQuery = z.object({
 /** Query of GET /account/alerts/events. */
 export const alertEventsQuery = z.object(clampedPage({ max: 100, otherwise: 50 }))
 
-const item = z.strictObject(itemMembers)
+const item = z.strictObject(itemMembers).meta({ id: 'AlertItem' })
 
 const exampleAlert = {
   id: EXAMPLE_ID,
@@ -173,32 +173,36 @@ export const alertBatchReply = z
 /** Answer of DELETE /account/alerts/:alert_id. */
 export const deletedAlertReply = z.strictObject({ ok: z.literal(true) }).meta({ example: { ok: true } })
 
-const delivery = z.strictObject({
-  channel: z.enum(['email', 'webhook']),
-  status: z.enum(['pending', 'succeeded', 'failed']),
-  delivery_id: z.uuid().nullable(),
-  endpoint_id: z.uuid().nullable(),
-  endpoint_label: z.string().nullable(),
-  platform: z.string().nullable(),
-  attempt_count: z.int().nullable(),
-  last_http_status: z.int().nullable(),
-  next_attempt_at: instant.nullable(),
-  error: z.string().nullable(),
-  created_at: instant,
-})
+const delivery = z
+  .strictObject({
+    channel: z.enum(['email', 'webhook']),
+    status: z.enum(['pending', 'succeeded', 'failed']),
+    delivery_id: z.uuid().nullable(),
+    endpoint_id: z.uuid().nullable(),
+    endpoint_label: z.string().nullable(),
+    platform: z.string().nullable(),
+    attempt_count: z.int().nullable(),
+    last_http_status: z.int().nullable(),
+    next_attempt_at: instant.nullable(),
+    error: z.string().nullable(),
+    created_at: instant,
+  })
+  .meta({ id: 'AlertDelivery' })
 
 /** What an alert reported when it fired. */
-export const alertEventReply = z.strictObject({
-  id: z.uuid(),
-  alert_id: z.uuid(),
-  kind,
-  item,
-  triggered_value: z.string().describe('The best ask in `triggered_currency`, or the spread in percent.'),
-  triggered_currency: z.string().nullable(),
-  reason: z.string(),
-  created_at: instant,
-  deliveries: z.array(delivery),
-})
+export const alertEventReply = z
+  .strictObject({
+    id: z.uuid(),
+    alert_id: z.uuid(),
+    kind,
+    item,
+    triggered_value: z.string().describe('The best ask in `triggered_currency`, or the spread in percent.'),
+    triggered_currency: z.string().nullable(),
+    reason: z.string(),
+    created_at: instant,
+    deliveries: z.array(delivery),
+  })
+  .meta({ id: 'AlertEvent' })
 
 /** Answer of GET /account/alerts/events. */
 export const alertEventsReply = z

@@ -38,20 +38,22 @@ export const arbitrageQuery = ({ askKeys, bidKeys }: ArbitrageScope) =>
 export type ArbitrageQuery = z.infer<ReturnType<typeof arbitrageQuery>>
 
 /** One pair of an ask and a bid. */
-const arbitrageItem = z.strictObject({
-  ...itemMembers,
-  buy_provider: z.string(),
-  sell_provider: z.string(),
-  buy_price_usd: usd,
-  sell_price_usd: usd,
-  estimated_fees_usd: usd,
-  net_profit_usd: usd,
-  gross_spread_pct: z.number(),
-  quantity: count.describe('The smaller of the two quantities.'),
-  last_updated: instant.describe('Of the leg that was updated last.'),
-  buy_last_updated: instant,
-  sell_last_updated: instant,
-})
+const arbitrageItem = z
+  .strictObject({
+    ...itemMembers,
+    buy_provider: z.string(),
+    sell_provider: z.string(),
+    buy_price_usd: usd,
+    sell_price_usd: usd,
+    estimated_fees_usd: usd,
+    net_profit_usd: usd,
+    gross_spread_pct: z.number(),
+    quantity: count.describe('The smaller of the two quantities.'),
+    last_updated: instant.describe('Of the leg that was updated last.'),
+    buy_last_updated: instant,
+    sell_last_updated: instant,
+  })
+  .meta({ id: 'ArbitragePair' })
 
 /** Answer of GET /market/arbitrage. */
 export const arbitrageReply = z

@@ -59,8 +59,8 @@ const sizeOf = (body: object): number => sizesOf(body).reduce((sum, size) => sum
 /** A list that is too long by itself is a violation of its own. */
 const hasLongList = (body: object): boolean => sizesOf(body).some(size => size > BATCH_ITEMS_MAX)
 
-const askQuote = z.strictObject({ provider: z.string(), ...askMembers, ...quoteTimes })
-const bidQuote = z.strictObject({ provider: z.string(), ...bidMembers, ...quoteTimes })
+const askQuote = z.strictObject({ provider: z.string(), ...askMembers, ...quoteTimes }).meta({ id: 'PriceQuote' })
+const bidQuote = z.strictObject({ provider: z.string(), ...bidMembers, ...quoteTimes }).meta({ id: 'BidQuote' })
 
 const replyOf = <T extends z.ZodType>(quote: T, exampleQuote: object) =>
   z

@@ -50,6 +50,7 @@ export const candlesQuery = ({ isCurrency, lookbackDaysMax }: CandlesScope) =>
         )
         .optional()
         .meta({
+          pattern: LOOKBACK_FORM.source,
           description:
             'Length of a window that ends now: `30` or `30d` for days, `48h` for hours (pro and quant). Takes precedence over `start` and `end`.',
           example: '7d',
@@ -70,18 +71,20 @@ export const candlesQuery = ({ isCurrency, lookbackDaysMax }: CandlesScope) =>
 export type CandlesQuery = z.infer<ReturnType<typeof candlesQuery>>
 
 /** One candle. */
-const candle = z.strictObject({
-  t: z.int().describe('Start of the bucket.'),
-  o: amount,
-  h: amount,
-  l: amount,
-  c: amount,
-  v: z.int().describe('Estimated from falls of the listing counts.'),
-  q: z.int().nullable().describe('Listings at the end of the bucket.'),
-  providers: z
-    .strictObject({ o: z.string(), h: z.string(), l: z.string(), c: z.string() })
-    .describe('Keys of the providers whose asks these were.'),
-})
+const candle = z
+  .strictObject({
+    t: z.int().describe('Start of the bucket.'),
+    o: amount,
+    h: amount,
+    l: amount,
+    c: amount,
+    v: z.int().describe('Estimated from falls of the listing counts.'),
+    q: z.int().nullable().describe('Listings at the end of the bucket.'),
+    providers: z
+      .strictObject({ o: z.string(), h: z.string(), l: z.string(), c: z.string() })
+      .describe('Keys of the providers whose asks these were.'),
+  })
+  .meta({ id: 'Candle' })
 
 /** Answer of GET /prices/candles. */
 export const candlesReply = z

@@ -59,34 +59,36 @@ export type ItemsQuery = z.infer<typeof itemsQuery>
 const known = z.string().nullable()
 
 /** One item of the catalog. */
-const catalogEntry = z.strictObject({
-  item_id: z.int(),
-  market_hash_name: z.string(),
-  phase: known,
-  item_type: known,
-  item_subtype: known,
-  weapon_type: known,
-  base_name: known,
-  skin_name: known,
-  wear_name: known,
-  def_index: known,
-  paint_index: z.int().nullable(),
-  collection: known,
-  collection_image: z.url().nullable(),
-  crates: z.array(z.string()),
-  crates_images: z.array(z.string()),
-  release_date: z.iso.date().nullable(),
-  rarity_name: known,
-  rarity_color: known,
-  style_name: known,
-  is_stattrak: z.boolean(),
-  is_souvenir: z.boolean(),
-  min_float: z.number().nullable(),
-  max_float: z.number().nullable(),
-  image_url: z.url().nullable(),
-  supply: z.int().optional(),
-  is_provisional: z.literal(true).optional(),
-})
+const catalogEntry = z
+  .strictObject({
+    item_id: z.int(),
+    market_hash_name: z.string(),
+    phase: known,
+    item_type: known,
+    item_subtype: known,
+    weapon_type: known,
+    base_name: known,
+    skin_name: known,
+    wear_name: known,
+    def_index: known,
+    paint_index: z.int().nullable(),
+    collection: known,
+    collection_image: z.url().nullable(),
+    crates: z.array(z.string()),
+    crates_images: z.array(z.string()),
+    release_date: z.iso.date().nullable(),
+    rarity_name: known,
+    rarity_color: known,
+    style_name: known,
+    is_stattrak: z.boolean(),
+    is_souvenir: z.boolean(),
+    min_float: z.number().nullable(),
+    max_float: z.number().nullable(),
+    image_url: z.url().nullable(),
+    supply: z.int().optional(),
+    is_provisional: z.literal(true).optional(),
+  })
+  .meta({ id: 'CatalogItem' })
 
 /** Answer of GET /items. */
 export const itemsReply = z

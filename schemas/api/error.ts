@@ -93,13 +93,12 @@ export type ViolationType = (typeof VIOLATION_TYPES)[number]
 /** One thing that is wrong with a request. */
 export const violation = z.strictObject({
   type: z.enum(VIOLATION_TYPES),
-  /** Where: `["query", "limit"]`, `["body", "items", 0, "quantity"]`. */
-  loc: z.array(z.union([z.string(), z.int()])),
+  loc: z
+    .array(z.union([z.string(), z.int().min(0)]))
+    .describe('Where: `["query", "limit"]`, `["body", "items", 0, "quantity"]`.'),
   msg: z.string(),
-  /** What was sent there, or the beginning of its text; null when nothing was. */
-  input: z.unknown(),
-  /** The bound or the allowed values, where there are any. */
-  ctx: z.record(z.string(), z.unknown()),
+  input: z.unknown().describe('What was sent there, or the beginning of its text; null when nothing was.'),
+  ctx: z.record(z.string(), z.unknown()).describe('The bound or the allowed values, where there are any.'),
 })
 
 /** One thing that is wrong with a request. */
@@ -107,15 +106,22 @@ export type Violation = z.infer<typeof violation>
 
 const codes = Object.keys(ERROR_STATUS) as [ErrorCode, ...ErrorCode[]]
 
+/** The body of an error answer. */
+export const plainErrorReply = z.strictObject({ code: z.enum(codes).exclude(['VALIDATION_ERROR']), detail: z.string() })
+
+/** The body of a 422. */
+export const validationErrorReply = z.strictObject({
+  code: z.literal('VALIDATION_ERROR'),
+  detail: z.array(violation).min(1),
+  omitted: z
+    .int()
+    .min(1)
+    .optional()
+    .describe('Violations beside those of `detail`, where there are more than it lists.'),
+})
+
 /** The body of every error answer. */
-export const errorReply = z.union([
-  z.strictObject({ code: z.enum(codes).exclude(['VALIDATION_ERROR']), detail: z.string() }),
-  z.strictObject({
-    code: z.literal('VALIDATION_ERROR'),
-    detail: z.array(violation).min(1),
-    omitted: z.int().min(1).optional(),
-  }),
-])
+export const errorReply = z.union([plainErrorReply, validationErrorReply])
 
 /** The body of every error answer. */
 export type ErrorReply = z.infer<typeof errorReply>

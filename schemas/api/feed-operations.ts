@@ -3,7 +3,7 @@
  *
  * Rules: DECISIONS.md, "Feeds". /asyncapi.json describes the same streams event by event.
  */
-import type { z } from 'zod'
+import { z } from 'zod'
 import {
   changedEvent,
   FEED_EXAMPLES,
@@ -15,7 +15,7 @@ import {
   snapshotEndEvent,
 } from './feed.ts'
 import { feedQuery, replayQuery, salesFeedQuery } from './feed-query.ts'
-import { json, type Operation, QUANT, type Reply } from './operation.ts'
+import { json, type NamedSchema, type Operation, QUANT, type Reply } from './operation.ts'
 
 const STREAM = { method: 'get', group: 'Feeds', tiers: QUANT, access: 'stream' } as const
 const liveOf = (what: string) =>
@@ -39,19 +39,22 @@ const HEADERS = {
   'X-Accel-Buffering': 'no: a proxy in front passes events on as they come.',
 }
 
-function streamOf(
-  name: keyof typeof FEED_EXAMPLES,
-  description: string,
-  events: Record<string, { name: string; schema: z.ZodType }>,
-): Reply<never> {
+function streamOf(name: keyof typeof FEED_EXAMPLES, description: string, own: Record<string, NamedSchema>): Reply {
+  const events: Record<string, NamedSchema> = { ...READY, ...own }
+  const begun = FEED_EXAMPLES[name]
   return {
     status: 200,
     name,
-    description,
-    example: FEED_EXAMPLES[name],
+    schema: z
+      .union(Object.values(events).map(({ schema }) => schema))
+      .describe('Data of an event; `x-events`, beside this schema, has that of each event.'),
+    description: `${description}\n\n\`\`\`text\n${begun}\`\`\``,
+    example: Object.fromEntries(
+      [...begun.matchAll(/^event: (.+)\ndata: (.+)$/gm)].map(([, event, data = '']) => [event, JSON.parse(data)]),
+    ),
     type: 'text/event-stream',
     headers: HEADERS,
-    events: { ...READY, ...events },
+    events,
   }
 }
 

@@ -33,6 +33,7 @@ const filters = (providers: readonly string[]) => ({
   item_ids: many(integer())
     .optional()
     .meta({
+      maxItems: FILTER_VALUES_MAX,
       description:
         'Catalog ids, repeated once per id. An item streams when an id or a name names it; both together hold at most 100 values, repeats included.',
       example: [4940, 4941],
@@ -40,6 +41,7 @@ const filters = (providers: readonly string[]) => ({
   market_hash_names: many(name)
     .optional()
     .meta({
+      maxItems: FILTER_VALUES_MAX,
       description: `Names, repeated once per name. ${NAME_NOTE} A name covers every phase of a finish.`,
       example: ['AK-47 | Redline (Field-Tested)'],
     }),
@@ -89,7 +91,7 @@ const live = (providers: readonly string[]) => ({
     example: true,
   }),
   last_event_id: lastEventId('An empty one is none.'),
-  lastEventId: lastEventId('As a common polyfill writes it.'),
+  lastEventId: lastEventId('As a common polyfill writes it.').meta({ 'x-go-name': 'LastEventIdOfPolyfill' }),
   token,
 })
 

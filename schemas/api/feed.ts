@@ -18,7 +18,7 @@ export const readyEvent = z.strictObject({
 })
 
 /** A row that was added, updated or removed. */
-const feedItem = z.strictObject({
+export const feedItem = z.strictObject({
   item_id: z.int().describe('Unique per phase; key local state on it'),
   market_hash_name: z.string(),
   phase: z.string().nullable(),

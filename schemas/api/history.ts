@@ -46,14 +46,16 @@ export const historyQuery = ({ providers, isCurrency }: HistoryScope) =>
     .refine(isOrdered, needsOrder)
 
 /** One observed ask. */
-const historyRecord = z.strictObject({
-  ...itemMembers,
-  provider: z.string().describe('Display name of the provider.'),
-  time: instant,
-  price: amount,
-  currency: z.string(),
-  quantity: z.int(),
-})
+const historyRecord = z
+  .strictObject({
+    ...itemMembers,
+    provider: z.string().describe('Display name of the provider.'),
+    time: instant,
+    price: amount,
+    currency: z.string(),
+    quantity: z.int(),
+  })
+  .meta({ id: 'HistoryEntry' })
 
 /** Answer of GET /prices/history. */
 export const historyReply = z

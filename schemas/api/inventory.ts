@@ -13,7 +13,11 @@ export const lookupQuery = z.object({
       value => ACCOUNT_FORM.test(value),
       violates('value_error', 'Input should be a 17-digit account id or a vanity name'),
     )
-    .meta({ description: 'A 17-digit account id or a vanity name.', example: '76561190000000001' }),
+    .meta({
+      pattern: ACCOUNT_FORM.source,
+      description: 'A 17-digit account id or a vanity name.',
+      example: '76561190000000001',
+    }),
 })
 
 /** Answer of both inventory routes. */

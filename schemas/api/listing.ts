@@ -86,19 +86,21 @@ export const bidEntry = z
   .strictObject({ provider: z.string(), ...itemMembers, ...bidMembers, ...quoteTimes })
   .meta({ example: exampleBidEntry })
 
-const meta = z.strictObject({
-  currency: z.string(),
-  filters: z
-    .strictObject({
-      item_id: z.int().optional(),
-      market_hash_name: z.string().optional(),
-      phase: z.string().optional(),
-      requested_providers: z.array(z.string()).optional(),
-    })
-    .describe('The filters that were applied, and no others.'),
-  providers_queried: z.array(z.string()),
-  returned_providers: z.array(z.string()).describe('Providers of the entries of this page.'),
-})
+const meta = z
+  .strictObject({
+    currency: z.string(),
+    filters: z
+      .strictObject({
+        item_id: z.int().optional(),
+        market_hash_name: z.string().optional(),
+        phase: z.string().optional(),
+        requested_providers: z.array(z.string()).optional(),
+      })
+      .describe('The filters that were applied, and no others.'),
+    providers_queried: z.array(z.string()),
+    returned_providers: z.array(z.string()).describe('Providers of the entries of this page.'),
+  })
+  .meta({ id: 'ListingMeta' })
 
 const exampleMeta = {
   currency: 'USD',

@@ -79,32 +79,34 @@ export const indexesReply = z
 const score = (most: number) => z.int().min(0).max(most).nullable()
 
 /** The `summary` of an item. */
-const itemSummary = z.strictObject({
-  best_ask_usd: usd.nullable(),
-  best_bid_usd: usd.nullable(),
-  marketcap: usd.nullable(),
-  supply: count.nullable().describe('Estimated units in circulation.'),
-  price_diff_24h: usd.nullable(),
-  price_rate_24h: z.number().nullable(),
-  sales_1d: count.describe('Estimated from falls of the listing counts.'),
-  liquidity: score(100),
-  listing_score: score(18),
-  gap_score: score(12),
-  volume_score: score(45),
-  stability_score: score(8),
-  external_score: score(25),
-  provider_count: count,
-  avg_spread_pct: z.number().nullable(),
-  total_volume_24h: count,
-  rank: z.int().min(1),
-  price_rate_7d: z.number().nullable(),
-  price_diff_7d: usd.nullable(),
-  price_rate_30d: z.number().nullable(),
-  price_diff_30d: usd.nullable(),
-  sales_7d: count,
-  sales_30d: count,
-  liquidity_last_updated: instant,
-})
+const itemSummary = z
+  .strictObject({
+    best_ask_usd: usd.nullable(),
+    best_bid_usd: usd.nullable(),
+    marketcap: usd.nullable(),
+    supply: count.nullable().describe('Estimated units in circulation.'),
+    price_diff_24h: usd.nullable(),
+    price_rate_24h: z.number().nullable(),
+    sales_1d: count.describe('Estimated from falls of the listing counts.'),
+    liquidity: score(100),
+    listing_score: score(18),
+    gap_score: score(12),
+    volume_score: score(45),
+    stability_score: score(8),
+    external_score: score(25),
+    provider_count: count,
+    avg_spread_pct: z.number().nullable(),
+    total_volume_24h: count,
+    rank: z.int().min(1),
+    price_rate_7d: z.number().nullable(),
+    price_diff_7d: usd.nullable(),
+    price_rate_30d: z.number().nullable(),
+    price_diff_30d: usd.nullable(),
+    sales_7d: count,
+    sales_30d: count,
+    liquidity_last_updated: instant,
+  })
+  .meta({ id: 'MarketSummary' })
 
 const exampleSummary = {
   best_ask_usd: '29.31',
@@ -146,27 +148,29 @@ export const marketItemsReply = z
   })
 
 /** A provider that has an ask. */
-const itemProvider = z.strictObject({
-  provider: z.string(),
-  ask_usd: usd,
-  bid_usd: usd.nullable(),
-  spread_usd: usd.nullable(),
-  spread_pct: z.number().nullable().describe('Percent of the ask.'),
-  ask_depth: count,
-  bid_depth: count.nullable(),
-  bid_anomaly: z
-    .boolean()
-    .describe('The best bid exceeds the best ask: an anomaly of the data, not an opportunity to trade.'),
-  volume_24h: count,
-  volume_7d: count,
-  total_value_24h_usd: usd,
-  price_rate_24h: z.number().nullable(),
-  price_diff_24h: usd.nullable(),
-  price_rate_7d: z.number().nullable(),
-  price_diff_7d: usd.nullable(),
-  price_rate_30d: z.number().nullable(),
-  price_diff_30d: usd.nullable(),
-})
+const itemProvider = z
+  .strictObject({
+    provider: z.string(),
+    ask_usd: usd,
+    bid_usd: usd.nullable(),
+    spread_usd: usd.nullable(),
+    spread_pct: z.number().nullable().describe('Percent of the ask.'),
+    ask_depth: count,
+    bid_depth: count.nullable(),
+    bid_anomaly: z
+      .boolean()
+      .describe('The best bid exceeds the best ask: an anomaly of the data, not an opportunity to trade.'),
+    volume_24h: count,
+    volume_7d: count,
+    total_value_24h_usd: usd,
+    price_rate_24h: z.number().nullable(),
+    price_diff_24h: usd.nullable(),
+    price_rate_7d: z.number().nullable(),
+    price_diff_7d: usd.nullable(),
+    price_rate_30d: z.number().nullable(),
+    price_diff_30d: usd.nullable(),
+  })
+  .meta({ id: 'MarketProvider' })
 
 /** A provider that has an ask. */
 export type ItemProvider = z.infer<typeof itemProvider>

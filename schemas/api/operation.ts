@@ -19,13 +19,39 @@ export const PRO = ALL.slice(2)
 /** Quant alone. */
 export const QUANT = ALL.slice(3)
 
-/**
- * Which credential an operation takes: `key` any API key, counted in the month; `account` the same or a session,
- * exempt from the month; `management` a root key or a session, exempt from the month; `recent-session` a session that was opened
- * within ten minutes, no key, exempt from the month; `stream` any API key or a feed token, `uncounted` any API key, both exempt
- * from the month.
- */
-export type Access = 'key' | 'account' | 'management' | 'recent-session' | 'stream' | 'uncounted'
+/** Which credential an operation takes, and whether it counts. */
+export const ACCESS = {
+  key: 'Counts against the monthly quota.',
+  account: 'Takes an API key or a session; exempt from the monthly quota.',
+  management: 'Takes the root key or a session, no child key; exempt from the monthly quota.',
+  'recent-session':
+    'Takes a session that was opened within the last ten minutes, no key; exempt from the monthly quota.',
+  stream: 'Takes an API key, or a feed token as `token`; exempt from the monthly quota.',
+  uncounted: 'Takes an API key; exempt from the monthly quota.',
+} as const
+
+/** The name of an access. */
+export type Access = keyof typeof ACCESS
+
+/** What operations are about. */
+export const GROUPS = {
+  Prices: 'The lowest ask of each item at each provider: now, in candles, and change by change.',
+  Bids: 'The highest buy order of each item at each provider.',
+  Sales: 'Completed sales with what is known of the item sold.',
+  Catalog: 'Items, images, providers and exchange rates: what the answers of the other groups refer to.',
+  'Market analytics':
+    'Figures of the market as a whole and of single items: arbitrage, indexes, indicators, charts, movers.',
+  'Account keys': 'The root key of an account and its child keys.',
+  Webhooks: 'Destinations of an account, what was delivered to them, and what they are sent.',
+  Alerts: 'Rules on the price or spread of an item, and what they have triggered.',
+  Portfolio: 'Holdings with their ledger, value and performance, by hand, from files or from an inventory.',
+  Inventory: 'Items that an account of the platform holds at the moment.',
+  'Sign-in': 'The account itself: sign-in, sessions, e-mail address, linked platform, export and deletion.',
+  Feeds: 'Changes as Server-Sent Events, live or recorded.',
+} as const
+
+/** The name of a group. */
+export type Group = keyof typeof GROUPS
 
 /** One operation. */
 export interface Operation {
@@ -33,7 +59,7 @@ export interface Operation {
   method: 'get' | 'post' | 'patch' | 'delete'
   /** With `:name` for parameters, without the version. */
   path: string
-  group: string
+  group: Group
   summary: string
   description: string
   /** Tiers that may call it; undefined where no key is needed. */
@@ -51,11 +77,27 @@ export interface Operation {
   upload?: { field: string; description: string }
   /** Whether it creates something, and so takes an Idempotency-Key. */
   isCreate?: boolean
-  /** What a 422 holds beside code and detail. */
-  violationMembers?: z.ZodObject
+  /** Its 422, where that holds more than code and detail. */
+  violations?: NamedSchema
   reply: Reply
   /** Refusals beside those that every operation of its kind has. */
   errors: readonly ErrorCode[]
+}
+
+/** A schema and its name among those of the document. */
+export interface NamedSchema {
+  name: string
+  schema: z.ZodType
+}
+
+/** A request that is sent to a webhook destination. */
+export interface Delivered extends Pick<Operation, 'id' | 'group' | 'summary' | 'description'> {
+  /** Type of the event that it brings. */
+  event: string
+  headers: z.ZodObject
+  body: NamedSchema
+  /** What follows from the answer, by its status or the range of it. */
+  responses: Record<string, string>
 }
 
 /** What an operation answers when all is well. */
@@ -69,8 +111,8 @@ export interface Reply<V = unknown> {
   type?: string
   /** Lines of NDJSON instead of one JSON text. */
   isStream?: boolean
-  /** Of a stream of events: the schema of each event's data by the event's name. */
-  events?: Record<string, { name: string; schema: z.ZodType }>
+  /** Of a stream of events: the schema of each event's data by the event's name; the example has the same members. */
+  events?: Record<string, NamedSchema>
   headers?: Record<string, string>
   example?: unknown
 }

@@ -43,17 +43,19 @@ export const valueBody = ({ providers, isCurrency }: ValuationScope) =>
 export const valueQuery = ({ providers, isCurrency }: ValuationScope) =>
   z.object({ currency: currency(isCurrency), providers: providersParameter(providers) })
 
-const lineItem = z.strictObject({
-  ...itemMembers,
-  quantity: z.int().min(1),
-  best_ask: amount.nullable(),
-  best_bid: amount.nullable(),
-  item_value: amount.nullable(),
-  image_url: z.string().nullable(),
-  rarity_name: z.string().nullable(),
-  rarity_color: z.string().nullable(),
-  providers: z.array(z.strictObject({ provider: z.string(), lowest_ask: amount, quantity: z.int() })),
-})
+const lineItem = z
+  .strictObject({
+    ...itemMembers,
+    quantity: z.int().min(1),
+    best_ask: amount.nullable(),
+    best_bid: amount.nullable(),
+    item_value: amount.nullable(),
+    image_url: z.string().nullable(),
+    rarity_name: z.string().nullable(),
+    rarity_color: z.string().nullable(),
+    providers: z.array(z.strictObject({ provider: z.string(), lowest_ask: amount, quantity: z.int() })),
+  })
+  .meta({ id: 'ValueLine' })
 
 const valueMeta = { currency: z.string(), generated_at: instant, providers_queried: z.array(z.string()) }
 
@@ -102,6 +104,8 @@ export const valueReply = z
 /** Days of one page of values, at most and by default. */
 const DAYS_PAGE = { max: 2000, default: 365 }
 
+const LOOKBACK_FORM = /^[1-9]\d{0,4}d?$/
+
 /** Query of GET /portfolio/:id/history. */
 export const dailyQuery = (scope: ValuationScope) =>
   valueQuery(scope).extend({
@@ -115,12 +119,13 @@ export const dailyQuery = (scope: ValuationScope) =>
     lookback: z
       .string()
       .refine(
-        value => /^[1-9]\d{0,4}d?$/.test(value),
+        value => LOOKBACK_FORM.test(value),
         violates('value_error', 'Input should be a number of days such as 30d'),
       )
       .transform(value => Number.parseInt(value, 10))
       .optional()
       .meta({
+        pattern: LOOKBACK_FORM.source,
         description:
           'Length of the window in days, up to `end_date`: `30` or `30d`. Takes precedence over `start_date`.',
         example: '7d',

@@ -3,6 +3,7 @@
  * inventories".
  */
 import { z } from 'zod'
+import { validationErrorReply } from './error.ts'
 import { boolean, integer, list, NAME_NOTE, optional, phase, text, uuid, violates } from './query-values.ts'
 import { exampleItem, instant, itemMembers } from './reply-values.ts'
 
@@ -84,8 +85,8 @@ export const entryBody = z
   .strictObject({ ...itemChoice, quantity: quantity.meta(QUANTITY_NOTE) })
   .refine(choosesItem, ITEM_MISSING)
 
-const sticker = z.strictObject({ name: z.string(), slot: z.int(), wear: z.number().nullable() })
-const charm = z.strictObject({ name: z.string(), pattern_id: z.int().nullable() })
+const sticker = z.strictObject({ name: z.string(), slot: z.int(), wear: z.number().nullable() }).meta({ id: 'Sticker' })
+const charm = z.strictObject({ name: z.string(), pattern_id: z.int().nullable() }).meta({ id: 'Charm' })
 
 /** Properties of one asset; null where the platform does not give them. */
 export const assetMembers = {
@@ -167,6 +168,9 @@ export const csvMembers = z
     price_unit: z.literal('minor').describe('Unit of prices as they are stored: hundredths of the currency.'),
   })
   .meta({ example: { imported: 210, skipped: 1, unresolved: [], errors: [], price_unit: 'minor' } })
+
+/** The 422 of a CSV import. */
+export const csvRefusal = z.strictObject({ ...validationErrorReply.shape, ...csvMembers.partial().shape })
 
 /** Query of GET /portfolio/:id/export. */
 export const exportQuery = z.object({

@@ -17,24 +17,26 @@ export const providersQuery = (keys: readonly string[]) =>
 const fee = z.number().nullable()
 
 /** One provider. */
-export const providerRecord = z.strictObject({
-  key: z.string(),
-  code: z.string(),
-  logo: z.url(),
-  market_type: z.enum(['STORE', 'P2P', 'ESCROW', 'TRADING', 'HYBRID']),
-  default_currency: z.string(),
-  fees: z.strictObject({ sell_fee: fee, insta_sell_fee: fee, trading_spread_fee: fee }),
-  features: z.strictObject({ has_buy_orders: z.boolean(), has_recent_sales: z.boolean() }),
-  health: z.strictObject({
-    status: z.enum(['up', 'down']),
-    last_checked_at: instant.nullable().describe('Null until the first refresh.'),
-    total_offers: z.int(),
-    unique_items: z.int(),
-    market_coverage: z.number().describe('Percent of the catalog.'),
-    total_value: amount,
-    total_value_usd: amount,
-  }),
-})
+export const providerRecord = z
+  .strictObject({
+    key: z.string(),
+    code: z.string(),
+    logo: z.url(),
+    market_type: z.enum(['STORE', 'P2P', 'ESCROW', 'TRADING', 'HYBRID']),
+    default_currency: z.string(),
+    fees: z.strictObject({ sell_fee: fee, insta_sell_fee: fee, trading_spread_fee: fee }),
+    features: z.strictObject({ has_buy_orders: z.boolean(), has_recent_sales: z.boolean() }),
+    health: z.strictObject({
+      status: z.enum(['up', 'down']),
+      last_checked_at: instant.nullable().describe('Null until the first refresh.'),
+      total_offers: z.int(),
+      unique_items: z.int(),
+      market_coverage: z.number().describe('Percent of the catalog.'),
+      total_value: amount,
+      total_value_usd: amount,
+    }),
+  })
+  .meta({ id: 'Provider' })
 
 /** One provider. */
 export type ProviderRecord = z.infer<typeof providerRecord>

@@ -24,8 +24,6 @@ export const violates = (type: ViolationType, message: string, ctx: Record<strin
 
 const INTEGER_FORM = /^[+-]?\d{1,15}$/
 const NUMBER_FORM = /^[+-]?(\d{1,15}(\.\d{0,20})?|\.\d{1,20})([eE][+-]?\d{1,2})?$/
-const TRUE = new Set(['true', '1', 'yes', 'on', 't', 'y'])
-const FALSE = new Set(['false', '0', 'no', 'off', 'f', 'n'])
 
 /** Parses a text by `read`; a text that it cannot parse is a violation of the given type. */
 const reading =
@@ -39,11 +37,10 @@ const reading =
 
 const numberLike = (form: RegExp) => (text: string) => (form.test(text) ? Number(text) : undefined)
 
-/** Reads a boolean in any of the usual spellings. */
-function readBoolean(text: string): boolean | undefined {
-  const word = text.toLowerCase()
-  return TRUE.has(word) ? true : FALSE.has(word) ? false : undefined
-}
+const BOOLEANS: ReadonlyMap<string, boolean> = new Map([
+  ['true', true],
+  ['false', false],
+])
 
 /** An integer; the bounds are part of the API's description. */
 export const integer = (bounds: { min?: number; max?: number } = {}) => {
@@ -79,9 +76,11 @@ export const decimal = (bounds: { min: number; max: number }) => {
   return z.preprocess(read, z.number().min(bounds.min).max(bounds.max))
 }
 
-/** `true` or `false`, in any of the usual spellings. */
-export const boolean = () =>
-  z.preprocess(reading(readBoolean, 'bool_parsing', 'Input should be true or false'), z.boolean())
+/** `true` or `false`, in any case of its letters. */
+export const boolean = () => {
+  const read = reading(text => BOOLEANS.get(text.toLowerCase()), 'bool_parsing', 'Input should be true or false')
+  return z.preprocess(read, z.boolean())
+}
 
 /** The parameters of a GET: its own, and `strict`. */
 export const getQuery = (own: z.ZodObject = z.object({})) =>
@@ -112,6 +111,7 @@ export const uuid = () =>
     .string()
     .refine(value => UUID_FORM.test(value), violates('uuid_parsing', 'Input should be a UUID'))
     .transform(value => value.toLowerCase())
+    .meta({ format: 'uuid' })
 
 /** A list whose length is checked before its entries are: a refusal costs no more than its bound. */
 export const list = <T extends z.ZodType>(one: T, { min = 0, max }: { min?: number; max: number }) => {
@@ -170,6 +170,7 @@ export const day = () =>
       value => /^\d{4}-\d\d-\d\d$/.test(value) && parseInstant(value) !== undefined,
       violates('date_from_datetime_parsing', 'Input should be a day, YYYY-MM-DD'),
     )
+    .meta({ format: 'date' })
 
 /** The bounds of a time window. */
 export const timeWindow = {

@@ -23,23 +23,27 @@ export const itemMembers = {
 export const exampleItem = { item_id: 4940, market_hash_name: 'AK-47 | Redline (Field-Tested)', phase: null }
 
 /** Pagination by offset. */
-export const offsetPagination = z.strictObject({
-  limit: z.int().min(1),
-  offset: z.int().min(0),
-  total: z.int().min(0),
-  has_next: z.boolean(),
-  has_prev: z.boolean(),
-})
+export const offsetPagination = z
+  .strictObject({
+    limit: z.int().min(1),
+    offset: z.int().min(0),
+    total: z.int().min(0),
+    has_next: z.boolean(),
+    has_prev: z.boolean(),
+  })
+  .meta({ id: 'Pagination' })
 
 /** Pagination by cursor: no total is known, and `next_cursor` is null on the last page. */
-export const cursorPagination = z.strictObject({
-  limit: z.int().min(1),
-  offset: z.literal(0),
-  total: z.literal(-1),
-  has_next: z.boolean(),
-  has_prev: z.boolean(),
-  next_cursor: z.string().nullable(),
-})
+export const cursorPagination = z
+  .strictObject({
+    limit: z.int().min(1),
+    offset: z.literal(0),
+    total: z.literal(-1),
+    has_next: z.boolean(),
+    has_prev: z.boolean(),
+    next_cursor: z.string().nullable(),
+  })
+  .meta({ id: 'CursorPagination' })
 
 /** The pagination of an example whose one page holds one entry. */
 export const examplePage = (limit: number) => ({ limit, offset: 0, total: 1, has_next: false, has_prev: false })

@@ -1,5 +1,7 @@
 /** What a child key may be confined to, and which scope an operation needs. Rules: DECISIONS.md, "Keys and sessions". */
 
+import type { Group } from './operation.ts'
+
 /** The scopes, in the order in which a key lists them. */
 export const SCOPES = ['market:read', 'feeds', 'portfolio', 'alerts', 'webhooks'] as const
 
@@ -7,7 +9,7 @@ export const SCOPES = ['market:read', 'feeds', 'portfolio', 'alerts', 'webhooks'
 export type Scope = (typeof SCOPES)[number]
 
 /** The scope of the operations of a group; one that is not here is closed to keys with scopes. */
-const OF_GROUP: Readonly<Record<string, Scope>> = {
+const OF_GROUP: Readonly<Partial<Record<Group, Scope>>> = {
   Prices: 'market:read',
   Bids: 'market:read',
   Sales: 'market:read',
@@ -24,8 +26,8 @@ const OF_GROUP: Readonly<Record<string, Scope>> = {
 export type NeededScope = Scope | 'any' | 'none'
 
 /** The scope that an operation needs. */
-export const scopeNeeded = ({ group = '', scope }: { group?: string; scope?: 'any' }): NeededScope =>
-  scope ?? OF_GROUP[group] ?? 'none'
+export const scopeNeeded = ({ group, scope }: { group?: Group; scope?: 'any' }): NeededScope =>
+  scope ?? (group && OF_GROUP[group]) ?? 'none'
 
 /** Whether scopes open an operation; null or undefined are those of a key without scopes, which is not confined. */
 export const permits = (scopes: readonly Scope[] | null | undefined, needed: NeededScope): boolean =>

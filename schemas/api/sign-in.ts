@@ -56,7 +56,11 @@ export const emailBody = z.strictObject({
 export const verifyQuery = z.object({
   token: text(TOKEN_MAX)
     .refine(value => VERIFY_FORM.test(value), violates('value_error', 'Input should be the token of a link, whole'))
-    .meta({ description: 'Text of the link.', example: 'verify_Zm9yIG9uZSB1c2Ugb25seSwgbm90IGEgcmVhbCBvbmU' }),
+    .meta({
+      pattern: VERIFY_FORM.source,
+      description: 'Text of the link.',
+      example: 'verify_Zm9yIG9uZSB1c2Ugb25seSwgbm90IGEgcmVhbCBvbmU',
+    }),
 })
 
 /** Answer of operations that have nothing to return. */

@@ -1,11 +1,11 @@
 /**
- * Webhook destinations, their deliveries, and the event that is sent. Rules: DECISIONS.md, "Webhooks". Only the
- * answers of creation and of rotation hold the signing secret.
+ * Webhook destinations and their deliveries. Rules: DECISIONS.md, "Webhooks". Only the answers of creation and of rotation hold the
+ * signing secret.
  */
 import { z } from 'zod'
-import { ALERT_KINDS } from '../values/alert.ts'
+import { ALERT_TRIGGERED, alertTriggeredBody } from './alert-triggered.ts'
 import { clampedPage, optional, text, uuid, violates } from './query-values.ts'
-import { exampleItem, examplePage, instant, itemMembers, offsetPagination } from './reply-values.ts'
+import { examplePage, instant, offsetPagination } from './reply-values.ts'
 
 /** Kinds of destination; the last two are sent bodies of their own form. */
 const WEBHOOK_PLATFORMS = ['custom', 'google_sheets', 'discord', 'telegram'] as const
@@ -15,9 +15,6 @@ export type WebhookPlatform = (typeof WEBHOOK_PLATFORMS)[number]
 
 /** Destinations that an account may have. */
 export const WEBHOOKS_MAX = 20
-
-/** Type of the one kind of event. */
-export const ALERT_TRIGGERED = 'alert.triggered'
 
 const LABEL_MAX = 100
 const URL_MAX = 2_000
@@ -193,7 +190,7 @@ export const deliveryIdReply = z
   .meta({ example: { delivery_id: exampleDelivery.id } })
 
 /** One row of the list of deliveries. */
-const delivery = z.strictObject(deliveryMembers)
+const delivery = z.strictObject(deliveryMembers).meta({ id: 'Delivery' })
 
 /** One row of the list of deliveries. */
 export type Delivery = z.infer<typeof delivery>
@@ -204,56 +201,16 @@ export const deliveriesReply = z
   .meta({ example: { deliveries: [exampleDelivery], pagination: examplePage(25) } })
 
 /** One attempt of a delivery; a `pending` one is in progress. */
-const deliveryAttempt = z.strictObject({
-  attempt_number: z.int().min(1),
-  status: z.enum(DELIVERY_STATES),
-  http_status: z.int().nullable(),
-  error: z.string().nullable(),
-  response_body_excerpt: z.string().nullable(),
-  created_at: instant,
-})
-
-const decimalText = z.string()
-
-/** The body that custom and google_sheets destinations are sent. */
-export const alertTriggeredBody = z.strictObject({
-  id: z.uuid(),
-  type: z.literal(ALERT_TRIGGERED),
-  created_at: instant,
-  data: z.strictObject({
-    alert_id: z.uuid(),
-    kind: z.enum(ALERT_KINDS),
-    ...itemMembers,
-    threshold_value: decimalText,
-    threshold_currency: z.string().nullable(),
-    triggered_value: decimalText,
-    triggered_currency: z.string().nullable(),
-    best_ask_usd: decimalText,
-    best_bid_usd: decimalText.nullable(),
-    providers: z.strictObject({ ask: z.string(), bid: z.string().nullable() }),
-  }),
-})
-
-/** The body that custom and google_sheets destinations are sent. */
-export type AlertTriggeredBody = z.infer<typeof alertTriggeredBody>
-
-const examplePayload: AlertTriggeredBody = {
-  id: exampleDelivery.event_id,
-  type: ALERT_TRIGGERED,
-  created_at: exampleDelivery.created_at,
-  data: {
-    alert_id: '0195a3b0-2f10-7a54-9c1d-3e2f1a0b9c8d',
-    kind: 'price_below',
-    ...exampleItem,
-    threshold_value: '30.00',
-    threshold_currency: 'USD',
-    triggered_value: '29.31',
-    triggered_currency: 'USD',
-    best_ask_usd: '29.31',
-    best_bid_usd: '27.10',
-    providers: { ask: 'provider_02', bid: 'provider_12' },
-  },
-}
+const deliveryAttempt = z
+  .strictObject({
+    attempt_number: z.int().min(1),
+    status: z.enum(DELIVERY_STATES),
+    http_status: z.int().nullable(),
+    error: z.string().nullable(),
+    response_body_excerpt: z.string().nullable(),
+    created_at: instant,
+  })
+  .meta({ id: 'DeliveryAttempt' })
 
 /** Answer of GET /account/webhooks/deliveries/:id. */
 export const deliveryReply = z
@@ -265,7 +222,7 @@ export const deliveryReply = z
   .meta({
     example: {
       ...exampleDelivery,
-      payload: examplePayload,
+      payload: alertTriggeredBody.meta()?.example,
       attempts: [
         {
           attempt_number: 1,

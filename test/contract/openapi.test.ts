@@ -12,7 +12,7 @@ import { openDescribedAnswers } from '#test/harness/described-answers.ts'
 import { openScenario, type Scenario } from '#test/harness/scenario.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-const ROOT = 'https://api.example.com'
+const ROOT = 'https://marketlog.example'
 const OPERATIONS = pinnedOperations()
 
 describe('the description of the API', () => {
@@ -79,9 +79,10 @@ describe('the description of the API', () => {
     const check = openDescribedAnswers(PINNED)
     for (const { method, path, reply } of operationsDescribed()) {
       if (reply.name === undefined) continue
-      expect(reply.example, path).not.to.equal(undefined)
       const type = reply.type ?? (reply.isStream ? 'application/x-ndjson' : 'application/json')
-      check({ method: method.toUpperCase(), path, status: reply.status, type, body: reply.example })
+      const examples = reply.events ? Object.values(reply.example ?? {}) : [reply.example]
+      expect(examples.length, path).to.be.above(0)
+      for (const body of examples) check({ method: method.toUpperCase(), path, status: reply.status, type, body })
     }
   })
 
@@ -94,5 +95,8 @@ describe('the description of the API', () => {
     expect(() => check({ ...answer, body: { ...example, more: 1 } })).to.throw('additional')
     expect(() => check({ ...answer, status: 418, body: {} })).to.throw('not described')
     expect(() => check({ ...answer, type: 'text/html', body: '' })).to.throw('text/html')
+    const refused = { ...answer, status: 401, body: { code: 'AUTH_INVALID_API_KEY', detail: 'x' } }
+    check(refused)
+    expect(() => check({ ...refused, body: { code: 'NOT_FOUND', detail: 'x' } })).to.throw('NOT_FOUND')
   })
 })

@@ -7,7 +7,7 @@
 import { createHmac } from 'node:crypto'
 import { expect } from 'chai'
 import type { Database } from '#infra/postgres/pool.ts'
-import { alertTriggeredBody } from '#schemas/api/webhooks.ts'
+import { alertTriggeredBody } from '#schemas/api/alert-triggered.ts'
 import { type BegunAttempt, concludeAttempt } from '#services/alerts/delivery/store.ts'
 import { readDelivery } from '#services/alerts/webhooks/reader.ts'
 import { type Answering, type Receiver, silence, status } from '#test/fixtures/webhook-receiver.ts'

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'
-import { type AlertTriggeredBody, alertTriggeredBody } from '#schemas/api/webhooks.ts'
+import { type AlertTriggeredBody, alertTriggeredBody } from '#schemas/api/alert-triggered.ts'
 import { openUnsubscribeLinks } from '#services/accounts/unsubscribe/reader.ts'
 import { alertMail } from '#services/alerts/delivery/alert-mail.ts'
 import { type AlertEvent, bodyFor, eventBodyOf } from '#services/alerts/delivery/event-body.ts'

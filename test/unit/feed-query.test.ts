@@ -74,8 +74,8 @@ describe('feed query', () => {
 
   it('takes what lies beyond the specification only where it is asked for', () => {
     const none = { resume: false, snapshot: false, conflate: false }
-    for (const query of ['', 'resume=false&snapshot=0']) expect(parsed(query).options).to.deep.equal(none)
-    expect(parsed('resume=true&snapshot=1').options).to.deep.equal({ ...none, resume: true, snapshot: true })
+    for (const query of ['', 'resume=false&snapshot=False']) expect(parsed(query).options).to.deep.equal(none)
+    expect(parsed('resume=true&snapshot=true').options).to.deep.equal({ ...none, resume: true, snapshot: true })
     expect(parsed('policy=conflate&snapshot=TRUE').options).to.deep.equal({ ...none, conflate: true, snapshot: true })
   })
 

@@ -15,7 +15,12 @@ import { integer } from '#schemas/api/query-values.ts'
 import { meteredKey } from '#test/fixtures/api-routes.ts'
 import { answerOf, exchange } from '#test/harness/exchange.ts'
 
-const ABOUT = { group: 'Test', summary: 'A route', description: 'Of a test.', errors: [] } satisfies Partial<Operation>
+const ABOUT = {
+  group: 'Catalog',
+  summary: 'A route',
+  description: 'Of a test.',
+  errors: [],
+} satisfies Partial<Operation>
 const reply = { status: 200, description: 'An answer.', schema: z.strictObject({ got: z.unknown() }) } as const
 
 describe('a served route', () => {

@@ -6,7 +6,7 @@
  * recognizes a repeat.
  */
 import type { Mail } from '#infra/mail/mailer.ts'
-import type { AlertTriggeredBody } from '#schemas/api/webhooks.ts'
+import type { AlertTriggeredBody } from '#schemas/api/alert-triggered.ts'
 import { happening, inHtml, itemText, quotes } from './event-body.ts'
 
 /** Where a mail goes and what it links to. */

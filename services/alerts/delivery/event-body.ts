@@ -4,7 +4,8 @@
  * Rules: DECISIONS.md, "Webhooks". Invariant: the same event gives the same bytes; a name of an item, whatever it holds,
  * stays text in every platform's markup and mentions no user.
  */
-import { ALERT_TRIGGERED, type AlertTriggeredBody, type WebhookPlatform } from '#schemas/api/webhooks.ts'
+import { ALERT_TRIGGERED, type AlertTriggeredBody } from '#schemas/api/alert-triggered.ts'
+import type { WebhookPlatform } from '#schemas/api/webhooks.ts'
 import type { AlertKind } from '#schemas/values/alert.ts'
 import { toDecimal, USD_RATE } from '#schemas/values/money.ts'
 

@@ -8,7 +8,8 @@
  */
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { UuidSource } from '#infra/runtime/uuid-v7.ts'
-import type { AlertTriggeredBody, WebhookPlatform } from '#schemas/api/webhooks.ts'
+import type { AlertTriggeredBody } from '#schemas/api/alert-triggered.ts'
+import type { WebhookPlatform } from '#schemas/api/webhooks.ts'
 import { type AlertRecipient, readAlertRecipients } from '#services/accounts/reader.ts'
 import { type AlertEvent, bodyFor, eventBodyOf } from './event-body.ts'
 import { queueAlertMail, queueDestination, queueFanOut } from './jobs.ts'

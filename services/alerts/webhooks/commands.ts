@@ -11,9 +11,8 @@ import { HttpError } from '#infra/http/http-error.ts'
 import type { Query } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 import { openUuidSource, type UuidSource } from '#infra/runtime/uuid-v7.ts'
+import { ALERT_TRIGGERED, type AlertTriggeredBody } from '#schemas/api/alert-triggered.ts'
 import {
-  ALERT_TRIGGERED,
-  type AlertTriggeredBody,
   hasChat,
   WEBHOOKS_MAX,
   type WebhookBody,

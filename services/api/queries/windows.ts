@@ -34,7 +34,7 @@ export function demandCandleTier(raw: RawQuery, limits: TierLimits): void {
     throw forbiddenTier(`Candles of ${interval} are for the tier pro and above.`)
   }
   if (limits.can_choose_window) return
-  if (/^(true|1|yes|on|t|y)$/i.test(String(fill))) throw forbiddenTier('fill is for the tier pro and above.')
+  if (String(fill).toLowerCase() === 'true') throw forbiddenTier('fill is for the tier pro and above.')
   if (start !== undefined || end !== undefined) {
     throw forbiddenTier('start and end are for the tier pro and above; use lookback.')
   }

@@ -65,7 +65,7 @@ export const accountKeyRoutes = (needs: AccountKeyNeeds): Route[] => [
 
 const readOwnKey = (needs: AccountKeyNeeds): Route =>
   defineRoute({
-    id: 'readKey',
+    id: 'getKey',
     method: 'get',
     path: '/account/key',
     group: GROUP,
@@ -160,7 +160,7 @@ function childKeyRoutes(needs: AccountKeyNeeds): Route[] {
   return [
     defineRoute({
       ...one,
-      id: 'readChildKey',
+      id: 'getChildKey',
       method: 'get',
       summary: 'One active child key',
       description: 'Revoked and expired keys are not found.',
@@ -171,7 +171,7 @@ function childKeyRoutes(needs: AccountKeyNeeds): Route[] {
     }),
     defineRoute({
       ...one,
-      id: 'changeChildKey',
+      id: 'updateChildKey',
       method: 'patch',
       summary: 'Change name, limits or scopes of a child key',
       description: 'null takes a limit or the scopes back; what is left out stays.',

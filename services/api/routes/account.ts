@@ -60,7 +60,7 @@ const ownRoutes = ({ database, mail, now, clientOf }: AccountNeeds): Route[] => 
     group: GROUP,
     tiers: ALL,
     access: 'account',
-    id: 'readAccount',
+    id: 'getAccount',
     method: 'get',
     path: '/account',
     summary: 'The account of the caller',
@@ -75,7 +75,7 @@ const ownRoutes = ({ database, mail, now, clientOf }: AccountNeeds): Route[] => 
     group: GROUP,
     tiers: ALL,
     access: 'recent-session',
-    id: 'sendVerification',
+    id: 'sendEmailVerification',
     method: 'post',
     path: '/account/email',
     summary: 'Confirm an e-mail address',
@@ -105,7 +105,7 @@ const ownRoutes = ({ database, mail, now, clientOf }: AccountNeeds): Route[] => 
 const linkRoutes = ({ database, mail, now, clientOf }: AccountNeeds): Route[] => [
   defineRoute({
     ...LINK,
-    id: 'openVerification',
+    id: 'showEmailVerification',
     method: 'get',
     summary: 'Open the link of a verification mail',
     description: 'A page with a button that confirms the address. It changes nothing: mail scanners follow links.',

@@ -95,7 +95,7 @@ function creations(needs: AlertNeeds): Route[] {
     }),
     defineRoute({
       ...OPEN,
-      id: 'createAlerts',
+      id: 'batchCreateAlerts',
       method: 'post',
       path: '/account/alerts/batch',
       summary: 'Create up to 100 alerts in one request',
@@ -145,7 +145,7 @@ const lists = ({ reads, budget }: AlertNeeds): Route[] => [
 const changeOne = (needs: AlertNeeds): Route =>
   defineRoute({
     ...OPEN,
-    id: 'changeAlert',
+    id: 'updateAlert',
     method: 'patch',
     path: '/account/alerts/:alert_id',
     summary: 'Change, enable or disable an alert',

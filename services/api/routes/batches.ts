@@ -46,7 +46,7 @@ function batchPrices(needs: BatchNeeds): Route {
   const { body, write } = openSide(needs, 'ask')
   return defineRoute({
     ...OPEN,
-    id: 'batchPrices',
+    id: 'batchGetPrices',
     path: '/prices/batch',
     group: 'Prices',
     summary: 'Current lowest asks of up to 100 items',
@@ -62,7 +62,7 @@ function batchBids(needs: BatchNeeds): Route {
   const { body, write } = openSide(needs, 'bid')
   return defineRoute({
     ...OPEN,
-    id: 'batchBids',
+    id: 'batchGetBids',
     path: '/bids/batch',
     group: 'Bids',
     summary: 'Current highest buy orders of up to 100 items',

@@ -39,7 +39,7 @@ export function catalogRoutes({ catalog }: CatalogNeeds): Route[] {
       handle: async ({ query, response }) => sendPage(response, await pages.items(query)),
     }),
     defineRoute({
-      id: 'describeItems',
+      id: 'getItemsMetadata',
       method: 'get',
       path: '/items/metadata',
       group: 'Catalog',

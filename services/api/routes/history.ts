@@ -38,7 +38,7 @@ const DOWN = 'Price history is temporarily unavailable.'
 /** The route. */
 export const listHistory = ({ catalog, registry, clickhouse, cursors, fx, now }: HistoryNeeds): Route =>
   defineRoute({
-    id: 'listHistory',
+    id: 'listPriceHistory',
     method: 'get',
     path: '/prices/history',
     group: 'Prices',

@@ -40,7 +40,7 @@ const LIVE = 'As the platform shows it, at most a minute old; nothing is stored.
 export const inventoryRoutes = (needs: InventoryNeeds): Route[] => [
   defineRoute({
     ...OPEN,
-    id: 'readInventory',
+    id: 'getInventory',
     path: '/inventory/gamestore',
     summary: 'Inventory of the linked account',
     description: LIVE,

@@ -60,7 +60,7 @@ export const marketHistoryRoutes = (needs: MarketHistoryNeeds): Route[] => [
 
 const readIndicators = ({ catalog, clickhouse, fx, now }: MarketHistoryNeeds): Route =>
   defineRoute({
-    id: 'readIndicators',
+    id: 'getIndicators',
     method: 'get',
     path: '/market/indicators',
     group: GROUP,
@@ -129,7 +129,7 @@ function coverageOf(candles: readonly Candle[]): z.infer<typeof indicatorsReply>
 
 const readHistoryChart = ({ catalog, clickhouse, fx, registry, now }: MarketHistoryNeeds): Route =>
   defineRoute({
-    id: 'readHistoryChart',
+    id: 'getHistoryChart',
     method: 'get',
     path: '/market/history/chart',
     group: GROUP,

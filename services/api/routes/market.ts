@@ -127,7 +127,7 @@ function currentSummary(market: MarketViews): SummaryView {
 
 const listIndexes = ({ market, now }: SummaryNeeds): Route =>
   defineRoute({
-    id: 'listIndexes',
+    id: 'listMarketIndexes',
     method: 'get',
     path: '/market/indexes',
     group: GROUP,
@@ -172,7 +172,7 @@ const listMarketItems = ({ market, now }: SummaryNeeds): Route =>
 
 const readMarketItem = ({ catalog, clickhouse, live, health, registry, market, now }: MarketItemNeeds): Route =>
   defineRoute({
-    id: 'readMarketItem',
+    id: 'getMarketItem',
     method: 'get',
     path: '/market/items/:item_id',
     group: GROUP,

@@ -11,7 +11,7 @@ import { sendParts } from '#infra/http/reply.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { json } from '#schemas/api/operation.ts'
-import { csvMembers, exportQuery, importBody, importReply, portfolioFile } from '#schemas/api/portfolios.ts'
+import { csvMembers, csvRefusal, exportQuery, importBody, importReply, portfolioFile } from '#schemas/api/portfolios.ts'
 import { type Inventories, matchAsset } from '#services/inventory/reader.ts'
 import { answeredBefore, type PortfolioStore } from '#services/portfolios/commands.ts'
 import { importCsv } from '#services/portfolios/csv/commands.ts'
@@ -84,14 +84,14 @@ function importCsvFile(needs: PortfolioFileNeeds): Route {
   const withFile = openFormFiles(UPLOADS)
   return defineRoute({
     ...OWN,
-    id: 'importCsv',
+    id: 'importPortfolioCsv',
     method: 'post',
     path: '/portfolio/:id/import/csv',
     isCreate: true,
     summary: 'Import a CSV file, whole or not at all',
     description: `${CSV} A row that cannot be taken is reported by its number, the header being row 1, and its column, and nothing is stored. A file that begins as the export of a ledger does may have 64 MB. ${EXPENSIVE_IF_LARGE}`,
     upload: { field: FILE, description: 'The file: 5 MB at most, an exported ledger 64 MB.' },
-    violationMembers: csvMembers,
+    violations: { name: 'CsvValidationErrorReply', schema: csvRefusal },
     reply: json('CsvReply', csvMembers, 'What was stored.'),
     errors: [...MISSING, 'PORTFOLIO_ITEM_LIMIT_REACHED'],
     async handle({ params: { id }, credential, request, response }) {
@@ -149,7 +149,7 @@ const exportPortfolio = (needs: PortfolioFileNeeds): Route =>
 const importInventory = (needs: PortfolioFileNeeds): Route =>
   defineRoute({
     ...OWN,
-    id: 'importInventory',
+    id: 'importPortfolioInventory',
     method: 'post',
     path: '/portfolio/:id/import',
     isCreate: true,

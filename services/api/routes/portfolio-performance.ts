@@ -60,7 +60,7 @@ export function readPortfolioPerformance(needs: PerformanceNeeds): Route {
   const { catalog, registry, fx, now, budget, store, longWork } = needs
   return defineRoute({
     ...OWN,
-    id: 'readPerformance',
+    id: 'getPortfolioPerformance',
     method: 'get',
     path: '/portfolio/:id/performance',
     summary: 'Cost basis, realised and unrealised profit of the ledger',

@@ -127,7 +127,7 @@ function entryRoutes(needs: PortfolioNeeds): Route[] {
   return [
     defineRoute({
       ...OWN,
-      id: 'listEntries',
+      id: 'listPortfolioEntries',
       method: 'get',
       path: '/portfolio/:id/items',
       summary: 'Entries of a portfolio',
@@ -145,7 +145,7 @@ function entryRoutes(needs: PortfolioNeeds): Route[] {
     }),
     defineRoute({
       ...OWN,
-      id: 'addEntry',
+      id: 'createPortfolioEntry',
       method: 'post',
       path: '/portfolio/:id/items',
       isCreate: true,
@@ -165,7 +165,7 @@ function entryRoutes(needs: PortfolioNeeds): Route[] {
     }),
     defineRoute({
       ...OPEN,
-      id: 'removeEntry',
+      id: 'deletePortfolioEntry',
       method: 'delete',
       path: '/portfolio/:id/items/:entry_id',
       params: entryParams,
@@ -214,7 +214,7 @@ function transactionRoutes(needs: PortfolioNeeds): Route[] {
     }),
     defineRoute({
       ...OWN,
-      id: 'addTransaction',
+      id: 'createTransaction',
       method: 'post',
       path: '/portfolio/:id/transactions',
       isCreate: true,
@@ -249,7 +249,7 @@ function transactionChanges(needs: PortfolioNeeds): Route[] {
   return [
     defineRoute({
       ...one,
-      id: 'changeTransaction',
+      id: 'updateTransaction',
       method: 'patch',
       summary: 'Change a transaction',
       description: 'What is left out stays; fees, marketplace and note are taken away by null.',
@@ -265,7 +265,7 @@ function transactionChanges(needs: PortfolioNeeds): Route[] {
     }),
     defineRoute({
       ...one,
-      id: 'removeTransaction',
+      id: 'deleteTransaction',
       method: 'delete',
       summary: 'Take a transaction back',
       description: 'A buy whose units were sold later cannot be taken back before that sell.',

@@ -54,7 +54,7 @@ const listProviders = ({ registry, catalog, health, now }: ProviderNeeds): Route
 
 const listRates = ({ fx }: ProviderNeeds): Route =>
   defineRoute({
-    id: 'listRates',
+    id: 'listFxRates',
     method: 'get',
     path: '/fx',
     group: 'Catalog',

@@ -73,7 +73,7 @@ const scopeOf = ({ signIn }: SignInNeeds): SignInScope =>
 const signIns = (needs: SignInNeeds): Route[] => [
   defineRoute({
     ...OPEN,
-    id: 'signIn',
+    id: 'beginSignIn',
     method: 'get',
     path: '/account/login',
     summary: 'Begin a sign-in',
@@ -104,7 +104,7 @@ const signIns = (needs: SignInNeeds): Route[] => [
   }),
   defineRoute({
     ...OPEN,
-    id: 'openSession',
+    id: 'createSession',
     method: 'post',
     path: '/account/session',
     summary: 'Exchange a sign-in for a session',
@@ -141,7 +141,7 @@ const sessions = (needs: SignInNeeds): Route[] => [
   }),
   defineRoute({
     ...MANAGED,
-    id: 'closeSession',
+    id: 'deleteSession',
     method: 'delete',
     path: '/account/session',
     summary: 'Sign out',
@@ -158,7 +158,7 @@ const sessions = (needs: SignInNeeds): Route[] => [
   }),
   defineRoute({
     ...MANAGED,
-    id: 'closeAllSessions',
+    id: 'revokeAllSessions',
     method: 'post',
     path: '/account/session/revoke-all',
     summary: 'End every session of the account',

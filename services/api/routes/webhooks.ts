@@ -77,7 +77,7 @@ function deliveryLists({ database }: WebhookNeeds): Route[] {
   return [
     defineRoute({
       ...OPEN,
-      id: 'listDeliveries',
+      id: 'listWebhookDeliveries',
       method: 'get',
       path: '/account/webhooks/deliveries',
       summary: 'Deliveries to webhooks',
@@ -93,7 +93,7 @@ function deliveryLists({ database }: WebhookNeeds): Route[] {
     }),
     defineRoute({
       ...OPEN,
-      id: 'readDelivery',
+      id: 'getWebhookDelivery',
       method: 'get',
       path: '/account/webhooks/deliveries/:id',
       params: webhookPath,
@@ -135,7 +135,7 @@ function deliveryRequests({ database, catalog, now }: WebhookNeeds): Route[] {
     }),
     defineRoute({
       ...OPEN,
-      id: 'redeliver',
+      id: 'redeliverWebhookDelivery',
       method: 'post',
       path: '/account/webhooks/deliveries/:id/redeliver',
       params: webhookPath,
@@ -168,7 +168,7 @@ function destinationRoutes(needs: WebhookNeeds): Route[] {
     }),
     defineRoute({
       ...OPEN,
-      id: 'changeWebhook',
+      id: 'updateWebhook',
       method: 'patch',
       path: '/account/webhooks/:id',
       params: webhookPath,
@@ -189,7 +189,7 @@ function destinationRoutes(needs: WebhookNeeds): Route[] {
     }),
     defineRoute({
       ...OPEN,
-      id: 'removeWebhook',
+      id: 'deleteWebhook',
       method: 'delete',
       path: '/account/webhooks/:id',
       params: webhookPath,
