@@ -233,7 +233,7 @@ async function process(runner: Runner, slot: Slot, batch: MessageBatch, tick: Ti
   }
   // A repeat, or what is missing was aborted; else it is another log, or records have expired.
   if (batch.first !== slot.next) await whileTicking(checkPosition(runner, slot, batch), tick)
-  if (batch.next <= slot.next) return 'done'
+  if (batch.next <= slot.next) return slot.next
   const { records, next, retryAfterMs } = await fold(runner, slot, batch)
   const from = slot.processor.openFrom() ?? next
   records.push(positionRecord(kafka, spec, batch, { topicId: slot.topicId, next, from }))

@@ -224,7 +224,7 @@ function writeBatches(member: Member): ProcessBatch<Slot> {
     }
     // A repeat, or what is missing was aborted; else it is another log, or records have expired.
     if (batch.first !== from) await whileTicking(checkPosition(member, slot, batch), tick)
-    if (batch.next <= from) return 'done'
+    if (batch.next <= from) return from
     await slot.flushing
     if (slot.sink.prepare) await whileTicking(slot.sink.prepare(), tick)
     const { records, next, retryAfterMs } = await applyAll(slot, batch, member, tick)

@@ -4,7 +4,7 @@
  */
 import { expect } from 'chai'
 import { connectKafka } from '#infra/kafka/connection.ts'
-import type { StartRole } from '#infra/runtime/role.ts'
+import type { RoleContext, StartRole } from '#infra/runtime/role.ts'
 import { openLagReader } from '#services/cli/wait-for-views.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
@@ -184,6 +184,35 @@ describe('a sink that hangs', () => {
     const found = await metrics.registry.getSingleMetric('marketlog_group_lag')?.get()
     return found?.values.find(({ labels }) => labels.group === group)?.value
   }
+
+  const takenOf = async ({ metrics }: StartedRoles) =>
+    (await metrics.registry.getSingleMetric('marketlog_records_taken_total')?.get())?.values[0]?.value ?? 0
+
+  it('used to end a role whose view is ahead of records that came while it was being opened', async () => {
+    const kafka = platform.connect()
+    const publisher = await platform.openPublisher(kafka, 'ingest')
+    for (let asOf = 0; asOf < RECORDS; asOf++) await publisher.send([ratesRecord(kafka.codec, asOf)])
+    const next = ((await readTopic(kafka, 'fx')).at(-1)?.offset ?? 0) + 1
+    const isWatched = async (context: RoleContext) =>
+      (await context.metrics.registry.getSingleMetric('marketlog_group_lag')?.get())?.values.length !== 0
+    const slow: StartRole = context =>
+      runSink(context, connectKafka({ config: context.config, role: 'test', log: context.log }), {
+        group: 'fx',
+        topics: ['fx'],
+        // One record at a time.
+        maxBytesPerPartition: 1,
+        stalledAfterMs: STALLED_AFTER_MS,
+        open: async ({ topic }) => {
+          await eventually(() => isWatched(context), 'the first record to wait')
+          const topicId = await (await context.topicIds()).idOf(topic)
+          return { position: { topicId, next }, apply: () => OK, flush: async () => {}, close: async () => undefined }
+        },
+      })
+    const roles = await platform.startRoles([slow])
+    await eventually(async () => (await takenOf(roles)) > 0 && (await lagOf(roles, 'fx')) === 0, 'no lag')
+    expect(roles.failures).to.deep.equal([])
+    await roles.stop()
+  })
 
   it('ends its role, which says which records wait; one that has nothing to do goes on', async () => {
     const idle = await platform.startRoles([hanging('sales')])
