@@ -7,6 +7,7 @@
  */
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
+import { eventually } from '#test/harness/eventually.ts'
 import { newKey } from '../account-keys.ts'
 import type { Bench, BenchContext } from '../bench.ts'
 import { type BenchPlatform, withClickhouse } from '../bench-platform.ts'
@@ -36,6 +37,8 @@ export const candleReads: Bench = {
       .map(({ item_id }) => item_id)
     const process = await platform.role('api')
     await process.ready()
+    // It keeps the table of an empty log: one that nobody keeps is not served.
+    await (await platform.role('candles')).ready()
     await fill(context, platform, itemIds)
     const key = await newKey(platform)
     let candles = 0
@@ -49,6 +52,7 @@ export const candleReads: Bench = {
     // Popular ones and others alike.
     const step = Math.ceil(itemIds.length / (context.isQuick ? READS / 10 : READS))
     const ids = itemIds.filter((_, at) => at % step === 0)
+    await eventually(() => timed(ids[0] as number), 'the table to be served')
     // The first reads load what is kept: the table's index, the compiled query, the process's own code.
     for (const itemId of ids.slice(0, WARM_UPS)) await timed(itemId)
     requireSome('candles of the items that are read', candles)

@@ -7,6 +7,7 @@
  */
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { largeLedger } from '#test/fixtures/malformed-csv.ts'
+import { eventually } from '#test/harness/eventually.ts'
 import { newKey } from '../account-keys.ts'
 import type { Bench } from '../bench.ts'
 import { type BenchPlatform, withClickhouse } from '../bench-platform.ts'
@@ -32,6 +33,8 @@ export const portfolio: Bench = {
       .filter(item => item.phase === null && !item.market_hash_name.includes(','))
       .slice(0, ITEMS)
     const itemIds = items.map(item => item.item_id)
+    // They keep the tables of an empty log: those that nobody keeps are not served.
+    for (const role of ['history', 'fx'] as const) await (await platform.role(role)).ready()
     context.say('writing five years of closes')
     await writeCloses(platform, itemIds, today)
     const api = await platform.role('api')
@@ -41,6 +44,7 @@ export const portfolio: Bench = {
     context.say('importing the ledger')
     const id = await client.create()
     await client.upload(id, ledgerOf(itemIds, today))
+    await eventually(() => client.timed(`/${id}/history?currency=EUR&limit=1`), 'the tables to be served')
     const cold: number[] = []
     for (let turn = 0; turn < (context.isQuick ? 1 : 3); turn++) {
       await client.touch(id, itemIds[turn] ?? 0)
