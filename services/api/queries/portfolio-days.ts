@@ -67,7 +67,7 @@ export const DAY_MS = 86_400_000
 const KEPT_MS = 60_000
 const KEPT_MAX = 128
 /** Of about 40 bytes each while they are read. */
-const ROWS_AT_ONCE = 200_000
+const ROWS_AT_ONCE = 100_000
 /** Ids are sent in the URL of a query, which may have a megabyte. */
 const ITEMS_AT_ONCE = 5_000
 /** Items times days of a block: five years of 500 items. */
@@ -76,7 +76,7 @@ const BLOCK_ROWS = 2_000_000
 /** Of one request: a window that is no longer than a block lies in two at most. */
 const BLOCKS_COMPUTED = 2
 /** Days and closes of items between two pauses: some milliseconds. */
-const ROWS_OF_A_TURN = 50_000
+const ROWS_OF_A_TURN = 20_000
 /** 2^40: above, a double might round a hundredth away. */
 const EXACT_BELOW = 2 ** 40
 
