@@ -38,7 +38,7 @@ const SHOWN = 300
 const isAsked = ({ group, id, access }: Operation): boolean =>
   group !== 'Sign-in' &&
   group !== 'Inventory' &&
-  id !== 'importInventory' &&
+  id !== 'importPortfolioInventory' &&
   id !== 'reissueKey' &&
   access !== 'recent-session'
 
