@@ -5,10 +5,13 @@
  */
 import { HttpError } from '#infra/http/http-error.ts'
 
+/** Clients that are refused together must not come back together. */
+const SPREAD_SECONDS = 10
+
 /** A bound on one kind of work. */
 export interface ConcurrencyLimit {
-  /** Returns the release of what it has acquired; undefined when the limit is reached. */
-  tryAcquire(): (() => void) | undefined
+  /** Returns the release of what it has acquired, or refuses a client, each with a time of its own to come back. */
+  acquire(): () => void
 }
 
 /** Opens a limit; `onChange` receives how much is acquired. */
@@ -22,8 +25,8 @@ export function openConcurrencyLimit(
     onChange(acquired)
   }
   return {
-    tryAcquire() {
-      if (acquired >= most) return undefined
+    acquire() {
+      if (acquired >= most) throw refusal()
       change(1)
       let isHeld = true
       return () => {
@@ -34,18 +37,7 @@ export function openConcurrencyLimit(
   }
 }
 
-/** Clients that are refused together must not come back together. */
-const SPREAD_SECONDS = 10
-
-/** Acquires, or refuses a client, each with a time of its own to come back. */
-export function acquire(limit: ConcurrencyLimit): () => void {
-  const release = limit.tryAcquire()
-  if (release) return release
-  throw new HttpError(
-    'SERVICE_UNAVAILABLE',
-    'Too many streams read the past at the moment; wait as Retry-After says.',
-    {
-      headers: ['Retry-After', String(1 + Math.floor(Math.random() * SPREAD_SECONDS))],
-    },
-  )
-}
+const refusal = (): HttpError =>
+  new HttpError('SERVICE_UNAVAILABLE', 'Too many streams read the past at the moment; wait as Retry-After says.', {
+    headers: ['Retry-After', String(1 + Math.floor(Math.random() * SPREAD_SECONDS))],
+  })

@@ -27,7 +27,7 @@ import {
   RETRY_UNAVAILABLE_SECONDS,
   unavailable,
 } from './access.ts'
-import { acquire, type ConcurrencyLimit } from './concurrency-limit.ts'
+import type { ConcurrencyLimit } from './concurrency-limit.ts'
 import { type FeedCatalog, type FeedRequest, feedRequestOf } from './feed-request.ts'
 import type { AdmittedRequest, Begin, Gateway } from './gateway.ts'
 import type { FeedMetrics } from './metrics.ts'
@@ -192,7 +192,7 @@ const lastEventIdOf = ({ headers }: Request, query: FeedQuery): string | undefin
 
 function replayStart({ query, held }: StreamRequest, { replays }: FeedHandlerOptions): Start {
   const range = replayRangeOf(query as ReplayQuery, Date.now())
-  const release = acquire(replays.concurrency)
+  const release = replays.concurrency.acquire()
   const releaseAll = (): void => {
     held.release()
     release()

@@ -1,5 +1,5 @@
 /**
- * One connection to the log for all that reads its past in this process: resuming streams and replays.
+ * One connection to the log for all streams that resume from a topic's past in this process; a replay has one of its own.
  *
  * States: closed -> open (at the first use) -> dropped (after a failure that the reader does not recover from) -> open.
  * A use that fails with a dropped reader is retried with the next one. Invariant: at most one reader is open or being opened,

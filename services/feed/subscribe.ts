@@ -9,7 +9,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { nextTurn } from '#infra/runtime/turns.ts'
-import { acquire, type ConcurrencyLimit } from './concurrency-limit.ts'
+import type { ConcurrencyLimit } from './concurrency-limit.ts'
 import type { FeedRequest } from './feed-request.ts'
 import { type FrameItems, identifiedFrame, pickItems, resyncFrame, snapshotEndFrame } from './frames.ts'
 import type { StartingSubscriber } from './gateway.ts'
@@ -75,14 +75,14 @@ export async function prepareStart(
     }
   }
   if (!start.position && !snapshot) return start
-  const releaseStart = acquire(parts.starting)
+  const releaseStart = parts.starting.acquire()
   start.release = () => {
     releaseStart()
     start.logPermit?.()
   }
   try {
     if (!start.position) start.state = await parts.snapshots.pin(subscription, providers)
-    else if (!covers(start.position, parts.window.start())) start.logPermit = acquire(parts.logReaders)
+    else if (!covers(start.position, parts.window.start())) start.logPermit = parts.logReaders.acquire()
   } catch (error) {
     start.release()
     throw error
@@ -190,7 +190,7 @@ async function sendFromLog(
   subscriber: StartingSubscriber,
   had: LogPosition,
   parts: StartParts,
-  permit = acquire(parts.logReaders),
+  permit = parts.logReaders.acquire(),
 ): Promise<LogPosition> {
   const { stream, signal } = subscriber
   try {

@@ -5,14 +5,11 @@
 import { createServer } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Browser } from 'playwright-core'
-import { changesOf, momentOf, openCuts } from '#test/fixtures/cut-streams.ts'
-import { firstItems, type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
+import { changesOf, type FeedMarket, momentOf, openCuts, openFeedMarket } from '#test/fixtures/cut-streams.ts'
 import { openChromium } from '#test/harness/chromium.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectBalanced, openLedger } from '#test/harness/ledger.ts'
 import { type Listening, listen } from '#test/harness/listen.ts'
-import { seededRandom } from '#test/harness/seeded-random.ts'
-import { openSse, type SseClient } from '#test/harness/sse-client.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { openWireProxy, type WireProxy } from '#test/harness/wire-proxy.ts'
 
@@ -30,39 +27,24 @@ describe('a page with EventSource', function () {
   this.timeout(300_000)
   const platform = useServers({ catalog: 'whole' })
   let browser: Browser
-  let market: MovingMarket
-  let unbroken: SseClient
-  let base: string
   let site: Listening
+  let feed: FeedMarket
   const proxies: WireProxy[] = []
 
   before(async () => {
     site = await listen(createServer((_, response) => response.setHeader('Content-Type', 'text/html').end('<title>x')))
     browser = await openChromium()
-    const kafka = platform.connect()
-    const publisher = await platform.openPublisher(kafka, 'book')
-    const items = await firstItems(kafka, 600)
-    market = openMovingMarket({ publisher, codec: kafka.codec, random: seededRandom('a page'), items })
-    const roles = await platform.startRoles(['live-view', 'feed'])
-    await roles.ready()
-    base = roles.baseUrl
-    unbroken = await openSse(`${base}/feed/prices`, { key: await platform.newKey() })
-    await unbroken.event(({ event }) => event === 'ready')
+    feed = await openFeedMarket(platform, 'a page')
   })
   after(async () => {
     await browser?.close()
-    unbroken?.close()
+    feed?.unbroken.close()
     await site.close()
     for (const proxy of proxies) await proxy.close()
   })
 
-  async function newToken(): Promise<string> {
-    const headers = { authorization: `Bearer ${await platform.newKey()}` }
-    const answer = await fetch(`${base}/feed/token`, { method: 'POST', headers })
-    return ((await answer.json()) as { token: string }).token
-  }
-
   it('has every change once although its connections end', async () => {
+    const { market, base, unbroken } = feed
     const cuts = openCuts(market.random, CUTS)
     const page = await browser.newPage()
     await page.goto(`http://127.0.0.1:${site.port}`)
@@ -71,7 +53,7 @@ describe('a page with EventSource', function () {
       proxies.push(proxy)
       proxy.endWithin(() => cuts.draw(false))
       proxy.forwardTo(Number(new URL(base).port))
-      const address = `http://127.0.0.1:${proxy.port}/feed/prices?resume=true&token=${await newToken()}`
+      const address = `http://127.0.0.1:${proxy.port}/feed/prices?resume=true&token=${await feed.tokenOf(await platform.newKey())}`
       await page.evaluate(readInPage, address)
     }
     const received = () => page.evaluate(() => globalThis.feeds)
@@ -80,9 +62,7 @@ describe('a page with EventSource', function () {
       await market.refresh('ask')
       await pause(REFRESH_EVERY_MS)
     }
-    await market.refresh('ask')
-    const last = new Date(market.now()).toISOString()
-    await eventually(() => momentOf(unbroken.events.at(-1)) === last, 'the last refresh')
+    const last = await feed.lastMoment()
     await eventually(async () => (await received()).every(events => momentOf(events.at(-1)) === last), 'it in the page')
     console.log(`      connections ended: ${cuts.about()}`)
     const own = (at: number) => (entry: { key: string; what: string }) => ({ ...entry, key: `${at} ${entry.key}` })

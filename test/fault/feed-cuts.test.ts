@@ -8,12 +8,19 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'chai'
 import { EventSource } from 'eventsource'
-import { type Cuts, changesBetween, changesOf, momentOf, openCuts, rowsOf } from '#test/fixtures/cut-streams.ts'
-import { firstItems, type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
+import {
+  type Cuts,
+  changesBetween,
+  changesOf,
+  type FeedMarket,
+  momentOf,
+  openCuts,
+  openFeedMarket,
+  rowsOf,
+} from '#test/fixtures/cut-streams.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectBalanced, type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
-import { seededRandom } from '#test/harness/seeded-random.ts'
-import { openSse, type SseClient, type SseEvent } from '#test/harness/sse-client.ts'
+import type { SseEvent } from '#test/harness/sse-client.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { openWireProxy } from '#test/harness/wire-proxy.ts'
 
@@ -44,37 +51,27 @@ interface Client {
 describe('feeds whose connections end at drawn bytes', function () {
   this.timeout(600_000)
   const platform = useServers({ catalog: 'whole' })
-  let market: MovingMarket
-  let steady: string
-  let unbroken: SseClient
+  let feed: FeedMarket
   let clients: Client[]
   let cuts: Cuts
 
   before(async () => {
-    const kafka = platform.connect()
-    const publisher = await platform.openPublisher(kafka, 'book')
-    const items = await firstItems(kafka, 600)
-    market = openMovingMarket({ publisher, codec: kafka.codec, random: seededRandom('feeds that are cut'), items })
-    const roles = await platform.startRoles(['live-view', 'feed'])
-    await roles.ready()
-    steady = roles.baseUrl
-    unbroken = await openSse(`${steady}/feed/prices`, { key: await platform.newKey() })
-    await unbroken.event(({ event }) => event === 'ready')
+    feed = await openFeedMarket(platform, 'feeds that are cut')
   })
   beforeEach(() => {
-    cuts = openCuts(market.random, CUTS)
+    cuts = openCuts(feed.market.random, CUTS)
     clients = []
   })
   afterEach(async () => {
     for (const client of clients) await client.close()
   })
-  after(() => unbroken.close())
+  after(() => feed.unbroken.close())
 
   async function openClient(mode: Mode, gateway: string): Promise<void> {
     const { query } = MODES[mode]
     const proxy = await openWireProxy()
     const key = await platform.newKey()
-    const token = mode === 'token' ? await tokenOf(key) : undefined
+    const token = mode === 'token' ? await feed.tokenOf(key) : undefined
     const address = `http://127.0.0.1:${proxy.port}/feed/prices?${query}${token ? `&token=${token}` : ''}`
     const own = token ? {} : { authorization: `Bearer ${key}` }
     const connections: SseEvent[][] = []
@@ -111,14 +108,10 @@ describe('feeds whose connections end at drawn bytes', function () {
     clients.push(client)
     await eventually(() => connections.length > 0, 'ready')
   }
-  async function tokenOf(key: string): Promise<string> {
-    const headers = { authorization: `Bearer ${key}` }
-    const answer = await fetch(`${steady}/feed/token`, { method: 'POST', headers })
-    return ((await answer.json()) as { token: string }).token
-  }
 
   /** Moves the market while connections end and `meanwhile` goes on; then compares. */
   async function expectNothingLost(gateway: string, meanwhile: () => Promise<void>): Promise<void> {
+    const { market, unbroken } = feed
     const from = unbroken.events.length
     for (const mode of Object.keys(MODES) as Mode[]) {
       for (let at = 0; at < CLIENTS_OF_A_MODE; at++) await openClient(mode, gateway)
@@ -134,9 +127,7 @@ describe('feeds whose connections end at drawn bytes', function () {
     await going
     // One that comes back after a refresh gets nothing of it without an id, so the market moves on until all have its last one.
     await eventually(async () => {
-      await market.refresh('ask')
-      const last = new Date(market.now()).toISOString()
-      await eventually(() => momentOf(unbroken.events.at(-1)) === last, 'the last refresh')
+      const last = await feed.lastMoment()
       await pause(REFRESH_EVERY_MS)
       return clients.every(({ connections }) => momentOf(connections.at(-1)?.at(-1)) === last)
     }, 'the last refresh at every client')
@@ -145,6 +136,7 @@ describe('feeds whose connections end at drawn bytes', function () {
   }
   function ledgerOf(mode: Mode, from: number): [string, Ledger] {
     const { holds, query } = MODES[mode]
+    const { unbroken } = feed
     const whole = unbroken.events.slice(from)
     const [expected, actual]: LedgerEntry[][] = [[], []]
     let opened = 0
@@ -164,7 +156,7 @@ describe('feeds whose connections end at drawn bytes', function () {
     return [`${mode}, ${opened} connections`, openLedger(expected ?? [], actual ?? [], CLIENTS_OF_A_MODE * 100)]
   }
 
-  it('lose nothing and repeat nothing', () => expectNothingLost(steady, async () => undefined))
+  it('lose nothing and repeat nothing', () => expectNothingLost(feed.base, async () => undefined))
 
   it('nor while gateways are killed and started', async () => {
     let gateway = await platform.spawnRole('feed')
