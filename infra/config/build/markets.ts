@@ -1,17 +1,22 @@
 /**
  * `npm run markets:build`: writes the market files that follow from the registry.
  *
- * Reads infra/config/providers.json and markets/base.json.gz; writes markets/demo.json, full.json and
- * empty.json. Invariant: the same registry and base give the same bytes, and every file loads. A
- * market of one's own is a file beside these, written by hand.
+ * Reads the registry, catalog and supply estimates of infra/config and markets/base.json.gz; writes markets/best-known.json.gz, the
+ * part of the base that the demo derives from, and demo.json, full.json and empty.json. Invariant: the same files give the same
+ * content, and every market loads. A market of one's own is a file beside these, written by hand.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { gunzipSync } from 'node:zlib'
+import { gunzipSync, gzipSync } from 'node:zlib'
+import { loadCatalog } from '../catalog.ts'
 import { parseMarket } from '../market.ts'
 import { loadProviders, type Provider } from '../providers.ts'
+import { loadSupply } from '../supply.ts'
+import { bestKnownNames } from './best-known.ts'
 
 const BASE = 'base.json.gz'
+const BEST_KNOWN = 'best-known.json.gz'
+const DEMO_ITEMS = 1_000
 const SEED = 42
 
 interface Scale {
@@ -25,13 +30,18 @@ interface Scale {
 type Side = 'ask' | 'bid' | 'sale'
 
 const providers = loadProviders()
-const baseUrl = new URL(`../markets/${BASE}`, import.meta.url)
-const base = JSON.parse(gunzipSync(readFileSync(baseUrl)).toString()) as { prices: Record<string, number> }
+const fileOf = (name: string): URL => new URL(`../markets/${name}`, import.meta.url)
+const base = JSON.parse(gunzipSync(readFileSync(fileOf(BASE))).toString()) as { prices: Record<string, number> }
+const known = { catalog: loadCatalog(), units: loadSupply().units, count: DEMO_ITEMS }
+const bestKnown = bestKnownNames(base.prices, known).map(name => [name, base.prices[name]])
+writeFileSync(
+  fileOf(BEST_KNOWN),
+  gzipSync(JSON.stringify({ ...base, prices: Object.fromEntries(bestKnown) }), { level: 9 }),
+)
 
 write('demo', {
-  base: BASE,
+  base: BEST_KNOWN,
   seed: SEED,
-  items: 1_000,
   backfill: { days: 3, refreshes_per_day: 3 },
   feeds: feedsAt({ coverage: { least: 0.5, most: 0.95 }, speedUp: 5, salesPerDay: 1_000 }),
 })
@@ -84,7 +94,7 @@ function feedOf(provider: Provider, side: Side, index: number, scale: Scale): ob
 }
 
 function write(name: string, market: { feeds: object[]; [member: string]: unknown }): void {
-  const path = fileURLToPath(new URL(`../markets/${name}.json`, import.meta.url))
+  const path = fileURLToPath(fileOf(`${name}.json`))
   const text = `${JSON.stringify({ name, ...market }, null, 2)}\n`
   parseMarket(text, path)
   writeFileSync(path, text)
