@@ -92,10 +92,14 @@ function writeHead(response: Response, status: number, bytes: number, headers: r
   response.writeHead(status, [...length, 'Cache-Control', PRIVATE, ...sharedHeaders(response), ...headers])
 }
 
-/** What heads of all answers hold; those to a valid key say what is left of its limits, and a refusal what it exceeds. */
-function sharedHeaders(response: Response): string[] {
+/**
+ * What heads of all answers hold; those to a valid key say what is left of its limits, and a refusal what it exceeds. A page has a
+ * policy of its own in place of the fixed one: of two a browser enforces both.
+ */
+function sharedHeaders(response: Response, policy?: string): string[] {
   const { requestId, limits, exceeded } = localsOf(response)
   const shared = ['X-Request-Id', requestId, ...FIXED_HEADERS]
+  if (policy !== undefined) shared[shared.indexOf('Content-Security-Policy') + 1] = policy
   if (!limits) return exceeded ? [...shared, ...rateLimitFields({}, exceeded)] : shared
   const { tier, quota, resetAt, allowances } = limits
   return [
@@ -111,13 +115,16 @@ export function sendDocument(
   response: Response,
   type: string,
   body: string | Buffer,
-  headers: readonly string[] = [],
+  options: { headers?: readonly string[]; maxAgeSeconds?: number; policy?: string } = {},
 ): Sent {
+  const { headers = [], maxAgeSeconds = 300, policy } = options
   const { limits, observe } = localsOf(response)
   const bytes = Buffer.byteLength(body)
   response.writeHead(200, [
     ...['Content-Type', type, 'Content-Length', String(bytes)],
-    ...['Cache-Control', `${limits ? 'private' : 'public'}, max-age=300`, ...sharedHeaders(response), ...headers],
+    ...['Cache-Control', `${limits ? 'private' : 'public'}, max-age=${maxAgeSeconds}`],
+    ...sharedHeaders(response, policy),
+    ...headers,
   ])
   response.end(body)
   observe(response, { status: 200, bytes })
@@ -126,9 +133,8 @@ export function sendDocument(
 
 /** Prepares an answer that a library writes: a page, with a policy that says what it may load. */
 export function lendPage(response: Response, policy: string): void {
-  const headers = ['Cache-Control', PRIVATE, ...sharedHeaders(response)]
+  const headers = ['Cache-Control', PRIVATE, ...sharedHeaders(response, policy)]
   for (let i = 0; i < headers.length; i += 2) response.setHeader(headers[i] as string, headers[i + 1] as string)
-  response.setHeader('Content-Security-Policy', policy)
   response.once('finish', () => localsOf(response).observe(response, { status: response.statusCode, bytes: 0 }))
 }
 

@@ -15,6 +15,7 @@ import { type CatalogNeeds, catalogRoutes } from './routes/catalog.ts'
 import { documentPages } from './routes/documents.ts'
 import { type HistoryNeeds, listHistory } from './routes/history.ts'
 import { type InventoryNeeds, inventoryRoutes } from './routes/inventory.ts'
+import { landingPages } from './routes/landing.ts'
 import { type ListingNeeds, listingRoutes } from './routes/listings.ts'
 import { type MarketNeeds, marketRoutes } from './routes/market.ts'
 import { type MarketHistoryNeeds, marketHistoryRoutes } from './routes/market-history.ts'
@@ -98,10 +99,10 @@ export const describedOperations = (
   { registry }: Pick<ListingNeeds, 'registry'>,
 ): Operation[] => [...routes, ...Object.values(feedOperations(registry.askKeys))]
 
-/** All that is served: the routes, their documents, and the link of alert mails. */
+/** All that is served: the routes, their documents, the landing page, and the link of alert mails. */
 export function apiEndpoints(needs: Parameters<typeof apiRoutes>[0] & UnsubscribeNeeds): Endpoint[] {
   const routes = apiRoutes(needs)
   const { baseUrl } = needs
   const documents = documentPages({ operations: describedOperations(routes, needs), baseUrl })
-  return [...routes, ...documents, ...unsubscribePages(needs)]
+  return [...routes, ...documents, ...landingPages(needs), ...unsubscribePages(needs)]
 }

@@ -49,6 +49,8 @@ const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 
 /** Pages are no operations: what they answer without a key and without a token. */
 const PAGES: Record<string, [status: number, type: string]> = {
+  'GET /': [200, 'application/json'],
+  'GET /assets/:name': [404, 'application/json'],
   'GET /openapi.json': [200, 'application/json'],
   'GET /asyncapi.json': [200, 'application/json'],
   'GET /llms.txt': [200, 'text/plain'],

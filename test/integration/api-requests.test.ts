@@ -74,7 +74,7 @@ describe('requests to the API', () => {
   describe('paths', () => {
     it('that are none are answered by 404', async () => {
       const below = ['/nothing', '/v1/nothing', '/v1/v1/prices', '/prices/nothing', '/prices%2Fcandles']
-      for (const path of ['/', '/v1', '/v1/', ...below, '/Prices', '/v1prices', '/r', '/r/provider_01']) {
+      for (const path of ['/v1', ...below, '/Prices', '/v1prices', '/r', '/r/provider_01', '/assets', '/assets/x']) {
         expectError(await scenario.ask(path), 404, 'NOT_FOUND')
       }
     })

@@ -13,9 +13,9 @@ const platform: PlatformFile = {
 }
 
 describe('the text of a started platform', () => {
-  it('names the address and one key for each tier', () => {
+  it('names the address first, then one key for each tier', () => {
     const text = describePlatform(platform)
-    expect(text).to.include('live at http://127.0.0.1:8080\n')
+    expect(text).to.match(/^\nmarketlog is live at http:\/\/127\.0\.0\.1:8080\n.* browser/)
     for (const tier of TIERS) expect(text).to.match(new RegExp(`${tier} +key-${tier}\n`))
   })
 

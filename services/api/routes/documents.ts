@@ -48,10 +48,10 @@ export function documentPages({ operations, baseUrl }: DocumentNeeds): Endpoint[
       const type = 'text/javascript; charset=utf-8'
       const vary = ['Vary', 'Accept-Encoding']
       if (/\bgzip\b/.test(String(request.headers['accept-encoding'] ?? ''))) {
-        return sendDocument(response, type, packed, [...vary, 'Content-Encoding', 'gzip'])
+        return sendDocument(response, type, packed, { headers: [...vary, 'Content-Encoding', 'gzip'] })
       }
       unpacked ??= promisify(gunzip)(packed)
-      return sendDocument(response, type, await unpacked, vary)
+      return sendDocument(response, type, await unpacked, { headers: vary })
     }),
   ]
 }

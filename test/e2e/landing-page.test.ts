@@ -1,0 +1,175 @@
+/**
+ * The landing page in a browser: a recorded sample until a key is pasted, then the prices of the platform, by its feed or by asking.
+ *
+ * Nothing of it comes from another host, and it can be read in light and dark, on wide and narrow screens.
+ */
+import { expect } from 'chai'
+import type { Browser, Page } from 'playwright-core'
+import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
+import { openChromium } from '#test/harness/chromium.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { bookChangeRecord, changed, marked, markerRecords } from '#test/harness/published-records.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const ITEM = 'AK-47 | Redline (Field-Tested)'
+const MOMENT = 1_772_573_670_000
+const SAMPLE = '$43.58'
+
+/** In the page: texts whose contrast to what is behind them is below WCAG's AA, and how low. */
+const FAINT_TEXTS = `(() => {
+  const canvas = Object.assign(document.createElement('canvas'), { width: 1, height: 1 }).getContext('2d', { willReadFrequently: true })
+  const rgbaOf = colour => {
+    canvas.clearRect(0, 0, 1, 1)
+    canvas.fillStyle = colour
+    canvas.fillRect(0, 0, 1, 1)
+    return [...canvas.getImageData(0, 0, 1, 1).data]
+  }
+  const luminance = rgba => {
+    const [r, g, b] = rgba.slice(0, 3).map(part => part / 255).map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+  }
+  const behind = element => {
+    for (let at = element; at; at = at.parentElement) {
+      const rgba = rgbaOf(getComputedStyle(at).backgroundColor)
+      if (rgba[3] === 255) return rgba
+    }
+    return [255, 255, 255, 255]
+  }
+  const texts = [...document.body.querySelectorAll('*')].filter(one =>
+    one.checkVisibility() && [...one.childNodes].some(node => node.nodeType === 3 && node.data.trim() !== ''))
+  return texts.flatMap(one => {
+    const { color, fontSize, fontWeight } = getComputedStyle(one)
+    const [light, dark] = [luminance(rgbaOf(color)), luminance(behind(one))].sort((a, b) => b - a)
+    const ratio = (light + 0.05) / (dark + 0.05)
+    const isLarge = parseFloat(fontSize) >= 24 || (parseFloat(fontSize) >= 18.66 && fontWeight >= 700)
+    return ratio < (isLarge ? 3 : 4.5) ? [one.textContent.slice(0, 40) + ' ' + ratio.toFixed(2)] : []
+  })
+})()`
+
+describe('the landing page in a browser', () => {
+  const platform = useServers()
+  let browser: Browser
+  let base: string
+  let reader: string
+  let publish: (provider: string, price: number) => Promise<void>
+
+  before(async () => {
+    browser = await openChromium()
+    const kafka = platform.connect()
+    const publisher = await platform.openPublisher(kafka, 'book')
+    const catalog = await openCatalogReader(kafka)
+    const item_id = catalog.items().find(item => item.market_hash_name === ITEM)?.item_id ?? 0
+    await catalog.close()
+    const listed = new Set<string>()
+    let turn = 0
+    publish = async (provider, price) => {
+      turn += 1
+      const about = { side: 'ask' as const, provider, refresh_id: `r${turn}`, seen_at: MOMENT + turn * 1_000 }
+      const change = listed.has(provider) ? 'updated' : 'added'
+      listed.add(provider)
+      const row = changed({ ...about, item_id, change, quantity: turn, price, price_micro_usd: price * 10_000 })
+      const marker = marked({ ...about, last_updated: about.seen_at })
+      await publisher.send([bookChangeRecord(kafka.codec, row), ...markerRecords(kafka.codec, marker)])
+    }
+    const roles = await platform.startRoles(['live-view', 'provider-health', 'api', 'feed'])
+    await roles.ready()
+    base = roles.baseUrl
+    reader = await platform.newKey('quant')
+    await publish('provider_01', 4_510)
+    await publish('provider_03', 4_490)
+    await lists(4_490)
+  })
+  after(() => browser?.close())
+
+  /** Resolves when the API lists an ask. */
+  const lists = (price: number) =>
+    eventually(async () => {
+      const address = `${base}/prices?${new URLSearchParams({ market_hash_name: ITEM })}`
+      const answer = await fetch(address, { headers: { authorization: `Bearer ${reader}` } })
+      const { items } = (await answer.json()) as { items: { lowest_ask: number }[] }
+      return items.some(({ lowest_ask }) => lowest_ask === price)
+    }, `an ask of ${price}`)
+
+  /** Opens the page, with the addresses that it asks and what its console complains of. */
+  async function openPage(options: Parameters<Browser['newPage']>[0] = {}) {
+    const page = await browser.newPage(options)
+    const addresses: string[] = []
+    const complaints: string[] = []
+    page.on('request', request => addresses.push(request.url()))
+    page.on('pageerror', error => complaints.push(error.message))
+    page.on('console', message => message.type() === 'error' && complaints.push(message.text()))
+    await page.goto(`${base}/`)
+    return { page, addresses, complaints }
+  }
+  const pasteKey = async (page: Page, key: string): Promise<void> => {
+    await page.getByLabel('Your key').fill(key)
+    await page.getByRole('button', { name: 'Show live' }).click()
+  }
+  const shows = (page: Page, badge: string, amount: string) =>
+    eventually(async () => {
+      const [text, price] = [await page.locator('#badge').textContent(), await page.locator('#amount').textContent()]
+      expect([text, price]).to.deep.equal([badge, amount])
+      return true
+    }, `${badge} ${amount}`)
+
+  for (const colorScheme of ['light', 'dark'] as const)
+    for (const width of [1280, 380])
+      it(`shows a sample, labelled so, without an error and from this host alone: ${colorScheme}, ${width} px`, async () => {
+        const { page, addresses, complaints } = await openPage({ colorScheme, viewport: { width, height: 900 } })
+        await shows(page, 'Recorded sample', SAMPLE)
+        expect(await page.evaluate('document.documentElement.scrollWidth')).to.equal(width)
+        expect(await page.evaluate(FAINT_TEXTS)).to.deep.equal([])
+        expect(await page.evaluate('getComputedStyle(document.body).backgroundColor')).to.equal(
+          colorScheme === 'light' ? 'rgb(246, 247, 245)' : 'rgb(16, 21, 19)',
+        )
+        const loaded = new Set(addresses)
+        expect(loaded.size, [...loaded].join(' ')).to.equal(4)
+        for (const address of loaded) expect(address.startsWith(`${base}/`), address).to.equal(true)
+        expect(complaints).to.deep.equal([])
+        await page.close()
+      })
+
+  it('shows what the feed brings to a key whose tier has feeds, and the sample again once the key is forgotten', async () => {
+    const { page, addresses, complaints } = await openPage()
+    const key = await platform.newKey('quant')
+    await pasteKey(page, key)
+    await shows(page, 'Live', '$44.90')
+    expect(await page.getByRole('cell', { name: '$45.10' }).count()).to.equal(1)
+    await publish('provider_01', 4_275)
+    await shows(page, 'Live', '$42.75')
+    await page.reload()
+    await shows(page, 'Live', '$42.75')
+    expect(addresses.filter(address => address.includes(key) || !address.startsWith(`${base}/`))).to.deep.equal([])
+    expect(complaints).to.deep.equal([])
+    await page.getByRole('button', { name: 'Forget the key' }).click()
+    await shows(page, 'Recorded sample', SAMPLE)
+    expect(await page.evaluate('sessionStorage.length + localStorage.length + document.cookie.length')).to.equal(0)
+    await page.close()
+  })
+
+  it('asks once a minute by a key without feeds, and says what is left of it', async () => {
+    const { page, addresses, complaints } = await openPage()
+    await publish('provider_01', 4_300)
+    await lists(4_300)
+    await pasteKey(page, await platform.newKey('free'))
+    await shows(page, 'Every minute', '$43.00')
+    expect(await page.getByRole('status').textContent()).to.match(/tier free .* 998 requests are left this month/)
+    expect(addresses.filter(address => address.includes('/feed/'))).to.deep.equal([])
+    expect(complaints).to.deep.equal([])
+    await page.close()
+  })
+
+  it('says why a key is refused, and keeps neither the key nor its prices', async () => {
+    const { page } = await openPage()
+    await pasteKey(page, 'sk_live_root_unknown')
+    const status = page.getByRole('status')
+    await eventually(
+      async () => /key/i.test((await status.textContent()) ?? '') && page.locator('#connect').isVisible(),
+      'the refusal',
+    )
+    await shows(page, 'Recorded sample', SAMPLE)
+    expect(await status.textContent()).to.match(/Not live/)
+    expect(await page.evaluate('sessionStorage.length')).to.equal(0)
+    await page.close()
+  })
+})
