@@ -1,5 +1,5 @@
 /**
- * The API's description: the one that is pinned beside this file, and what holds of every operation in it.
+ * The API's description: the pinned one, schemas/api/openapi.json, and what holds of every operation in it.
  *
  * `npm run openapi:pin` writes the pinned document again; its diff is the change that clients get.
  */
