@@ -1,11 +1,9 @@
 /**
- * The list of all views: roles, `rebuild`, `verify`, lag, rights and the set-up of tables derive from it.
+ * The list of all views: roles, `rebuild`, `verify`, lag and rights derive from it.
  *
  * A definition loads no code of its role (streams/runner/view.ts), so every process may read this list.
  */
-import type { Table } from '#infra/clickhouse/table.ts'
 import type { View } from './runner/view.ts'
-import { viewPositions } from './runner/view-positions.ts'
 
 const defined = await Promise.all([
   import('./fx/view.ts'),
@@ -24,9 +22,3 @@ export type ViewName = (typeof defined)[number]['view']['name']
 
 /** Every view. */
 export const VIEWS: readonly View<ViewName>[] = defined.map(({ view }) => view)
-
-/** Every table in ClickHouse. */
-export const TABLES: readonly Table[] = [
-  ...VIEWS.flatMap(({ tables }) => tables.map(({ table }) => table)),
-  viewPositions,
-]

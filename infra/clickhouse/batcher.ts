@@ -14,8 +14,8 @@ import type { RowBlock, RowBuffer } from './row-buffer.ts'
 
 /** Takes rows and inserts them in batches. */
 export interface Batcher {
-  /** Takes all rows of the buffers, which are empty afterwards; resolves when they are confirmed. */
-  add(buffers: readonly RowBuffer[]): Promise<void>
+  /** Takes all rows of the buffers, which are empty afterwards; resolves when they are confirmed. `nameOf`: where a table's rows go. */
+  add(buffers: readonly RowBuffer[], nameOf?: (table: string) => string): Promise<void>
   /** Sends what waits; resolves when it is settled. */
   close(): Promise<void>
 }
@@ -28,7 +28,8 @@ interface BatcherOptions {
 }
 
 interface Contribution {
-  tables: Map<string, { columns: readonly string[]; blocks: RowBlock[] }>
+  /** By the name that they are written to. */
+  tables: Map<string, { table: string; columns: readonly string[]; blocks: RowBlock[] }>
   settled: PromiseWithResolvers<void>
 }
 
@@ -78,13 +79,13 @@ export function openBatcher(writer: ClickhouseWriter, options: BatcherOptions): 
     if (most() >= WORTHWHILE_ROWS) lull = setTimeout(send, LULL_MS)
   }
   return {
-    async add(buffers) {
+    async add(buffers, nameOf = name => name) {
       const tables: Contribution['tables'] = new Map()
       for (const buffer of buffers) {
         const { name, columns } = buffer.table
         if (buffer.rows === 0) continue
         rowsOf.set(name, (rowsOf.get(name) ?? 0) + buffer.rows)
-        tables.set(name, { columns: Object.keys(columns), blocks: buffer.take() })
+        tables.set(nameOf(name), { table: name, columns: Object.keys(columns), blocks: buffer.take() })
       }
       if (tables.size === 0) return
       if (most() > WAITING_ROWS_LIMIT)
@@ -109,9 +110,13 @@ function openInserting(
 ): (contributions: readonly Contribution[]) => Promise<void> {
   const inserted = metrics.counter('marketlog_clickhouse_rows_total', 'Rows confirmed by ClickHouse.', ['table'])
   const seconds = metrics.histogram('marketlog_clickhouse_insert_seconds', 'Time of an insert.', ['table'])
-  const send = async (table: string, columns: readonly string[], blocks: readonly RowBlock[]): Promise<void> => {
+  const send = async (
+    { table, columns }: { table: string; columns: readonly string[] },
+    name: string,
+    blocks: readonly RowBlock[],
+  ): Promise<void> => {
     const end = seconds.startTimer({ table })
-    await writer.insert({ table, columns, chunks: blocks.map(({ bytes }) => bytes) })
+    await writer.insert({ table: name, columns, chunks: blocks.map(({ bytes }) => bytes) })
     end()
     inserted.inc(
       { table },
@@ -122,8 +127,8 @@ function openInserting(
     const names = new Set(contributions.flatMap(({ tables }) => [...tables.keys()]))
     for (const name of names) {
       const parts = contributions.map(({ tables }) => tables.get(name)).filter(part => part !== undefined)
-      const columns = parts[0]?.columns ?? []
-      for (const blocks of cut(parts.flatMap(part => part.blocks))) await send(name, columns, blocks)
+      const [first] = parts
+      for (const blocks of cut(parts.flatMap(part => part.blocks))) if (first) await send(first, name, blocks)
     }
   }
 }

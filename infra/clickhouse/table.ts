@@ -58,7 +58,7 @@ function replicated(engine: string): string {
 }
 
 /** The settings of a table, in their order. */
-export const settingsOf = ({ granularity, isCompact }: Table): [name: string, value: string][] => {
+const settingsOf = ({ granularity, isCompact }: Table): [name: string, value: string][] => {
   const settings: [string, string][] = [
     ['ttl_only_drop_parts', '1'],
     // An insert is answered when its rows are on the disk: a position that follows them must not outlive them.

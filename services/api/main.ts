@@ -62,7 +62,7 @@ export async function start(context: RoleContext, now: () => number = Date.now):
   const pools = openPools(config, log)
   const { postgres, writes, reads, signIns, longWork, deletions } = pools
   const keyUse = openKeyUse(writes, log)
-  const fx = fxRatesOf(await openFxReader(redis, config.namespace, log))
+  const fx = fxRatesOf(await openFxReader(clickhouse, log))
   const market = await openMarketViews(redis, config.namespace, log)
   const snapshotStreams = openSnapshotStreams({ settings: config, redis, log, metrics })
   const tiers = loadTiers(config.tiersFile)

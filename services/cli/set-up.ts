@@ -7,7 +7,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
-import { setUpClickhouse, UnfitTable } from '#infra/clickhouse/set-up-tables.ts'
+import { refuseFormer, setUpClickhouse } from '#infra/clickhouse/set-up-tables.ts'
 import { catalogVersion, type ItemIdentity, identityFault, loadCatalog, revisionOf } from '#infra/config/catalog.ts'
 import { registerSchemas } from '#infra/kafka/codec.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
@@ -24,7 +24,8 @@ import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { catalogItemPublished, catalogVersionPublished } from '#schemas/events/catalog-item-published.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { TABLES } from '#streams/views.ts'
+import { viewPositions } from '#streams/runner/table-versions.ts'
+import { VIEWS } from '#streams/views.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
 
 /** Any number, the same in all versions of the platform. */
@@ -85,12 +86,14 @@ async function checkRedis(config: PlatformConfig, log: Log): Promise<void> {
   }
 }
 
-async function setUpTables(config: PlatformConfig): Promise<string[]> {
+async function setUpTables(config: PlatformConfig): Promise<void> {
   const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'set-up' })
   try {
-    return await setUpClickhouse(writer, TABLES)
-  } catch (error) {
-    throw error instanceof UnfitTable ? new CommandFailure(error.message, exitCodes.badInput, error) : error
+    await refuseFormer(
+      writer,
+      VIEWS.flatMap(({ tables }) => tables.map(({ table }) => table.name)),
+    )
+    await setUpClickhouse(writer, [viewPositions])
   } finally {
     await writer.close()
   }

@@ -1,17 +1,15 @@
 /**
  * Reads the exchange rates: those in force, kept in memory, and those of past days.
  *
- * The key in Redis is read once a second. Invariant: the table in memory is at most that much older than the key. An
- * absent key means that there is none, and so does a view that lacks what it once reflected: an amount is then refused, never
- * guessed. While Redis is unreachable the last table stays, since rates come about once a day and carry their own time.
+ * The rates in force are read once a second. Invariant: the table in memory is at most that much older than the view. While the view
+ * may not be read there is none: an amount is then refused, never guessed. While ClickHouse is unreachable the last table stays, since
+ * rates come about once a day and carry their own time.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
-import type { Redis } from '#infra/redis/redis.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { formatDay, type Instant } from '#schemas/values/instant.ts'
 import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
-import { openReadJudge, parsePosition } from '#streams/runner/positions.ts'
-import { type FxCurrent, fxCurrentKey, fxPositionKey } from './table.ts'
+import { ViewIncomplete } from '#streams/runner/whole-tables.ts'
 
 /** The rates in force. */
 export interface FxTable {
@@ -23,30 +21,28 @@ export interface FxTable {
 /** The newest known table. */
 export interface FxReader {
   current(): FxTable | undefined
-  /** Reads the key now. */
+  /** Reads the view now. */
   refresh(): Promise<void>
   stop(): void
 }
 
 const EVERY_MS = 1_000
 
-/** Follows the table; resolves after the first read, whether or not it found one. */
-export async function openFxReader(redis: Redis, prefix: string, log: Log): Promise<FxReader> {
-  const keys = [fxCurrentKey(prefix), fxPositionKey(prefix)]
-  const judge = openReadJudge()
-  let text: string | null = null
+/** Follows the rates in force; resolves after the first read, whether or not it found any. */
+export async function openFxReader(clickhouse: ClickhouseReader, log: Log): Promise<FxReader> {
   let table: FxTable | undefined
   let isReading = false
 
   async function refresh(): Promise<void> {
-    const [current = null, stored = null] = await redis.mget(keys)
-    const found = judge(parsePosition(stored)) === undefined ? current : null
-    if (found === text) return
-    table = found === null ? undefined : parseTable(found)
-    text = found
+    try {
+      table = await readInForce(clickhouse)
+    } catch (error) {
+      if (!(error instanceof ViewIncomplete)) throw error
+      table = undefined
+    }
   }
   async function poll(): Promise<void> {
-    if (isReading || redis.status !== 'ready') return
+    if (isReading) return
     isReading = true
     await refresh().catch(error => log.warn({ err: error }, 'exchange rates could not be read'))
     isReading = false
@@ -61,13 +57,20 @@ export async function openFxReader(redis: Redis, prefix: string, log: Log): Prom
   }
 }
 
-function parseTable(text: string): FxTable {
-  const { as_of, rates } = JSON.parse(text) as FxCurrent
-  const parsed = Object.entries(rates)
-    .map(([code, rate]) => [code, parseRate(rate)] as const)
-    .filter((entry): entry is [string, Rate] => entry[1] !== undefined)
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-  return { asOf: as_of, rates: new Map(parsed) }
+/** The table with the latest time of all. */
+async function readInForce(clickhouse: ClickhouseReader): Promise<FxTable | undefined> {
+  const days = `${clickhouse.database}.fx_days`
+  const rows = await clickhouse.rows<{ currency: string; rate: string; as_of: number }>(
+    `SELECT currency, rate, toUnixTimestamp64Milli(fx.as_of) AS as_of FROM ${days} AS fx FINAL
+    WHERE (fx.day, fx.as_of) = (SELECT max((last.day, last.as_of)) FROM ${days} AS last) ORDER BY currency`,
+  )
+  const [first] = rows
+  if (first === undefined) return undefined
+  const rates = rows.flatMap(({ currency, rate }): [string, Rate][] => {
+    const parsed = parseRate(rate)
+    return parsed ? [[currency, parsed]] : []
+  })
+  return { asOf: first.as_of, rates: new Map(rates) }
 }
 
 /** The rate of a currency at an instant. */

@@ -1,23 +1,20 @@
 /**
- * Compares the exchange rates in force, and those of each day, with the tables of the log.
+ * Compares the exchange rates of each day with the tables of the log.
  *
- * Rates in force: the cut is the view's own position. Days: the role writes them before it moves that position, so a row may
- * also be of a table that the log took meanwhile; rows are read first and the log after them. Every question goes through
+ * Rows are read first and the log after them, so a row may also be of a table that the log took meanwhile. Every question goes through
  * all usable tables. A currency that a day's last table lacks may have its row of an earlier one, as records were batched.
  */
+import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { decodeUnlessPoison, type LogAccess, rangesOf } from '#infra/kafka/log-access.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
-import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import type { FxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { CLOCK_SLACK_MS } from '#schemas/values/event-time.ts'
 import { parseRate } from '#schemas/values/money.ts'
 import { unstorable } from '#schemas/values/storable.ts'
-import { parsePosition } from '#streams/runner/positions.ts'
 import { CAME_MEANWHILE, compare, type Findings, leaveOut, noFindings } from '#streams/runner/verify/findings.ts'
+import { viewPosition } from '#streams/runner/verify/item-changes.ts'
 import { withTables } from '#streams/runner/verify/with-tables.ts'
 import type { VerifyTask } from '#streams/runner/view.ts'
-import { type DayRow, dayOf, readDayRows } from './day-rows.ts'
-import { type FxCurrent, fxCurrentKey, fxPositionKey } from './table.ts'
 
 /** A usable table of the log. */
 interface LogTable {
@@ -26,36 +23,39 @@ interface LogTable {
   rates: Record<string, string>
 }
 
-/** Compares the rates in force and all days. */
+/** The rate of a currency on a day, its number since 1970. */
+interface DayRow {
+  day: number
+  currency: string
+  rate: string
+  as_of: number
+}
+
+const DAY_MS = 86_400_000
+const dayOf = (at: number): number => Math.floor(at / DAY_MS)
+
+/** Compares all days. */
 export async function verifyRates(task: VerifyTask): Promise<Findings> {
-  const { config, log, access, report } = task
+  const { access, report } = task
   const findings = noFindings()
-  const redis = await openRedis(config, { name: `${config.namespace}verify`, log })
-  const [current, stored = null] = await redis
-    .mget(fxCurrentKey(config.namespace), fxPositionKey(config.namespace))
-    .finally(() => closeRedis(redis))
-  const position = parsePosition(stored)
-  if (position === undefined) {
-    compare(findings, 'position', 'a position', undefined)
-    return findings
-  }
   report('reading the days')
-  const rows = await withTables(task, readDayRows)
+  const { rows, next } = await withTables(task, async tables => ({
+    next: (await viewPosition(tables, 'fx', { topic: 'fx', partition: 0 })).next,
+    rows: await readDayRows(tables),
+  }))
   report('reading the log')
   const { start, tables } = await readTables(access)
-  const reflected = tables.filter(({ offset }) => offset < position.next)
-  const inForce = latestOf(reflected)
-  if (inForce || start === 0) {
-    compare(
-      findings,
-      'rates in force',
-      inForce && tableText(inForce),
-      typeof current === 'string' ? storedText(current) : undefined,
-    )
-  } else leaveOut(findings, 'rest on records that the log no longer holds')
+  const reflected = tables.filter(({ offset }) => offset < next)
   compareDays(findings, rows, { tables, reflected, start })
   return findings
 }
+
+/** All rows, of each currency and day the one that counts. */
+const readDayRows = (tables: ClickhouseReader): Promise<DayRow[]> =>
+  tables.rows<DayRow>(
+    `SELECT toUInt32(fx.day) AS day, currency, rate, toUnixTimestamp64Milli(fx.as_of) AS as_of
+    FROM ${tables.database}.fx_days AS fx FINAL ORDER BY fx.day, currency`,
+  )
 
 function compareDays(
   findings: Findings,
@@ -103,12 +103,4 @@ async function readTables(access: LogAccess): Promise<{ start: number; tables: L
     }
   }
   return { start: ranges.get(0)?.from ?? 0, tables }
-}
-
-const tableText = ({ asOf, rates }: Pick<LogTable, 'asOf' | 'rates'>): string =>
-  JSON.stringify([asOf, Object.entries(rates).toSorted(([a], [b]) => (a < b ? -1 : 1))])
-
-function storedText(text: string): string {
-  const { as_of: asOf, rates } = JSON.parse(text) as FxCurrent
-  return tableText({ asOf, rates })
 }

@@ -1,15 +1,16 @@
-import { defineView } from '#streams/runner/view.ts'
+import { defineTableView } from '#streams/runner/table-view.ts'
 import { fxDays } from './table.ts'
 
-/** Exchange rates (market.fx): those in force in Redis, and those of each day in ClickHouse. */
-export const view = defineView({
+/** Exchange rates (market.fx) of each day, the newest day's last among them, in ClickHouse. */
+export const view = defineTableView({
   name: 'fx',
   topics: ['fx'],
-  store: 'redis',
   process: 'live',
-  tables: [{ table: fxDays, origins: [] }],
-  start: async context => (await import('./main.ts')).start(context),
-  rebuild: async task => (await import('./rebuild.ts')).rebuildRates(task),
+  tables: [{ table: fxDays, origins: [{ topic: 'fx', partition: '0', isBefore: version => `version < ${version}` }] }],
+  async open(_topic, batcher) {
+    const { openFxSink } = await import('./sink.ts')
+    return openFxSink(batcher)
+  },
   verify: {
     topics: ['fx'],
     compare: async task => (await import('./verify.ts')).verifyRates(task),

@@ -39,7 +39,7 @@ export const start: StartRole = async context => {
     group: 'live-view',
     topics: ['bookChanges'],
     maxBytesPerPartition: FETCH_BYTES,
-    async open({ partition }, faultOf) {
+    async open({ partition }, { faultOf }) {
       const table = { partition, prefix }
       const { rebuiltFor, deleted, ...owned } = await openTable({ redis, rebuilder, faultOf }, table)
       const opened = { partition, next: owned.head.next, deleted }

@@ -42,16 +42,16 @@ export function advanced({ topicId, generation, until, rebuild }: ViewPosition, 
 export const positionFrom = (from: ViewPosition, end: number): ViewPosition =>
   advanced({ ...from, until: end }, from.next)
 
-/** The position of a view that a rebuild with this id makes from the log that is there, up to `next`. */
+/** The position of a view that is built, by a rebuild with an id where it has one, from the log that is there, up to `next`. */
 export function rebuiltPosition(
   stored: ViewPosition | undefined,
   { topicId }: PartitionLog,
   next: number,
-  rebuild: string,
+  rebuild?: string,
 ): ViewPosition {
   const isSameTopic = stored === undefined || stored.topicId === topicId
   const generation = (stored?.generation ?? 0) + (isSameTopic ? 0 : 1)
-  return { ...advanced({ topicId, generation, next }, next), rebuild }
+  return advanced({ topicId, generation, next, ...(rebuild && { rebuild }) }, next)
 }
 
 /** More offsets than a partition ever has; 2^12 generations of them are whole numbers still. */

@@ -46,8 +46,6 @@ import { openUnknownEvents, type UnknownEvents } from './unknown-events.ts'
 export interface PartitionSink {
   /** What the view reflects; undefined: nothing. */
   readonly position: ViewPosition | undefined
-  /** Of what the store still holds, where it has no position that counts. */
-  readonly generation?: number | undefined
   /** Called once before the records of a batch are applied, for what must be known before them. */
   prepare?(): Promise<void>
   /** Takes one record into memory; writes nothing. */
@@ -76,8 +74,15 @@ interface SinkSpec {
   maxBytesPerPartition?: number
   /** How long nothing may be committed while records wait; a minute when left out. */
   stalledAfterMs?: number
-  /** Opens the view of a partition; a view that begins again by itself asks why it cannot go on from its position, if so. */
-  open(source: Source, faultOf: (stored: Position | undefined) => Promise<string | undefined>): Promise<PartitionSink>
+  open(source: Source, opening: Opening): Promise<PartitionSink>
+}
+
+/** What opens the view of a partition may ask and say. */
+interface Opening {
+  /** Why the view cannot go on from a position: one that begins again by itself asks. */
+  faultOf(stored: Position | undefined): Promise<string | undefined>
+  /** What it waits for goes on: that is no stall, however long it takes. */
+  progressed(): void
 }
 
 interface Slot extends WatchedSlot {
@@ -114,7 +119,10 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
   }
   const open = async (topic: TopicKey, partition: number, resumeAt: ResumeAt): Promise<Slot> => {
     const source = { topic, partition }
-    const sink = await spec.open(source, stored => faultOf(member, source, stored))
+    const sink = await spec.open(source, {
+      faultOf: stored => faultOf(member, source, stored),
+      progressed: () => watch.waited(topic, partition),
+    })
     try {
       const position = await openPosition(member, sink, source, resumeAt)
       watch.moved(topic, partition, position.next)
@@ -181,8 +189,7 @@ async function openPosition(
   }
   let position: ViewPosition
   if (decision.kind === 'build' || stored === undefined) {
-    const { generation } = sink
-    const from = { topicId: log.topicId, ...(generation && { generation }), next: log.start }
+    const from = { topicId: log.topicId, next: log.start }
     position = positionFrom(from, await reader.stableEnd(name, partition))
     if (log.start > 0)
       member.log.warn(

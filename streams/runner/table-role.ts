@@ -1,11 +1,32 @@
-/** The role that keeps a view in ClickHouse. */
-import { openBatcher } from '#infra/clickhouse/batcher.ts'
-import { openWriter } from '#infra/clickhouse/clickhouse.ts'
+/**
+ * The role that keeps a view in ClickHouse: it writes the version that is read, and builds one where there is none of its form.
+ *
+ * A sink writes its rows, and then the position that they lead to is written; positions of partitions that are confirmed together share
+ * a statement. States of a partition: waiting (its version is being built) -> open -> closed, when another version is named or a table
+ * of it is lost: it is opened again.
+ */
+import { type Batcher, openBatcher } from '#infra/clickhouse/batcher.ts'
+import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { databaseName } from '#infra/runtime/config.ts'
+import { openGathering } from '#infra/runtime/gathering.ts'
 import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
-import { openPositionedSinks } from './positioned-sinks.ts'
-import { runSink } from './sink-runner.ts'
+import { openSharedAnswer } from '#infra/runtime/shared-answer.ts'
+import { buildTables } from './build.ts'
+import type { Source } from './positions.ts'
+import { type PartitionSink, type RowSink, runSink } from './sink-runner.ts'
+import {
+  Conflict,
+  isOfForm,
+  type NewPosition,
+  positionOf,
+  readStoredViews,
+  type StoredView,
+  sourceName,
+  tableOf,
+  type VersionedView,
+  writePositions,
+} from './table-versions.ts'
 import type { TableView } from './view.ts'
 
 /** Runs the role that keeps a view. */
@@ -18,19 +39,85 @@ export async function runTableView(context: RoleContext, view: TableView): Promi
     name: `marketlog-${view.name}`,
   })
   const batcher = openBatcher(writer, { metrics })
-  const sinks = openPositionedSinks(writer, view, log)
+  const stop = new AbortController()
+  const signal = AbortSignal.any([context.signal, stop.signal])
+  const waiting = new Set<() => void>()
+  const built = openSharedAnswer(async () => {
+    const onProgress = (): void => {
+      for (const progressed of waiting) progressed()
+    }
+    const result = await buildTables(view, { config, log, signal, onProgress, isMissingOnly: true, acceptLoss: false })
+    if (result) log.info({ view: view.name, ...result }, 'a version of the view was built')
+  })
+  const sinks = openTableSinks(writer, view, batcher)
   const running = await runSink(context, kafka, {
     group: view.name,
     topics: view.topics,
     ...(view.maxBytesPerPartition && { maxBytesPerPartition: view.maxBytesPerPartition }),
-    open: source => sinks.position(source, () => view.open(source.topic, batcher, context.catalog)),
+    async open(source, { progressed }) {
+      waiting.add(progressed)
+      try {
+        while (!(await sinks.isBuilt())) await built.get()
+      } finally {
+        waiting.delete(progressed)
+      }
+      return sinks.open(source, into => view.open(source.topic, into, context.catalog))
+    },
   })
   return {
     ...running,
     async stop() {
+      stop.abort()
       await running.stop()
       await batcher.close()
       await writer.close()
+    },
+  }
+}
+
+/** Sinks of the version of a view that is read. */
+export interface TableSinks {
+  /** Whether there is a version of the form that this process writes. */
+  isBuilt(): Promise<boolean>
+  /** A sink with the position of its partition in the version. */
+  open(source: Source, openRows: (batcher: Batcher) => Promise<RowSink>): Promise<PartitionSink>
+}
+
+/** Opens what the sinks of a view share. */
+export function openTableSinks(writer: ClickhouseWriter, view: VersionedView, batcher: Batcher): TableSinks {
+  const read = async (): Promise<StoredView> => (await readStoredViews(writer)).of(view.name)
+  const [opening, watching] = [openSharedAnswer(read), openSharedAnswer(read)]
+  const isWritten = openGathering(async (rows: readonly NewPosition[]) => {
+    const refused = await writePositions(writer, view.name, rows)
+    return rows.map(row => !refused.includes(row))
+  })
+  return {
+    isBuilt: async () => isOfForm(view, (await opening.get()).current),
+    async open(source, openRows) {
+      const stored = await opening.get()
+      const { current: version } = stored
+      if (version === undefined) throw new Error(`${view.name} has no version`)
+      const sink = await openRows({
+        ...batcher,
+        add: buffers => batcher.add(buffers, table => tableOf(table, version)),
+      })
+      let revision = positionOf(stored, source)?.revision ?? 0
+      return {
+        ...sink,
+        position: positionOf(stored, source)?.position,
+        async flush(position) {
+          await sink.flush()
+          if (!(await isWritten({ version, source, position, after: revision })))
+            throw new Conflict(
+              `the position of ${view.name} in ${sourceName(source)} is not the one that was left there`,
+            )
+          revision += 1
+        },
+        async isCurrent() {
+          const now = await watching.get()
+          return now.current?.id === version.id && (positionOf(now, source)?.revision ?? 0) === revision
+        },
+      }
     },
   }
 }

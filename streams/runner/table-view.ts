@@ -1,19 +1,16 @@
 import type { TableView } from './view.ts'
 
-/** What a view in ClickHouse says of itself; the rest follows from its being one. */
-type TableViewSpec<Name extends string> = Pick<
-  TableView<Name>,
-  'name' | 'topics' | 'tables' | 'maxBytesPerPartition' | 'open' | 'verify'
->
-
-/** Defines a view in ClickHouse: the runner keeps it and rebuilds its tables. */
-export function defineTableView<Name extends string>(spec: TableViewSpec<Name>): TableView<Name> {
+/** Defines a view in ClickHouse: the runner keeps it and builds its versions. */
+export function defineTableView<Name extends string>(
+  spec: Pick<TableView<Name>, 'name' | 'topics' | 'tables' | 'maxBytesPerPartition' | 'open' | 'verify'> &
+    Partial<Pick<TableView<Name>, 'process'>>,
+): TableView<Name> {
   const view: TableView<Name> = {
+    process: 'history',
     ...spec,
     store: 'clickhouse',
-    process: 'history',
     start: async context => (await import('./table-role.ts')).runTableView(context, view),
-    rebuild: async task => (await import('./table-rebuild.ts')).rebuildTableView(view, task),
+    rebuild: async task => (await import('./build.ts')).buildTables(view, task),
   }
   return view
 }

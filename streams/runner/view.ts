@@ -24,9 +24,9 @@ export interface Origin {
 }
 
 /** A table of a view in ClickHouse. */
-export interface ViewTable {
+interface ViewTable {
   table: Table
-  /** What a rebuild by tables carries over. */
+  /** What a build carries over. */
   origins: readonly Origin[]
 }
 
@@ -64,7 +64,7 @@ export interface View<Name extends string = string> {
   readonly aliases?: readonly string[]
   /** Read in the group of its name; what a role reads without a group is not named. */
   readonly topics: readonly TopicKey[]
-  /** Where the view is; a view in ClickHouse merges by version and is rebuilt by tables. */
+  /** Where the view is. */
   readonly store: 'redis' | 'clickhouse' | 'log'
   /** The process that runs the role where a whole platform is on one machine (services/cli/roles.ts). */
   readonly process: 'history' | 'live'
@@ -76,7 +76,7 @@ export interface View<Name extends string = string> {
   readonly verify?: Verification
 }
 
-/** A view in ClickHouse, all of whose tables merge by version. */
+/** A view in ClickHouse, all of whose tables merge by the version of the record that a row rests on. */
 export interface TableView<Name extends string = string> extends View<Name> {
   /** Bytes of one fetch for one partition. */
   readonly maxBytesPerPartition?: number

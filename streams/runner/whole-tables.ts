@@ -1,85 +1,96 @@
 /**
- * Reads tables in ClickHouse only while the views that they belong to are whole.
+ * Reads tables in ClickHouse in the version of their view that is read, and only while that is whole.
  *
- * A query names its tables after the database, so none can be left out. Positions are read at most once a second, and again after any
- * query that failed, since a server that comes back with other data has failed one before. Invariant: a view is refused while a
- * partition of it has no position, has stopped, waits for what it once reflected, or is behind what this process has seen of it.
+ * A query names its tables after the database, so none can be left out; they are renamed to those of the version. What is stored of the
+ * views is read at most once a second, and again after any query that failed, since a server that comes back with other data has failed
+ * one before. Invariant: a view is refused while a partition of it has no position, has stopped, waits for what it once reflected, or is
+ * behind what this process has seen of the version.
  */
-import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
+import { type ClickhouseReader, isMissingTable } from '#infra/clickhouse/clickhouse.ts'
 import { openSharedAnswer } from '#infra/runtime/shared-answer.ts'
 import { openReadJudge } from './positions.ts'
-import { readViewPositions, type StoredPosition, type StoredPositions, tableText } from './view-positions.ts'
+import { readStoredViews, type StoredView, tableOf, type Version, viewPositions } from './table-versions.ts'
 
 /** A view may not be read now. */
-class ViewIncomplete extends Error {}
+export class ViewIncomplete extends Error {}
 
-/** How old the positions that a reader goes by may be, in milliseconds. */
-export const POSITIONS_AGE_MS = 1_000
+/** How old what a reader goes by may be, in milliseconds. */
+const STORED_AGE_MS = 1_000
+
+/** Name → the version that it is read in, or why it may not be read. */
+type Tables = ReadonlyMap<string, Version | string>
 
 /** The same reader, which rejects where a query names a table of a view that is not whole. */
 export function openWholeTables(reader: ClickhouseReader): ClickhouseReader {
   const judges: Judges = new Map()
-  const named = new RegExp(`\\b${reader.database}\\.(\\w+)`, 'g')
-  const faults = openSharedAnswer(async () => faultsOf(await readViewPositions(reader), judges), POSITIONS_AGE_MS)
+  const names = new RegExp(`\\b${reader.database}\\.(\\w+)`, 'g')
+  const stored = openSharedAnswer(async () => {
+    const { names: views, of } = await readStoredViews(reader)
+    return tablesOf(
+      views.map(view => [view, of(view)] as const),
+      judges,
+    )
+  }, STORED_AGE_MS)
   /** A view that has become whole is read at once. */
   const again = openSharedAnswer(() => {
-    faults.forget()
-    return faults.get()
+    stored.forget()
+    return stored.get()
   })
-  async function whole<T>(query: string, ask: () => Promise<T>): Promise<T> {
-    const tables = [...query.matchAll(named)].map(([, table = '']) => table)
-    const fault = refusalOf(tables, await faults.get()) && refusalOf(tables, await again.get())
-    if (fault !== undefined) throw new ViewIncomplete(fault)
+  async function whole<T>(query: string, ask: (query: string) => Promise<T>): Promise<T> {
+    const named = [...query.matchAll(names)].map(([, table = '']) => table)
+    const isWhole = (tables: Tables): boolean => named.every(table => typeof tables.get(table) === 'object')
+    const known = await stored.get()
+    const tables = isWhole(known) ? known : await again.get()
     try {
-      return await ask()
+      return await ask(query.replaceAll(names, (_, table: string) => `${reader.database}.${nameIn(tables, table)}`))
     } catch (error) {
-      faults.forget()
+      stored.forget()
       throw error
+    }
+  }
+  /** A version that was replaced is gone a few seconds later: its successor is asked. */
+  async function wholeOrNext<T>(query: string, ask: (query: string) => Promise<T>): Promise<T> {
+    try {
+      return await whole(query, ask)
+    } catch (error) {
+      if (!isMissingTable(error)) throw error
+      return whole(query, ask)
     }
   }
   return {
     ...reader,
-    rows: (query, params, signal) => whole(query, () => reader.rows(query, params, signal)),
-    columns: (query, shape, params) => whole(query, () => reader.columns(query, shape, params)),
+    rows: (query, params, signal) => wholeOrNext(query, renamed => reader.rows(renamed, params, signal)),
+    columns: (query, shape, params) => wholeOrNext(query, renamed => reader.columns(renamed, shape, params)),
   }
 }
 
-/** Table → why it may not be read; undefined: it may. */
-type Faults = ReadonlyMap<string, string | undefined>
-
-/** Why a query that names some tables is refused. */
-function refusalOf(tables: readonly string[], faults: Faults): string | undefined {
-  for (const table of tables) {
-    const fault = faults.has(table) ? faults.get(table) : 'no view has a position in it'
-    if (fault !== undefined) return `${table} may not be read: ${fault}`
-  }
-  return undefined
+function nameIn(tables: Tables, table: string): string {
+  if (table === viewPositions.name) return table
+  const version = tables.get(table) ?? 'no view has a version of it'
+  if (typeof version === 'string') throw new ViewIncomplete(`${table} may not be read: ${version}`)
+  return tableOf(table, version)
 }
 
-/** Of each partition of each view. */
+/** Of each partition of each version. */
 type Judges = Map<string, ReturnType<typeof openReadJudge>>
 
 /** Judges all tables, and remembers how far each partition was seen. */
-function faultsOf(stored: StoredPositions, judges: Judges): Faults {
-  const faults = new Map<string, string | undefined>()
-  for (const rows of Map.groupBy(stored.rows, ({ view }) => view).values()) {
-    const found = rows.map(row => faultOf(row, stored, judges))
-    const lacking = rows.length < (rows[0]?.partitions ?? 0) ? 'nothing of a partition is in it' : undefined
-    const fault = found.find(each => each !== undefined) ?? lacking
-    for (const text of rows.flatMap(({ tables }) => tables)) faults.set(text.split(' ')[0] ?? '', fault)
+function tablesOf(views: readonly (readonly [view: string, StoredView])[], judges: Judges): Tables {
+  const tables = new Map<string, Version | string>()
+  for (const [view, stored] of views) {
+    const found = faultOf(view, stored, judges) ?? stored.current ?? 'a table of it was lost'
+    for (const table of Object.keys(stored.named?.tables ?? {})) tables.set(table, found)
   }
-  return faults
+  return tables
 }
 
-function faultOf(row: StoredPosition, stored: StoredPositions, judges: Judges): string | undefined {
-  const { view, topic, partition, position, tables } = row
-  const names = new Set(tables.map(text => text.split(' ')[0] ?? ''))
-  for (const name of names) {
-    if (!tables.includes(tableText(name, stored.idOf(name)))) return 'it is not the table that its position is of'
+function faultOf(view: string, { named, positions }: StoredView, judges: Judges): string | undefined {
+  for (const { topic, partition, position } of positions) {
+    const key = `${view} ${named?.id} ${topic} ${partition}`
+    const judge = judges.get(key) ?? openReadJudge()
+    judges.set(key, judge)
+    const lack = judge(position)
+    if (lack !== undefined) return `${topic}-${partition}: ${lack}`
   }
-  const key = `${view} ${topic} ${partition}`
-  const judge = judges.get(key) ?? openReadJudge()
-  judges.set(key, judge)
-  const lack = judge(position)
-  return lack === undefined ? undefined : `${topic}-${partition}: ${lack}`
+  return undefined
 }

@@ -16,7 +16,7 @@ import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
 import { unstorable } from '#schemas/values/storable.ts'
 import { mergeVersion } from '#streams/runner/positions.ts'
 import { CAME_MEANWHILE, compare, type Findings, leaveOut, noFindings } from '#streams/runner/verify/findings.ts'
-import { positionOf } from '#streams/runner/verify/item-changes.ts'
+import { viewPosition } from '#streams/runner/verify/item-changes.ts'
 import { withTables } from '#streams/runner/verify/with-tables.ts'
 import type { VerifyTask } from '#streams/runner/view.ts'
 import type { SaleRow } from './table.ts'
@@ -43,7 +43,7 @@ async function compareSales(
   const findings = noFindings()
   const partitions = Array.from({ length: topics.sales.partitions }, (_, partition) => partition)
   const reached = await Promise.all(
-    partitions.map(partition => positionOf(tables, 'sales', { topic: 'sales', partition })),
+    partitions.map(partition => viewPosition(tables, 'sales', { topic: 'sales', partition })),
   )
   const { topic, ranges } = await rangesOf(access, 'sales', undefined)
   const expected = new Map<string, Expected>()

@@ -8,6 +8,7 @@ import { databaseName, type PlatformConfig, readConfig, type ServerAddresses } f
 import type { Log } from '#infra/runtime/log.ts'
 import type { RoleName } from '#services/cli/roles.ts'
 import { setUp } from '#services/cli/set-up.ts'
+import { inVersions } from '#test/fixtures/view-tables.ts'
 import { removeNamespace } from '#test/harness/remove-namespace.ts'
 import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import { newEnvironment } from '#test/harness/test-platform.ts'
@@ -80,7 +81,9 @@ export function withClickhouse<T>(
   { config }: BenchPlatform,
   work: (writer: ClickhouseWriter) => Promise<T>,
 ): Promise<T> {
-  const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'bench' })
+  const writer = inVersions(
+    openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'bench' }),
+  )
   return work(writer).finally(() => writer.close())
 }
 

@@ -6,16 +6,17 @@
  * it and looked healthy; readers without a group waited at offsets of the topic before, or went on in the middle of the new one.
  */
 import { expect } from 'chai'
+import { type ClickhouseReader, openReader } from '#infra/clickhouse/clickhouse.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
-import type { Redis } from '#infra/redis/redis.ts'
+import { databaseName } from '#infra/runtime/config.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { positionStored } from '#schemas/events/position-stored.ts'
 import { PROVIDER_PARTITIONS, type TopicKey, topics } from '#schemas/topics.ts'
 import { partitionOf } from '#schemas/values/partition.ts'
 import { openFxReader } from '#streams/fx/reader.ts'
-import { fxPositionKey } from '#streams/fx/table.ts'
-import { parsePosition } from '#streams/runner/positions.ts'
+import { readStoredViews } from '#streams/runner/table-versions.ts'
+import { openWholeTables } from '#streams/runner/whole-tables.ts'
 import { expireRecords, recreateTopic } from '#test/fixtures/changed-topics.ts'
 import { type FeedListeners, openFeedListeners } from '#test/fixtures/feed-listeners.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -40,7 +41,7 @@ const DAY_MS = 86_400_000
 describe('topics that are no longer what they were', () => {
   const platform = useServers()
   let kafka: KafkaConnection
-  let redis: Redis
+  let tables: ClickhouseReader
   let roles: StartedRoles
   let listeners: FeedListeners
   let hour = 0
@@ -48,11 +49,15 @@ describe('topics that are no longer what they were', () => {
 
   before(async () => {
     kafka = platform.connect()
-    redis = await platform.openRedis()
+    const { servers, namespace } = platform.config
+    tables = openReader(servers.clickhouseReadOnly, { database: databaseName(namespace), name: 'test' })
     roles = await platform.startRoles(['book', 'fx'])
     listeners = openFeedListeners(platform)
   })
-  after(() => listeners?.close())
+  after(async () => {
+    await listeners?.close()
+    await tables?.close()
+  })
 
   async function publish(price: number, refreshes = 1): Promise<void> {
     const ingest = await platform.openPublisher(kafka, 'ingest')
@@ -81,12 +86,10 @@ describe('topics that are no longer what they were', () => {
     await ingest.close()
   }
   /** What amounts are converted with; undefined: they are refused. */
-  async function euro(): Promise<bigint | number | undefined | string> {
-    const reader = await openFxReader(redis, platform.namespace, platform.log)
+  async function euro(): Promise<string | undefined> {
+    const reader = await openFxReader(openWholeTables(tables), platform.log)
     reader.stop()
-    return reader.current()?.rates.has('EUR')
-      ? JSON.parse((await redis.get(`${platform.namespace}{fx}:current`)) ?? '{}').rates.EUR
-      : undefined
+    return reader.current()?.rates.get('EUR')?.text
   }
   const euroBecomes = (rate: string | undefined) => eventually(async () => (await euro()) === rate, `the rate ${rate}`)
   const recreate = (topic: TopicKey) => recreateTopic(platform, kafka, topic)
@@ -182,7 +185,8 @@ describe('topics that are no longer what they were', () => {
     expect((await marketlog('lag', '--wait', '--timeout', '60')).stderr).to.match(/fx does not go on reading/)
     expect((await marketlog('rebuild', 'fx')).code).to.equal(0)
     await euroBecomes('0.8')
-    expect(parsePosition(await redis.get(fxPositionKey(platform.namespace)))).to.include({ generation: 1 })
+    const [stored] = (await readStoredViews(tables)).of('fx').positions
+    expect(stored?.position).to.include({ generation: 1 })
     await publishRates('0.7')
     await euroBecomes('0.7')
     expect(roles.failures).to.deep.equal([])

@@ -21,6 +21,7 @@ import { nameKey } from '#schemas/values/item-name.ts'
 import type { LagReader } from '#services/cli/wait-for-views.ts'
 import { STALLED_AFTER_MS } from '#streams/runner/progress-watch.ts'
 import { type LeastOfMarket, leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
+import { inVersions } from '#test/fixtures/view-tables.ts'
 import { noteAbsence } from '#test/harness/absences.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectFigure } from '#test/harness/figures.ts'
@@ -92,7 +93,7 @@ describe('outages', function () {
     kafka = platform.connect()
     look = await platform.openLagReader()
     const { servers, namespace } = platform.config
-    tables = openReader(servers.clickhouse, { database: databaseName(namespace), name: 'test' })
+    tables = inVersions(openReader(servers.clickhouse, { database: databaseName(namespace), name: 'test' }))
     for (const name of ROLES) if (name !== 'ingest') keep(name)
     await areReady()
     baseUrl = (await kept.get(EDGE)?.role()?.baseUrl()) ?? ''

@@ -7,6 +7,7 @@ import { expect } from 'chai'
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
+import { inVersions } from '#test/fixtures/view-tables.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import type { JavaReader } from '#test/harness/java-reader.ts'
 import { expectBalanced, type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
@@ -75,7 +76,7 @@ async function viewLedgers({ scenario, refreshes, expected }: FinishedScenario) 
   const { platform, kafka, marketplaces, options } = scenario
   const { servers, namespace } = platform.config
   const redis = await platform.openRedis()
-  const reader = openReader(servers.clickhouseReadOnly, { database: databaseName(namespace), name: 'test' })
+  const reader = inVersions(openReader(servers.clickhouseReadOnly, { database: databaseName(namespace), name: 'test' }))
   const { least } = marketplaces
   try {
     return {
@@ -83,7 +84,7 @@ async function viewLedgers({ scenario, refreshes, expected }: FinishedScenario) 
       ...(await tableLedgers(reader, expected, least)),
       ...(await salesLedgers(reader, marketplaces.sales, SALES_LEAST)),
       'provider health': await healthLedger(redis, namespace, refreshes, expected, least.feeds),
-      'exchange rates': await ratesLedger(redis, kafka, namespace, RATES_LEAST),
+      'exchange rates': await ratesLedger(reader, kafka, RATES_LEAST),
       'prices by the API': await answeredLedger(scenario, expected),
       'market summary': await summaryLedger(kafka, expected, options.items / 2),
     }

@@ -21,6 +21,7 @@ import { partitionOf } from '#schemas/values/partition.ts'
 import { healthKey } from '#streams/provider-health/table.ts'
 import { readTables } from '#test/fixtures/live-tables.ts'
 import { type MarketItem, openSeededMarket } from '#test/fixtures/seeded-market.ts'
+import { inVersions } from '#test/fixtures/view-tables.ts'
 import { expectBalanced, type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
 import { ratesRecord, refreshRecords, saleRecord } from '#test/harness/published-records.ts'
 import { type ReadRecord, readTopic } from '#test/harness/read-topic.ts'
@@ -148,7 +149,7 @@ async function derive(platform: TestPlatform, environment: Record<string, string
   for (const role of running) await role.stop()
   const { servers, namespace } = platform.config
   const redis = await platform.openRedis()
-  const reader = openReader(servers.clickhouseReadOnly, { database: databaseName(namespace), name: 'test' })
+  const reader = inVersions(openReader(servers.clickhouseReadOnly, { database: databaseName(namespace), name: 'test' }))
   const derived: Record<string, LedgerEntry[]> = {}
   for (const [topic, sourceOf] of Object.entries(SOURCES) as [keyof typeof SOURCES, SourceOf][])
     derived[`topic ${topic}`] = entriesOf(await readTopic(platform.connect(), topic), sourceOf)

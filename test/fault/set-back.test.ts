@@ -20,6 +20,7 @@ import type { ServerName } from '#infra/stack/running-servers.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { expireRecords, recreateTopic } from '#test/fixtures/changed-topics.ts'
 import { openSmallMarket, SMALL_MARKET_LEAST, type SmallMarket } from '#test/fixtures/small-market.ts'
+import { inVersions } from '#test/fixtures/view-tables.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectBalanced } from '#test/harness/ledger.ts'
 import { ratesRecord, refreshOf, refreshRecords } from '#test/harness/published-records.ts'
@@ -76,7 +77,9 @@ describe('stores and topics that are no longer what they were', function () {
     random = seededRandom('stores and topics that are no longer what they were')
     kafka = platform.connect('ingest')
     redis = await platform.openRedis()
-    clickhouse = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
+    clickhouse = inVersions(
+      openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' }),
+    )
     market = await openSmallMarket(kafka)
     keep(VIEWS)
     book = keep('book')
@@ -168,7 +171,7 @@ describe('stores and topics that are no longer what they were', function () {
       ...(await tableLedgers(clickhouse, expected, SMALL_MARKET_LEAST)),
       ...(await salesLedgers(clickhouse, sales, 1)),
       'provider health': await healthLedger(redis, namespace, ended, expected, feeds),
-      'exchange rates': await ratesLedger(redis, kafka, namespace, 1),
+      'exchange rates': await ratesLedger(clickhouse, kafka, 1),
     })
   }
   /** Publishes refreshes that the log is to lose; what it returns says that it loses the sales beside them too. */
@@ -221,7 +224,7 @@ describe('stores and topics that are no longer what they were', function () {
   })
 
   it('a Redis that was wiped is filled from the log: no answer was wrong meanwhile', () =>
-    quiet(['prices', 'item', 'bulk', 'rates', 'providers'], async () => {
+    quiet(['prices', 'item', 'bulk', 'providers'], async () => {
       await redis.flushall()
     }))
 

@@ -7,12 +7,12 @@
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Redis } from '#infra/redis/redis.ts'
-import { fxCurrentKey } from '#streams/fx/table.ts'
 import { healthKey, type StoredHealth } from '#streams/provider-health/table.ts'
 import { type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
 import type { PublishedRefresh } from '#test/harness/published-records.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { bookKey, type Expected } from '#test/harness/reference-fold.ts'
+import { ratesInForce } from '#test/oracles/rates-in-force.ts'
 import { digestOf, editionOf, type ServedEdition, type ServedSale } from './marketplaces.ts'
 
 /** Completed refreshes of the log beside the editions that marketplaces served. */
@@ -100,16 +100,11 @@ export async function healthLedger(
 }
 
 /** The rates in force beside the last table of the log. */
-export async function ratesLedger(
-  redis: Redis,
-  kafka: KafkaConnection,
-  prefix: string,
-  least: number,
-): Promise<Ledger> {
+export async function ratesLedger(tables: ClickhouseReader, kafka: KafkaConnection, least: number): Promise<Ledger> {
   const last = (await readTopic(kafka, 'fx')).at(-1)
   const rates = (from: { as_of: number; rates: Record<string, string> } | undefined): LedgerEntry[] =>
     Object.entries(from?.rates ?? {}).map(([key, rate]) => ({ key, what: `${from?.as_of} ${rate}` }))
-  return openLedger(rates(last?.value), rates(JSON.parse((await redis.get(fxCurrentKey(prefix))) ?? '{}')), least)
+  return openLedger(rates(last?.value), rates(await ratesInForce(tables)), least)
 }
 
 /** The items of the last summary beside the best prices of the final books. */

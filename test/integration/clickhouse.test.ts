@@ -1,16 +1,13 @@
-/**
- * Writes to a real ClickHouse: few large inserts, nothing confirmed that is not there; and the tables of a server that an earlier
- * version made, to which set-up adds what they lack while that version goes on writing.
- */
+/** Writes to a real ClickHouse: few large inserts, nothing confirmed that is not there; and what set-up does there. */
 import { expect } from 'chai'
 import { type Batcher, openBatcher } from '#infra/clickhouse/batcher.ts'
 import type { BinaryInsert, ClickhouseWriter } from '#infra/clickhouse/clickhouse.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
-import { planTables, setUpClickhouse, UnfitTable } from '#infra/clickhouse/set-up-tables.ts'
-import type { Table } from '#infra/clickhouse/table.ts'
+import { refuseFormer, setUpClickhouse } from '#infra/clickhouse/set-up-tables.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
+import { Refused } from '#infra/runtime/refused.ts'
 import { fxDays } from '#streams/fx/table.ts'
-import { TABLES } from '#streams/views.ts'
+import { viewPositions } from '#streams/runner/table-versions.ts'
 import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -47,6 +44,7 @@ describe('clickhouse batcher', () => {
       rows.text(`C${first + i}`)
       rows.text('1.5')
       rows.i64(1)
+      rows.i64(0)
       rows.endRow()
     }
     return rows
@@ -120,84 +118,24 @@ describe('clickhouse batcher', () => {
   })
 })
 
-const older: Table = { ...fxDays, name: 'later_days' }
-const newer: Table = {
-  ...older,
-  isCompact: true,
-  columns: { ...pick(older.columns, ['day']), source: "String DEFAULT 'unknown'", ...older.columns, units: 'UInt32' },
-}
-
-function pick(columns: Readonly<Record<string, string>>, names: readonly string[]): Record<string, string> {
-  return Object.fromEntries(Object.entries(columns).filter(([name]) => names.includes(name)))
-}
-
-describe('tables of an earlier version', () => {
+describe('set-up of ClickHouse', () => {
   const clickhouse = useClickhouse(useServers({ setUp: false }))
-  let writer: ClickhouseWriter
 
-  before(async () => {
-    writer = clickhouse.writer
-    await setUpClickhouse(writer, [older])
+  it('changes nothing when it is repeated', async () => {
+    const { writer } = clickhouse
+    const tables = () =>
+      writer.rows(`SELECT name, uuid FROM system.tables WHERE database = '${clickhouse.database}' ORDER BY name`)
+    const before = await tables()
+    await setUpClickhouse(writer, [viewPositions])
+    expect(await tables()).to.deep.equal(before)
   })
 
-  /** An insert as a role of the version before sends it. */
-  async function insertOlder(day: number): Promise<void> {
-    const rows = new RowBuffer(older)
-    rows.u16(day)
-    for (const text of ['EUR', '0.5']) rows.text(text)
-    rows.i64(1)
-    rows.endRow()
-    const chunks = rows.take().map(({ bytes }) => bytes)
-    await writer.insert({ table: older.name, columns: Object.keys(older.columns), chunks })
-  }
-  const stored = () =>
-    writer.rows(`SELECT toUInt16(day) AS day, source, units FROM ${writer.database}.later_days ORDER BY day`)
-
-  it('are left alone where they are as declared', async () => {
-    expect(await planTables(writer, [...TABLES, older])).to.deep.equal([])
-    expect(await setUpClickhouse(writer, [...TABLES, older])).to.deep.equal([])
-  })
-
-  it('used to fail every insert of a new column: they get it, and the version before goes on writing', async () => {
-    await insertOlder(1)
-    expect(await setUpClickhouse(writer, [newer])).to.deep.equal([
-      `ALTER TABLE ${writer.database}.later_days ADD COLUMN IF NOT EXISTS source String DEFAULT 'unknown' AFTER day, ` +
-        'ADD COLUMN IF NOT EXISTS units UInt32 AFTER as_of, MODIFY SETTING min_bytes_for_wide_part = 1125899906842624',
-    ])
-    await insertOlder(2)
-    expect(await stored()).to.deep.equal([1, 2].map(day => ({ day, source: 'unknown', units: 0 })))
-    expect(await planTables(writer, [newer])).to.deep.equal([])
-  })
-
-  it('keep the columns of a newer version after a rollback', async () => {
-    expect(await setUpClickhouse(writer, [older])).to.deep.equal([])
-    await insertOlder(3)
-    expect(await stored()).to.have.length(3)
-  })
-
-  const unfit: [what: string, changes: Partial<Table>, text: string][] = [
-    [
-      'another type',
-      { columns: { ...older.columns, rate: 'Float64' } },
-      'later_days: column rate is String on the server and Float64 in this version',
-    ],
-    ['another order', { orderBy: '(day, currency)' }, 'ORDER BY is currency, day on the server'],
-    ['another engine', { engine: 'ReplacingMergeTree' }, 'ReplacingMergeTree(as_of) on the server'],
-    ['other partitions', { partitionBy: 'toYYYYMM(day)' }, 'PARTITION BY is toYear(day)'],
-    ['other granules', { granularity: 16 }, 'index_granularity is 8192 on the server'],
-  ]
-  for (const [what, changes, text] of unfit)
-    it(`are refused by name with ${what}, and nothing is changed`, async () => {
-      const missing: Table = { ...older, name: 'never_made' }
-      const refused = await setUpClickhouse(writer, [missing, { ...older, ...changes }]).catch(error => error)
-      expect(refused).to.be.instanceOf(UnfitTable).with.property('message').that.includes(text)
-      expect(await planTables(writer, [missing])).to.have.length(1)
-    })
-
-  it('are refused by name where they are of a form that had no positions', async () => {
-    await writer.command(`CREATE TABLE ${writer.database}.view_switches (view String) ENGINE = MergeTree ORDER BY view`)
-    const refused = await setUpClickhouse(writer, TABLES).catch((error: Error) => error)
-    expect(refused).to.be.an.instanceOf(UnfitTable)
-    expect((refused as Error).message).to.match(/^view_switches is of an earlier form .* `make clean` /)
+  it('used to be refused table by table: an earlier form of the platform is named, with the command that wipes it', async () => {
+    const { writer, database } = clickhouse
+    await refuseFormer(writer, ['sales'])
+    await writer.command(`CREATE TABLE ${database}.former (day Date) ENGINE = MergeTree ORDER BY day`)
+    const refused = await refuseFormer(writer, ['sales', 'former']).catch((error: Error) => error)
+    expect(refused).to.be.an.instanceOf(Refused)
+    expect((refused as Error).message).to.match(/^former in ClickHouse is of an earlier form .* `make clean` /)
   })
 })

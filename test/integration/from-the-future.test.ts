@@ -8,30 +8,28 @@ import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Publisher } from '#infra/kafka/publisher.ts'
 import { openTopicIds } from '#infra/kafka/topic-ids.ts'
-import type { Redis } from '#infra/redis/redis.ts'
 import { feedAdvanced } from '#schemas/events/feed-advanced.ts'
 import { openRateFeed } from '#streams/alert-triggers/rates.ts'
-import type { FxCurrent } from '#streams/fx/table.ts'
-import { fxCurrentKey } from '#streams/fx/table.ts'
+import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { listen } from '#test/harness/listen.ts'
 import { ratesRecord, refreshOf, refreshRecords } from '#test/harness/published-records.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { smallCatalog } from '#test/harness/small-catalog.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+import { ratesInForce } from '#test/oracles/rates-in-force.ts'
 
 const HOUR_MS = 3_600_000
 
 describe('events from the future', () => {
   const platform = useServers()
+  const clickhouse = useClickhouse(platform)
   let kafka: KafkaConnection
   let publisher: Publisher
-  let redis: Redis
 
   before(async () => {
     kafka = platform.connect()
     publisher = await platform.openPublisher(kafka, 'ingest')
-    redis = await platform.openRedis()
   })
 
   const lettersOf = async (group: string) =>
@@ -73,10 +71,7 @@ describe('events from the future', () => {
     const now = Date.now()
     const publish = (asOf: number, EUR: string): Promise<void> =>
       publisher.send([ratesRecord(kafka.codec, asOf, { EUR })])
-    const inForce = async (): Promise<string | undefined> => {
-      const text = await redis.get(fxCurrentKey(platform.namespace))
-      return text === null ? undefined : (JSON.parse(text) as FxCurrent).rates.EUR
-    }
+    const inForce = async () => (await ratesInForce(clickhouse.writer))?.rates.EUR
     await publish(now - 2 * HOUR_MS, '0.91')
     const first = await platform.startRoles(['fx'])
     await eventually(async () => expect(await inForce()).to.equal('0.91'), 'the former rates')

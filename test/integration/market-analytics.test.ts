@@ -16,7 +16,6 @@ import { start as startApi } from '#services/api/main.ts'
 import { type StoredSale, storeSales } from '#test/fixtures/api-records.ts'
 import { PROVIDERS, publishMarket, startBelowMarket } from '#test/fixtures/real-market.ts'
 import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
-import { markWhole } from '#test/fixtures/whole-views.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { keysOfTiers, openScenario, type Scenario } from '#test/harness/scenario.ts'
 import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
@@ -48,7 +47,6 @@ describe('market analytics on real refreshes', () => {
     model = await publishMarket(platform, now)
     sales = salesOf(model.itemIds.slice(0, 40))
     await storeSales(clickhouse, sales)
-    await markWhole(platform)
     const api: StartRole = context => startApi(context, () => now)
     const config = { providersFile }
     scenario = await openScenario(platform, {

@@ -15,7 +15,14 @@ import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { ingestHistory } from '#services/ingest/commands.ts'
 import { packagedRates } from '#services/ingest/fx/source.ts'
 import { openHistorySink } from '#streams/history/sink.ts'
-import { convertedAt, makeChanges, makeRateDays, type StoredChange, storeRates } from '#test/fixtures/api-records.ts'
+import {
+  convertedAt,
+  makeChanges,
+  makeRateDays,
+  type RateDays,
+  type StoredChange,
+  storeRates,
+} from '#test/fixtures/api-records.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { changeOf } from '#test/fixtures/book-change-sequences.ts'
 import { changeRecord, write } from '#test/fixtures/sink-records.ts'
@@ -37,7 +44,7 @@ describe('daily history', () => {
   const today = Math.floor(now / DAY) * DAY
   const day = (ago: number): string => new Date(today - ago * DAY).toISOString().slice(0, 10)
   const second = (ago: number): number => (today - ago * DAY) / 1000
-  const rateDays = makeRateDays(now)
+  let rateDays: RateDays
   let scenario: ApiScenario
   let kafka: KafkaConnection
   let spaced: CatalogItem
@@ -46,7 +53,9 @@ describe('daily history', () => {
   before('a service and the owners of daily tables', async () => {
     scenario = await openApiScenario(platform, 0, {}, () => now)
     kafka = platform.connect()
-    await storeRates(clickhouse, rateDays)
+    const before = makeRateDays(now)
+    await storeRates(clickhouse, before)
+    rateDays = { ...before, ...scenario.rateDays }
     await platform.startRoles(['history', 'candles'])
     const catalog = loadCatalog()
     spaced = catalog.find(item => item.market_hash_name.includes('  ')) as CatalogItem

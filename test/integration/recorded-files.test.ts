@@ -20,6 +20,7 @@ import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { readTables } from '#test/fixtures/live-tables.ts'
 import { packagedRate } from '#test/fixtures/packaged-rate.ts'
 import { type RecordedRefresh, readRefreshes } from '#test/fixtures/recorded-refreshes.ts'
+import { inVersions } from '#test/fixtures/view-tables.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { bookKey, type Expected, foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
@@ -201,10 +202,12 @@ describe('files of recorded refreshes', function () {
   it('are the changes of ClickHouse, each once, and the asks on which its candles end', async () => {
     const changesOf = Map.groupBy(asks(), ({ item_id }) => item_id)
     const items = [...changesOf.keys()].sort((a, b) => a - b)
-    const tables = openReader(platform.config.servers.clickhouse, {
-      database: databaseName(platform.namespace),
-      name: 'test',
-    })
+    const tables = inVersions(
+      openReader(platform.config.servers.clickhouse, {
+        database: databaseName(platform.namespace),
+        name: 'test',
+      }),
+    )
     try {
       for (let from = 0; from < items.length; from += ITEMS_OF_A_QUERY) {
         await compareTables(tables, items.slice(from, from + ITEMS_OF_A_QUERY), changesOf)

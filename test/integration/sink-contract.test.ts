@@ -7,14 +7,11 @@
 import { expect } from 'chai'
 import type { Redis } from '#infra/redis/redis.ts'
 import { readingGroups } from '#services/cli/reading-groups.ts'
-import { openFxSink } from '#streams/fx/sink.ts'
-import { fxCurrentKey, fxDaysView, fxPositionKey } from '#streams/fx/table.ts'
 import { PROCESSORS } from '#streams/processors.ts'
 import type { ViewRecord } from '#streams/runner/outcome.ts'
-import { openPositionedSinks } from '#streams/runner/positioned-sinks.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import { contractedSinks } from '#test/fixtures/contracted-sinks.ts'
-import { positionAt, recordOf } from '#test/fixtures/sink-records.ts'
+import { positionAt } from '#test/fixtures/sink-records.ts'
 import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -101,7 +98,7 @@ describe('every sink', () => {
         const records = await sink.records(seededRandom(`${nameOf(sink)}: owners`), 2)
         const half = records.slice(0, records.length / 2)
         const [former, latter] = [await open(2), await open(2)]
-        const late = sink.lateBatch === 'refused' && !sink.writesAhead ? records : half
+        const late = sink.lateBatch === 'refused' ? records : half
         await apply(former, late)
         await deliver(latter, half)
         const stored = await sink.stored(2)
@@ -115,17 +112,6 @@ describe('every sink', () => {
         expect(await sink.stored(2), 'the owner goes on').not.to.deep.equal(stored)
       })
 
-      const { lose } = sink
-      if (lose)
-        it('begins again where a part of the view is gone', async () => {
-          await deliver(await open(4), await sink.records(seededRandom(`${nameOf(sink)}: loss`), 4))
-          const stored = await sink.stored(4)
-          await lose(4)
-          expect((await open(4)).position).to.equal(undefined)
-          await deliver(await open(4), await sink.records(seededRandom(`${nameOf(sink)}: loss`), 4))
-          expect(await sink.stored(4)).to.deep.equal(stored)
-        })
-
       it('stores the position of a partition without records, and nothing else', async () => {
         const empty = await sink.stored(3)
         await (await open(3)).flush(positionAt(EMPTY_NEXT))
@@ -133,22 +119,4 @@ describe('every sink', () => {
         expect((await open(3)).position?.next).to.equal(sink.resumesEmptyAt(EMPTY_NEXT))
       })
     })
-
-  it('with a part in each store goes on from the part that is behind, as after one of them was set back', async () => {
-    const keys = [fxCurrentKey(`${platform.namespace}two.`), fxPositionKey(`${platform.namespace}two.`)] as const
-    const open = async (): Promise<PartitionSink> =>
-      kept(
-        await openPositionedSinks(clickhouse.writer, { ...fxDaysView, name: 'two parts' }, platform.log).position(
-          { topic: 'fx', partition: 0 },
-          () => openFxSink(redis, clickhouse.batcher, `${platform.namespace}two.`),
-        ),
-      )
-    const rates = (offset: number) =>
-      recordOf('FxRatesPublished', { as_of: offset, source: 'test', rates: { USD: '1' } }, offset, 'fx')
-    await deliver(await open(), [rates(0), rates(1)])
-    const [current, position] = await redis.mget(...keys)
-    await deliver(await open(), [rates(0), rates(1), rates(2)])
-    await redis.mset(keys[0], current as string, keys[1], position as string)
-    expect((await open()).position?.next).to.equal(2)
-  })
 })

@@ -1,5 +1,5 @@
 /**
- * `verify` and `rebuild` of the views in Redis that are small: exchange rates and provider health, beside their running roles.
+ * `verify` and `rebuild` of the small views: exchange rates and provider health, beside their running roles.
  *
  * Wrong rows are planted as a fault of a store would leave them; each must be found, and none after a rebuild.
  */
@@ -9,11 +9,10 @@ import type { Redis } from '#infra/redis/redis.ts'
 import { refreshJudged } from '#schemas/events/refresh-judged.ts'
 import { findingsOf, verify as verifyView } from '#services/cli/log-tools/verify.ts'
 import { viewOf } from '#services/cli/log-tools/views.ts'
-import { start as startFx } from '#streams/fx/main.ts'
-import { fxCurrentKey, fxPositionKey } from '#streams/fx/table.ts'
 import { start as startHealth } from '#streams/provider-health/main.ts'
 import { decodeHealth, encodeHealth, healthKey, healthPositionKey } from '#streams/provider-health/table.ts'
 import { parsePosition } from '#streams/runner/positions.ts'
+import { readStoredViews } from '#streams/runner/table-versions.ts'
 import { judgedRecords } from '#test/fixtures/sink-records.ts'
 import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { collectOutput } from '#test/harness/collected-output.ts'
@@ -22,6 +21,7 @@ import { ratesRecord } from '#test/harness/published-records.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { modelHealth } from '#test/oracles/provider-health.ts'
+import { ratesInForce } from '#test/oracles/rates-in-force.ts'
 
 const DAY_MS = 86_400_000
 const VERDICTS = 300
@@ -52,22 +52,22 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
     }
     const half = [VERDICTS / 2, TABLES / 2] as const
     await publish(verdicts.slice(0, half[0]), tables.slice(0, half[1]))
-    const first = await platform.startRoles([startFx, startHealth])
+    const first = await platform.startRoles(['fx', startHealth])
     await settled(...half)
     await first.stop()
     await publish(verdicts.slice(half[0]), tables.slice(half[1]))
     await ingest.send([ratesRecord(kafka.codec, today, { EUR: 'none' })])
-    await platform.startRoles([startFx, startHealth, 'sales'])
+    await platform.startRoles(['fx', startHealth, 'sales'])
     await settled()
   })
 
-  const nextOf = async (keyOf: (prefix: string) => string) =>
-    parsePosition(await redis.get(keyOf(platform.namespace)))?.next
+  const nextOfHealth = async () => parsePosition(await redis.get(healthPositionKey(platform.namespace)))?.next
+  const nextOfRates = async () => (await readStoredViews(clickhouse.writer)).of('fx').positions[0]?.position.next
 
   /** Resolves when both roles have read all. */
   const settled = (health = VERDICTS, fx = TABLES + 1) =>
     eventually(async () => {
-      return (await nextOf(healthPositionKey)) === health && (await nextOf(fxPositionKey)) === fx
+      return (await nextOfHealth()) === health && (await nextOfRates()) === fx
     }, 'both views')
 
   const verify = (name: string) => findingsOf(platform.config, platform.log, name, () => undefined)
@@ -83,10 +83,12 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
     const [health, fx] = [await verify('provider-health'), await verify('fx')]
     const days = new Set(tables.map(({ asOf }) => Math.floor(asOf / DAY_MS))).size
     expect(health).to.include({ compared: Object.keys(modelHealth(verdicts)).length, differences: 0 })
-    expect(fx).to.include({ compared: 1 + 2 * days, differences: 0 })
+    expect(fx).to.include({ compared: 2 * days, differences: 0 })
     const newest = tables.toSorted((a, b) => a.asOf - b.asOf)
-    const current = JSON.parse((await redis.get(fxCurrentKey(platform.namespace))) ?? '{}')
-    expect(current).to.deep.include({ as_of: newest.at(-1)?.asOf, rates: { USD: '1', EUR: newest.at(-1)?.EUR } })
+    expect(await ratesInForce(clickhouse.writer)).to.deep.equal({
+      as_of: newest.at(-1)?.asOf,
+      rates: { USD: '1', EUR: newest.at(-1)?.EUR },
+    })
     const rows = await clickhouse.writer.rows<{ day: string; rate: string }>(
       `SELECT day, rate FROM ${clickhouse.database}.fx_days FINAL WHERE currency = 'EUR'`,
     )
@@ -125,7 +127,7 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
     const last = { ...verdicts[0], provider: one, refresh_id: 'last', observed_at: 9_000, verdict: 'failed' } as const
     const value = kafka.codec.encode(refreshJudged, { ...verdicts[0], ...last } as never)
     await book.send([{ topic: 'refreshes', key: one, value }])
-    await eventually(async () => (await nextOf(healthPositionKey)) === VERDICTS + 1, 'one more verdict')
+    await eventually(async () => (await nextOfHealth()) === VERDICTS + 1, 'one more verdict')
     const stored = Object.entries(await redis.hgetall(key)).map(([provider, text]) => [provider, JSON.parse(text)])
     expect(Object.fromEntries(stored)).to.deep.equal(modelHealth([...verdicts, { ...verdicts[0], ...last } as never]))
     expect(await verify('provider-health')).to.include({ differences: 0 })
@@ -144,21 +146,16 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
     await clickhouse.writer.command(
       `ALTER TABLE ${days} DELETE WHERE toUInt32(day) = ${first} AND currency = 'EUR' SETTINGS mutations_sync = 2`,
     )
-    const current = JSON.parse((await redis.get(fxCurrentKey(platform.namespace))) ?? '{}')
-    await redis.set(fxCurrentKey(platform.namespace), JSON.stringify({ ...current, rates: { USD: '1', EUR: '9' } }))
     expect(await kinds('fx')).to.deep.equal([
-      ...[`different day ${last} EUR`, 'different rates in force'],
+      `different day ${last} EUR`,
       ...[`missing day ${first} EUR`, `unexpected day ${first - 3} EUR`],
     ])
-    expect(await rebuild('fx')).to.include({ tables: TABLES, removed: 2 })
-    await eventually(async () => (await nextOf(fxPositionKey)) === TABLES + 1, 'the role to go on')
+    expect(await rebuild('fx')).to.include({ records: TABLES + 1, carried: 0 })
+    await eventually(async () => (await nextOfRates()) === TABLES + 1, 'the role to go on')
     expect(await verify('fx')).to.include({ differences: 0 })
     const ingest = await platform.openPublisher(kafka, 'ingest')
     await ingest.send([ratesRecord(kafka.codec, today, { EUR: '0.5' })])
-    await eventually(
-      async () => JSON.parse((await redis.get(fxCurrentKey(platform.namespace))) ?? '{}').as_of === today,
-      'the next rates',
-    )
+    await eventually(async () => (await ratesInForce(clickhouse.writer))?.as_of === today, 'the next rates')
     expect(await verify('fx')).to.include({ differences: 0 })
   })
 })

@@ -36,7 +36,7 @@ export const start: StartRole = async context => {
     group: CONSUMER,
     topics: ['alertsTriggered'],
     maxBytesPerPartition: FETCH_BYTES,
-    async open({ partition }, faultOf) {
+    async open({ partition }, { faultOf }) {
       const stored = await readPosition(database, partition)
       const fault = await faultOf(stored)
       // A repeat of a trigger does nothing.

@@ -10,8 +10,8 @@ import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import type { BookChanged, OfferUrlChanged } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { mergeVersion, type Source, type ViewPosition } from '../positions.ts'
+import { positionOf, readStoredViews } from '../table-versions.ts'
 import { partitionSql } from '../view.ts'
-import { readViewPositions } from '../view-positions.ts'
 
 /** A change of a row, or of its URL alone, with its offset in its partition. */
 export interface PlacedChange {
@@ -48,7 +48,7 @@ export async function* partitionLogs(
 ): AsyncGenerator<PartitionLog> {
   for (let partition = 0; partition < ITEM_PARTITIONS; partition++) {
     const topic = access.kafka.topicName('bookChanges')
-    const position = await positionOf(tables, view, { topic: 'bookChanges', partition })
+    const position = await viewPosition(tables, view, { topic: 'bookChanges', partition })
     const versionOf = (offset: number): number => mergeVersion(position, offset)
     const start = await access.reader.start(topic, partition)
     const to = await access.reader.stableEnd(topic, partition)
@@ -64,8 +64,8 @@ export async function* partitionLogs(
 }
 
 /** What a view in ClickHouse reflects of a partition. */
-export async function positionOf(tables: ClickhouseReader, view: string, source: Source): Promise<ViewPosition> {
-  const stored = (await readViewPositions(tables)).of(view, source)
+export async function viewPosition(tables: ClickhouseReader, view: string, source: Source): Promise<ViewPosition> {
+  const stored = positionOf((await readStoredViews(tables)).of(view), source)
   if (stored === undefined) throw new Error(`${view} has no position in ${source.topic}-${source.partition}`)
   return stored.position
 }

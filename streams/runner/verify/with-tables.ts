@@ -1,6 +1,7 @@
 import { type ClickhouseReader, openReader } from '#infra/clickhouse/clickhouse.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import type { VerifyTask } from '../view.ts'
+import { openWholeTables } from '../whole-tables.ts'
 
 /** Reads the platform's tables for as long as a comparison works. */
 export async function withTables<T>(
@@ -8,7 +9,7 @@ export async function withTables<T>(
   work: (tables: ClickhouseReader) => Promise<T>,
 ): Promise<T> {
   const database = databaseName(config.namespace)
-  const tables = openReader(config.servers.clickhouseReadOnly, { database, name: 'marketlog-verify' })
+  const tables = openWholeTables(openReader(config.servers.clickhouseReadOnly, { database, name: 'marketlog-verify' }))
   try {
     return await work(tables)
   } finally {

@@ -12,7 +12,8 @@ import { setUpClickhouse } from '#infra/clickhouse/set-up-tables.ts'
 import { databaseName, readConfig } from '#infra/runtime/config.ts'
 import { openCandleSink } from '#streams/candles/sink.ts'
 import { openHistorySink } from '#streams/history/sink.ts'
-import { TABLES } from '#streams/views.ts'
+import { VIEWS } from '#streams/views.ts'
+import { inVersions } from '#test/fixtures/view-tables.ts'
 import { dropClickhouse } from '#test/harness/remove-namespace.ts'
 import { answerAsBaseline, type Measured, measured } from '../baseline.ts'
 import { type ReadChange, readChanges, type SinkName, type SinkQuestion } from './read-changes.ts'
@@ -51,12 +52,16 @@ async function withWriter<T>(
   const config = readConfig(environment)
   const database = `${databaseName(config.namespace)}${suffix}`
   const writer = openWriter(config.servers.clickhouse, { database, name: 'baseline' })
-  return use(writer).finally(() => writer.close())
+  // The baseline's own tables have no versions.
+  return use(suffix === '' ? inVersions(writer) : writer).finally(() => writer.close())
 }
 
 const write = (question: Question): Promise<Measured> =>
   withWriter(question.environment, '_direct', async writer => {
-    await setUpClickhouse(writer, TABLES)
+    await setUpClickhouse(
+      writer,
+      VIEWS.flatMap(({ tables }) => tables.map(({ table }) => table)),
+    )
     const tables = await rowsOf(question.sink, await readChanges(question))
     const inserted = await measured(async () => {
       for (const [table, { columns, blocks }] of tables) await insert(writer, table, columns, blocks)
