@@ -99,6 +99,12 @@ const RULES = [
     },
   },
   {
+    name: 'clients-stand-alone',
+    comment: 'a package for users imports its own files, and what its own package.json names',
+    from: { path: '^services/clients/([^/]+)/src/' },
+    to: { pathNot: ['^services/clients/$1/src/', packages('eventsource-parser')] },
+  },
+  {
     name: 'only-tests-know-checks',
     comment: 'infra/checks is a build step',
     from: { pathNot: '^(infra/checks|test)/' },
