@@ -11,8 +11,8 @@ import type { FeedChanged, FeedItem } from './generated.ts'
 export type Ask = FeedItem & Pick<FeedChanged, 'provider' | 'seen_at'>
 
 export interface LiveBook {
-  /** The asks of an item by its id, or of all phases of a name; lowest first. */
-  asks(item: number | string): Ask[]
+  /** The asks of an item by its id, of all phases of a name, or of all items; lowest first. */
+  asks(item?: number | string): Ask[]
   /** The lowest of them. */
   best(item: number | string): Ask | undefined
   /** What changes from this call on; a slow reader gets the latest of each row. Several may read. */
@@ -76,7 +76,7 @@ export async function openLiveBook(
 
   const asks: LiveBook['asks'] = item => {
     if (failure) throw failure.error
-    const ids = typeof item === 'number' ? [item] : (idsOfNames.get(item) ?? [])
+    const ids = item === undefined ? rows.keys() : typeof item === 'number' ? [item] : (idsOfNames.get(item) ?? [])
     return [...ids].flatMap(id => [...(rows.get(id)?.values() ?? [])]).sort(byPrice)
   }
   return {
