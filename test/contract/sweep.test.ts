@@ -7,6 +7,7 @@
 import { expect } from 'chai'
 import { TIERS, type Tier } from '#infra/config/tiers.ts'
 import { endpointsAlone, operationsDescribed } from '#test/fixtures/api-routes.ts'
+import { expectClientAnswers } from '#test/fixtures/client-calls.ts'
 import {
   type Breach,
   bodiesBreaking,
@@ -186,6 +187,13 @@ describe('every operation', () => {
             expect([status, body.code], tier).to.deep.equal([403, 'FORBIDDEN_TIER'])
           }
         }))
+
+      it('answers the TypeScript client', async () => {
+        const caller = await openFor(operation, 'quant')
+        const ids = await recordsFor(operation, sweep, caller)
+        const [variant = {}] = await variantsOf(operation, sweep, caller)
+        await expectClientAnswers(sweep.signIn.baseUrl, operation, { ids, variant, key: caller.key })
+      })
 
       if (isRecent(operation))
         it('takes no key', async () => {

@@ -261,9 +261,7 @@ describe('the TypeScript client', () => {
       script = [
         // A state that breaks off, and the one that replaces it.
         stream([ready('s1'), changed(9, 900)]),
-        stream([ready('s2'), changed(1, 100), changed(2, 200), stateEnd('p1'), changed(2, 201, 'p2')], {
-          isOpen: false,
-        }),
+        stream([ready('s2'), changed(1, 100), changed(2, 200), stateEnd('p1')]),
         // A state after an expired position, which is cut within, and before its `resync` was read.
         stream([ready('s3')]),
         stream([ready('s4'), resync, changed(1, 111)]),
