@@ -10,6 +10,7 @@ import type { Database } from '#infra/postgres/pool.ts'
 import { alertTriggeredBody } from '#schemas/api/alert-triggered.ts'
 import { type BegunAttempt, concludeAttempt } from '#services/alerts/delivery/store.ts'
 import { readDelivery } from '#services/alerts/webhooks/reader.ts'
+import { verifyWebhook } from '#services/clients/typescript/src/webhooks.ts'
 import { type Answering, type Receiver, silence, status } from '#test/fixtures/webhook-receiver.ts'
 import {
   EVENT,
@@ -98,6 +99,8 @@ describe('webhooks by state', () => {
       expect(Number(headers['x-svc-timestamp'])).to.be.within(firedAt, Date.now() / 1000)
       const expected = createHmac('sha256', secret).update(`${headers['x-svc-timestamp']}.${body}`).digest('hex')
       expect(headers['x-svc-signature']).to.equal(expected)
+      const verified = { event: JSON.parse(body), deliveryId: delivery.id, isTest: false }
+      expect(await verifyWebhook({ headers, body }, secret)).to.deep.equal(verified)
       const event = alertTriggeredBody.parse(JSON.parse(body))
       expect(event).to.deep.include({
         id: eventId,

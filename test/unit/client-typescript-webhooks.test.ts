@@ -1,4 +1,4 @@
-/** Signatures by Node's own HMAC; the platform's are verified in contract/sweep.test.ts. */
+/** Signatures by Node's own HMAC; the platform's are verified in integration/webhook-states.test.ts. */
 import { createHmac } from 'node:crypto'
 import { expect } from 'chai'
 import fc from 'fast-check'
