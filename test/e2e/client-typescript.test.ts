@@ -35,7 +35,7 @@ const CLAIMS: [title: string, output: RegExp][] = [
   ['replays an hour to its end', /^ready[\s\S]*^replay\.end/m],
   ['follows a feed by a token', /^ready$/m],
   ['verifies a webhook', /^d1 false .*Redline[\s\S]*^204 401$/m],
-  ['says what was refused, and why', /^404 true .*No such item/m],
+  ['says what was refused, and why', /^404 true No catalog item/m],
 ]
 
 /** Behind the receiver of the README: a genuine delivery, and one that is not. */

@@ -166,5 +166,7 @@ async function* textOf(
 function translated(error: unknown, signal: AbortSignal | undefined): unknown {
   if (signal?.aborted) return signal.reason
   if (error instanceof MarketlogError || error instanceof MarketlogConnectionError) return error
-  return new MarketlogConnectionError(error instanceof Error ? error.message : String(error), { cause: error })
+  // Node says no more than that the fetch failed.
+  const reason = error instanceof Error && error.cause instanceof Error ? error.cause : error
+  return new MarketlogConnectionError(reason instanceof Error ? reason.message : String(reason), { cause: error })
 }
