@@ -116,7 +116,7 @@ describe('the TypeScript client', () => {
         script = [waiting]
         requests = []
         const ending = new AbortController()
-        const call = errorOf(openClient().listFxRates({}, { signal: ending.signal }))
+        const call = errorOf(openClient().reissueKey({}, { signal: ending.signal }))
         await eventually(() => requests.length === 1, 'the request')
         ending.abort('enough')
         expect(await call).to.equal('enough')
@@ -199,6 +199,16 @@ describe('the TypeScript client', () => {
       const feed = openClient({ silenceMs: 200 }).feed.prices({}, { onBreak })
       expect(await takeFrom(feed, 3)).to.deep.equal(['ready p1', 'ready p1', 'prices.changed p2'])
       expect(String(breaks)).to.include('nothing came for 200 ms')
+    })
+
+    it('ends with the reason of its signal', async () => {
+      script = [stream([ready('p1')], { isOpen: true })]
+      const ending = new AbortController()
+      const feed = openClient().feed.prices({}, { signal: ending.signal })
+      await feed.next()
+      const next = errorOf(feed.next())
+      ending.abort('enough')
+      expect(await next).to.equal('enough')
     })
 
     it('asks for another token where its own is not good any more', async () => {
