@@ -130,19 +130,23 @@ describe('the TypeScript client', () => {
       expect(String(error)).to.include('20 ms')
     })
 
-    it('throws where a bulk snapshot breaks off', async () => {
-      script = [
-        response => {
-          response.writeHead(200, { 'content-type': 'application/x-ndjson', 'content-length': '1000' })
-          response.write('{"item_id":1}\n{"item_id":2}\n{"it', () => response.destroy())
-        },
-      ]
-      const ids: number[] = []
-      const read = async () => {
-        for await (const { item_id } of openClient().snapshot('streamPrices')) ids.push(item_id)
+    it('throws where a bulk snapshot breaks off, or ends within a line', async () => {
+      const text = '{"item_id":1}\n{"item_id":2}\n{"it'
+      for (const headers of [{ 'content-length': '1000' }, {}]) {
+        script = [
+          response => {
+            response.writeHead(200, { 'content-type': 'application/x-ndjson', ...headers })
+            if ('content-length' in headers) response.write(text, () => response.destroy())
+            else response.end(text)
+          },
+        ]
+        const ids: number[] = []
+        const read = async () => {
+          for await (const { item_id } of openClient().snapshot('streamPrices')) ids.push(item_id)
+        }
+        expect(await errorOf(read())).to.be.instanceOf(MarketlogConnectionError)
+        expect(ids).to.deep.equal([1, 2])
       }
-      expect(await errorOf(read())).to.be.instanceOf(MarketlogConnectionError)
-      expect(ids).to.deep.equal([1, 2])
     })
   })
 
@@ -255,7 +259,7 @@ describe('the TypeScript client', () => {
 
     it('ends a replay at its end, and with an error where it breaks off', async () => {
       const end = eventText('replay.end', { items: 1 })
-      const replay = () => openClient().feed.replayPrices({ from: '2026-03-03', speed: '0' })
+      const replay = () => openClient().feed.replayPrices({ from: '2026-03-03', speed: 0 })
       script = [stream([ready('p1'), changed(1, 100), end], { isOpen: true }), stream([changed(1, 100)])]
       expect(await takeFrom(replay(), 9)).to.deep.equal(['ready ', 'prices.changed ', 'replay.end '])
       expect(await errorOf(takeFrom(replay(), 9))).to.be.instanceOf(MarketlogConnectionError)

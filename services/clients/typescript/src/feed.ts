@@ -33,7 +33,8 @@ type Replay = 'replayPriceChanges' | 'replayBidChanges' | 'replaySales'
 /** What the feed itself sets. */
 type Managed = 'resume' | 'lastEventId' | 'token' | 'policy' | 'strict'
 
-export type FeedParameters<O extends Live | Replay> = Omit<Parameters[O], Managed>
+export type FeedParameters<O extends Live | Replay> = Omit<Parameters[O], Managed | 'speed'> &
+  (O extends Replay ? { speed?: number | string } : unknown)
 
 export type Feeds = ReturnType<typeof openFeeds>
 

@@ -59,20 +59,20 @@ export async function openLiveBook(
       loading = undefined
     }
   }
-  const loaded = new Promise<void>((resolve, reject) => {
+  let running: Promise<void> | undefined
+  await new Promise<void>((resolve, reject) => {
     const run = async (): Promise<void> => {
       for await (const event of feed({ ...parameters, snapshot: true }, { ...options, signal })) {
         apply(event)
         if (!loading) resolve()
       }
     }
-    run().catch(error => {
+    running = run().catch(error => {
       if (!ending.signal.aborted) failure = { error }
       readers.end()
       reject(error)
     })
   })
-  await loaded
 
   const asks: LiveBook['asks'] = item => {
     if (failure) throw failure.error
@@ -85,7 +85,7 @@ export async function openLiveBook(
     changes: () => readers.open(() => failure),
     async close() {
       ending.abort()
-      readers.end()
+      await running
     },
   }
 }

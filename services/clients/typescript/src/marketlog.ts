@@ -1,3 +1,4 @@
+import { MarketlogConnectionError } from './errors.ts'
 import { type FeedOptions, type Feeds, openFeeds } from './feed.ts'
 import { type Lines, OPERATIONS, Operations, type Parameters, ROWS, type Rows } from './generated.ts'
 import { type LiveBook, type LiveBookParameters, openLiveBook } from './live-book.ts'
@@ -63,6 +64,7 @@ export class Marketlog extends Operations {
       rest = lines.pop() ?? ''
       for (const line of lines) yield JSON.parse(line)
     }
+    if (rest !== '') throw new MarketlogConnectionError('the snapshot ended within a line')
   }
 
   /** The asks of some items, or of all, always as they are now. */
