@@ -7,7 +7,7 @@
 import { z } from 'zod'
 import { alertTriggered } from '#schemas/api/alert-triggered.ts'
 import { ERROR_STATUS, type ErrorCode, plainErrorReply, validationErrorReply, violation } from '#schemas/api/error.ts'
-import { errorExample } from '#schemas/api/error-examples.ts'
+import { errorExample } from '#schemas/api/error-meanings.ts'
 import { feedItem } from '#schemas/api/feed.ts'
 import { ACCESS, type Delivered, GROUPS, type NamedSchema, type Operation } from '#schemas/api/operation.ts'
 import { getQuery } from '#schemas/api/query-values.ts'

@@ -131,13 +131,6 @@ export function sendDocument(
   return SENT
 }
 
-/** Prepares an answer that a library writes: a page, with a policy that says what it may load. */
-export function lendPage(response: Response, policy: string): void {
-  const headers = ['Cache-Control', PRIVATE, ...sharedHeaders(response, policy)]
-  for (let i = 0; i < headers.length; i += 2) response.setHeader(headers[i] as string, headers[i + 1] as string)
-  response.once('finish', () => localsOf(response).observe(response, { status: response.statusCode, bytes: 0 }))
-}
-
 /**
  * Sends a body of a type that is made while it is sent: the first part before the head, so that a failure until then is still an error
  * answer, and no more than one part ahead of a slow reader.

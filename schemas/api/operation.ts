@@ -84,6 +84,12 @@ export interface Operation {
   errors: readonly ErrorCode[]
 }
 
+/** Where the page of the reference shows an operation, as Scalar names its parts. */
+export const referenceAnchor = ({ group, method, path }: Pick<Operation, 'group' | 'method' | 'path'>): string => {
+  const tag = group.toLowerCase().replaceAll(/[^a-z]+/g, '-')
+  return `tag/${tag}/${method.toUpperCase()}/v1${path.replaceAll(/:(\w+)/g, '{$1}')}`
+}
+
 /** A schema and its name among those of the document. */
 export interface NamedSchema {
   name: string

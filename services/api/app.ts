@@ -13,9 +13,10 @@ import { type BatchNeeds, batchRoutes } from './routes/batches.ts'
 import { type CandleNeeds, listCandles } from './routes/candles.ts'
 import { type CatalogNeeds, catalogRoutes } from './routes/catalog.ts'
 import { documentPages } from './routes/documents.ts'
+import { guidePages, readGuides } from './routes/guides.ts'
 import { type HistoryNeeds, listHistory } from './routes/history.ts'
 import { type InventoryNeeds, inventoryRoutes } from './routes/inventory.ts'
-import { landingPages } from './routes/landing.ts'
+import { landingPage } from './routes/landing.ts'
 import { type ListingNeeds, listingRoutes } from './routes/listings.ts'
 import { type MarketNeeds, marketRoutes } from './routes/market.ts'
 import { type MarketHistoryNeeds, marketHistoryRoutes } from './routes/market-history.ts'
@@ -32,6 +33,7 @@ import { type SignInNeeds, signInRoutes } from './routes/sign-in.ts'
 import { type SnapshotNeeds, snapshotRoutes } from './routes/snapshots.ts'
 import { type UnsubscribeNeeds, unsubscribePages } from './routes/unsubscribe.ts'
 import { type WebhookNeeds, webhookRoutes } from './routes/webhooks.ts'
+import { openSite } from './site.ts'
 
 /** What the market's routes are given, each slice its own. */
 type MarketDataNeeds = ListingNeeds &
@@ -99,10 +101,19 @@ export const describedOperations = (
   { registry }: Pick<ListingNeeds, 'registry'>,
 ): Operation[] => [...routes, ...Object.values(feedOperations(registry.askKeys))]
 
-/** All that is served: the routes, their documents, the landing page, and the link of alert mails. */
+/** All that is served: the routes, their documents, the guides, the landing page, and the link of alert mails. */
 export function apiEndpoints(needs: Parameters<typeof apiRoutes>[0] & UnsubscribeNeeds): Endpoint[] {
   const routes = apiRoutes(needs)
-  const { baseUrl } = needs
-  const documents = documentPages({ operations: describedOperations(routes, needs), baseUrl })
-  return [...routes, ...documents, ...landingPages(needs), ...unsubscribePages(needs)]
+  const { baseUrl, tiers } = needs
+  const site = openSite()
+  const operations = describedOperations(routes, needs)
+  const pages = readGuides({ operations, tiers, baseUrl })
+  return [
+    ...routes,
+    ...documentPages({ operations, guides: pages.guides, baseUrl }, site),
+    ...guidePages(pages, site),
+    landingPage(needs, site),
+    site.files,
+    ...unsubscribePages(needs),
+  ]
 }

@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { ERROR_STATUS, type ErrorCode, errorReply } from '#schemas/api/error.ts'
-import { errorExample } from '#schemas/api/error-examples.ts'
+import { errorExample } from '#schemas/api/error-meanings.ts'
 
 const CODES = Object.keys(ERROR_STATUS) as ErrorCode[]
 

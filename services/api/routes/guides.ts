@@ -1,0 +1,99 @@
+/**
+ * GET /docs and the guides below it, made of Markdown at the start.
+ *
+ * Needs no key. The files are services/api/guides/*.md; this list has their order.
+ */
+import { readFileSync } from 'node:fs'
+import type { Tier, TierLimits } from '#infra/config/tiers.ts'
+import { definePage, type Endpoint } from '#infra/http/define-route.ts'
+import { sendDocument, sendEmpty } from '#infra/http/reply.ts'
+import type { Operation } from '#schemas/api/operation.ts'
+import { errorTables, tierTable } from '../guide-parts.ts'
+import { type Guide, renderGuide } from '../guide-text.ts'
+import { escaped, HTML_TYPE, policyOf, rootFrom, type Site } from '../site.ts'
+
+/** What guides are made of. */
+interface GuideNeeds {
+  operations: readonly Operation[]
+  tiers: Record<Tier, TierLimits>
+  /** Public root of the API, without a trailing slash. */
+  baseUrl: string
+}
+
+/** The guides in their order, and the page that leads to them. */
+interface Guides {
+  overview: Guide
+  guides: readonly Guide[]
+}
+
+const ORDER = [
+  ...['quick-start', 'authentication', 'errors', 'prices', 'analytics', 'feeds', 'alerts', 'webhooks', 'portfolios'],
+  ...['topics', 'changelog'],
+]
+/** What guides call the platform that serves them. */
+const EXAMPLE_ROOT = 'https://marketlog.example'
+
+/** Reads and renders the guides. */
+export function readGuides({ operations, tiers, baseUrl }: GuideNeeds): Guides {
+  const parts = { tiers: tierTable(tiers), errors: errorTables() }
+  const render = (name: string, folder: string, more: Record<string, string> = {}): Guide => {
+    const markdown = readFile(`${name}.md`).replaceAll(EXAMPLE_ROOT, baseUrl)
+    return renderGuide(name, markdown, { operations, folder, parts: { ...parts, ...more }, drawing: readFile })
+  }
+  const guides = ORDER.map(name => render(name, ''))
+  const cards = guides.map(
+    ({ name, title, lead }) => `<li><a href="docs/${name}">${escaped(title)}</a> <span>${escaped(lead)}</span></li>`,
+  )
+  return { overview: render('overview', 'docs/', { guides: `<ul class="cards">${cards.join('')}</ul>` }), guides }
+}
+
+/** The pages. */
+export function guidePages({ overview, guides }: Guides, site: Site): Endpoint[] {
+  const pages = guides.map((guide, at) => {
+    const turn = turnOf(guides[at - 1], guides[at + 1])
+    return pageOf(`docs/${guide.name}`, guide, { guides, turn })
+  })
+  return [pageOf('docs', overview, { guides, turn: '' }), ...pages]
+
+  function pageOf(path: string, guide: Guide, around: { guides: readonly Guide[]; turn: string }): Endpoint {
+    const { name, title, lead, html, contents } = guide
+    const body = site.page('guide.html', {
+      path,
+      texts: { name, title, lead },
+      html: { guides: menuOf(path, around.guides), turn: around.turn, article: html, contents: contentsOf(contents) },
+    })
+    const policy = policyOf()
+    return definePage('get', `/${path}`, 'documents', ({ request, response }) =>
+      // Links are relative to the path without it.
+      request.path.endsWith('/')
+        ? sendEmpty(response, 308, ['Location', `../${path.split('/').at(-1)}`])
+        : sendDocument(response, HTML_TYPE, body, { policy }),
+    )
+  }
+}
+
+function menuOf(path: string, guides: readonly Guide[]): string {
+  const root = rootFrom(path)
+  const links = [{ to: 'docs', title: 'Overview' }, ...guides.map(({ name, title }) => ({ to: `docs/${name}`, title }))]
+  const items = links.map(({ to, title }) => {
+    const isCurrent = to === path ? ' aria-current="page"' : ''
+    return `<li><a href="${root}${to}"${isCurrent}>${escaped(title)}</a></li>`
+  })
+  return `<ul>${items.join('')}</ul>`
+}
+
+function contentsOf(contents: Guide['contents']): string {
+  if (contents.length < 2) return ''
+  const items = contents.map(
+    ({ depth, id, text }) => `<li class="depth-${depth}"><a href="#${id}">${escaped(text)}</a></li>`,
+  )
+  return `<nav class="contents" aria-label="On this page"><p>On this page</p><ul>${items.join('')}</ul></nav>`
+}
+
+function turnOf(before: Guide | undefined, after: Guide | undefined): string {
+  const link = (guide: Guide | undefined, rel: string, word: string): string =>
+    guide ? `<a rel="${rel}" href="${guide.name}"><small>${word}</small> ${escaped(guide.title)}</a>` : '<span></span>'
+  return `<nav class="turn" aria-label="Other guides">${link(before, 'prev', 'Before')}${link(after, 'next', 'Next')}</nav>`
+}
+
+const readFile = (file: string): string => readFileSync(new URL(`../guides/${file}`, import.meta.url), 'utf8')

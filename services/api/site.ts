@@ -1,0 +1,108 @@
+/**
+ * The pages for people: the files that they load, and the frame around each.
+ *
+ * The name of a file carries a hash of its content, so that it may be kept for a year. Links are relative, since a proxy may pass only one
+ * of both roots. Invariant: a page loads nothing from any other host and runs no script but files of this one, which its policy enforces.
+ */
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { definePage, type Endpoint } from '#infra/http/define-route.ts'
+import { HttpError } from '#infra/http/http-error.ts'
+import { VERSION } from '#infra/http/openapi.ts'
+import { sendDocument } from '#infra/http/reply.ts'
+
+/** The type of a page. */
+export const HTML_TYPE = 'text/html; charset=utf-8'
+/** How long a file may be kept whose name changes with its content. */
+export const YEAR_S = 31_536_000
+
+const HASH_DIGITS = 16
+const TYPES: Record<string, string> = {
+  css: 'text/css; charset=utf-8',
+  js: 'text/javascript; charset=utf-8',
+  svg: 'image/svg+xml',
+}
+const FILES = ['frame.css', 'site.css', 'reference.css', 'landing.js', 'guide.js', 'reference.js', 'icon.svg']
+const NAVIGATION = [
+  ['docs', 'Guides'],
+  ['docs/reference', 'Reference'],
+  ['openapi.json', 'OpenAPI'],
+  ['asyncapi.json', 'AsyncAPI'],
+  ['llms.txt', 'llms.txt'],
+] as const
+
+/** What is put into a template. */
+interface PageValues {
+  /** Where the page is, below the root. */
+  path: string
+  /** Texts, by the name between two braces. */
+  texts: Readonly<Record<string, string>>
+  /** HTML, by the name between three. */
+  html?: Readonly<Record<string, string>>
+}
+
+/** The pages' common parts. */
+export interface Site {
+  /** A page made of one of the templates. */
+  page(template: string, values: PageValues): Buffer
+  files: Endpoint
+}
+
+/** Reads the files. */
+export function openSite(): Site {
+  const files = FILES.map(file => ({ file, type: TYPES[file.split('.')[1] ?? ''] ?? '', ...readHashed(file) }))
+  const byName = new Map(files.map(file => [file.name, file]))
+  const names = Object.fromEntries(files.map(({ file, name }) => [file, name]))
+  return {
+    page(template, { path, texts, html = {} }) {
+      const root = rootFrom(path)
+      const values: Record<string, string> = { ...names, root, version: VERSION, ...texts }
+      const parts: Record<string, string> = { header: headerOf(path, names['icon.svg'] ?? ''), ...html }
+      const page = readAsset(template)
+        .toString()
+        .replaceAll(/\{\{\{(\w+)\}\}\}/g, (_, name) => parts[name] ?? '')
+        .replaceAll(/\{\{([\w.]+)\}\}/g, (_, name) => escaped(values[name] ?? ''))
+      return Buffer.from(page)
+    },
+    files: definePage('get', '/assets/:name', 'documents', ({ request, response }) => {
+      const file = byName.get(String(request.params.name))
+      if (!file) throw new HttpError('NOT_FOUND', 'There is no such file.')
+      return sendDocument(response, file.type, file.body, { maxAgeSeconds: YEAR_S })
+    }),
+  }
+}
+
+/** What a page may do: load from this host, and no script or style of its own text; `more` are further rules. */
+export const policyOf = (...more: string[]): string =>
+  [
+    ...["default-src 'none'", "connect-src 'self'", "script-src 'self'", "form-action 'none'", "base-uri 'none'"],
+    ...["frame-ancestors 'none'", ...(more.length > 0 ? more : ["img-src 'self'", "style-src 'self'"])],
+  ].join('; ')
+
+/** The way from a page to the root. */
+export const rootFrom = (path: string): string => '../'.repeat(path.split('/').length - 1)
+
+/** Text as HTML. */
+export const escaped = (text: string): string =>
+  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;')
+
+function headerOf(path: string, icon: string): string {
+  const root = rootFrom(path)
+  const section = path.startsWith('docs/') && path !== 'docs/reference' ? 'docs' : path
+  const links = NAVIGATION.map(
+    ([to, text]) => `<a href="${root}${to}"${to === section ? ' aria-current="page"' : ''}>${text}</a>`,
+  )
+  return `<header class="band">
+    <a class="brand" href="${root || './'}"><img src="${root}assets/${icon}" alt="" width="24" height="24"> marketlog</a>
+    <nav aria-label="Documents">${links.join(' ')}</nav>
+  </header>`
+}
+
+/** Of a file in the room of assets. */
+export const readAsset = (file: string): Buffer => readFileSync(new URL(`./assets/${file}`, import.meta.url))
+
+function readHashed(file: string): { name: string; body: Buffer } {
+  const body = readAsset(file)
+  const hash = createHash('sha256').update(body).digest('hex').slice(0, HASH_DIGITS)
+  return { name: file.replace('.', `-${hash}.`), body }
+}
