@@ -23,6 +23,7 @@ const CLIENT_LIBRARIES = {
   'hyparquet-writer': 'infra/parquet',
   busboy: 'infra/http',
   'csv-parse|csv-stringify': 'services/(portfolios|ingest)|infra/config',
+  'marked|highlight\\.js': 'services/api',
   express: 'infra/http|services/(api|feed)|test/bench',
   testcontainers: 'test/harness',
 }

@@ -4,13 +4,7 @@
  * Links between guides name their files, as they stand in the repository. What names an operation or an error code between backticks is
  * linked, and one that does not exist is an error at the start. `<!-- name -->` is where a part that is made of data stands.
  */
-import hljs from 'highlight.js/lib/core'
-import bash from 'highlight.js/lib/languages/bash'
-import go from 'highlight.js/lib/languages/go'
-import javascript from 'highlight.js/lib/languages/javascript'
-import json from 'highlight.js/lib/languages/json'
-import python from 'highlight.js/lib/languages/python'
-import typescript from 'highlight.js/lib/languages/typescript'
+import { createRequire } from 'node:module'
 import { Marked, Renderer, type RendererObject, type Tokens } from 'marked'
 import { ERROR_STATUS } from '#schemas/api/error.ts'
 import { type Operation, referenceAnchor } from '#schemas/api/operation.ts'
@@ -41,13 +35,36 @@ interface GuideSources {
   folder: string
   /** Markdown by the name of its place. */
   parts: Readonly<Record<string, string>>
+  /** Code as HTML. */
+  highlight(code: string, language: string): string
   /** A drawing's SVG by its file. */
   drawing(file: string): string
 }
 
-const LANGUAGES = { bash, go, javascript, json, python, typescript }
-const HIGHLIGHTED: Record<string, string> = { sh: 'bash', js: 'javascript', ts: 'typescript' }
-for (const [name, language] of Object.entries(LANGUAGES)) hljs.registerLanguage(name, language)
+/** What is used of highlight.js. An import would bring its types, and with them those of a browser into every file. */
+interface Highlighter {
+  registerLanguage(name: string, language: unknown): void
+  highlight(code: string, options: { language: string }): { value: string }
+}
+
+/** Languages of fences, by the names that highlight.js has for them. */
+const LANGUAGES: Readonly<Record<string, string>> = {
+  sh: 'bash',
+  ts: 'typescript',
+  js: 'javascript',
+  python: 'python',
+  go: 'go',
+  json: 'json',
+}
+
+/** Opens what writes code as HTML, with the names of its parts as classes. */
+export function openHighlight(): (code: string, language: string) => string {
+  const load = createRequire(import.meta.url)
+  const highlighter: Highlighter = load('highlight.js/lib/core')
+  for (const [fence, name] of Object.entries(LANGUAGES))
+    highlighter.registerLanguage(fence, load(`highlight.js/lib/languages/${name}`))
+  return (code, language) => (language in LANGUAGES ? highlighter.highlight(code, { language }).value : escaped(code))
+}
 
 /** Makes a guide of its Markdown; throws an Error that names what does not exist. */
 export function renderGuide(name: string, markdown: string, sources: GuideSources): Guide {
@@ -59,11 +76,12 @@ export function renderGuide(name: string, markdown: string, sources: GuideSource
     return text
   })
   const [title, lead, ...rest] = marked.lexer(whole).filter(({ type }) => type !== 'space')
-  if (title?.type !== 'heading' || lead?.type !== 'paragraph') throw new Error(`${name}.md: no title and first paragraph`)
+  if (title?.type !== 'heading' || lead?.type !== 'paragraph')
+    throw new Error(`${name}.md: no title and first paragraph`)
   return { name, title: title.text, lead: lead.text.replaceAll('\n', ' '), html: marked.parser(rest), contents }
 }
 
-function rendererOf(name: string, { operations, folder, drawing }: GuideSources, contents: GuideHeading[]) {
+function rendererOf(name: string, { operations, folder, drawing, highlight }: GuideSources, contents: GuideHeading[]) {
   const anchors = new Map(operations.map(one => [formOf(one.method, one.path), referenceAnchor(one)]))
   const linked = (href: string, html: string): string => `<a href="${escaped(href)}">${html}</a>`
   const renderer: RendererObject = {
@@ -89,9 +107,7 @@ function rendererOf(name: string, { operations, folder, drawing }: GuideSources,
     },
     code({ text, lang = '' }) {
       const [word = ''] = lang.split(' ')
-      const language = HIGHLIGHTED[word] ?? word
-      const html = language in LANGUAGES ? hljs.highlight(text, { language }).value : escaped(text)
-      return `<div class="code"><pre tabindex="0"><code class="language-${word}">${html}</code></pre></div>\n`
+      return `<div class="code"><pre tabindex="0"><code>${highlight(text, word)}</code></pre></div>\n`
     },
     table(token: Tokens.Table) {
       const html = Renderer.prototype.table.call(this, token)

@@ -22,7 +22,9 @@ const TYPES: Record<string, string> = {
   js: 'text/javascript; charset=utf-8',
   svg: 'image/svg+xml',
 }
-const FILES = ['frame.css', 'site.css', 'reference.css', 'landing.js', 'guide.js', 'reference.js', 'icon.svg']
+const FILES = [
+  ...['frame.css', 'site.css', 'guide.css', 'reference.css', 'landing.js', 'guide.js', 'reference.js', 'icon.svg'],
+]
 const NAVIGATION = [
   ['docs', 'Guides'],
   ['docs/reference', 'Reference'],

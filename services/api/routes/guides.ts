@@ -9,7 +9,7 @@ import { definePage, type Endpoint } from '#infra/http/define-route.ts'
 import { sendDocument, sendEmpty } from '#infra/http/reply.ts'
 import type { Operation } from '#schemas/api/operation.ts'
 import { errorTables, tierTable } from '../guide-parts.ts'
-import { type Guide, renderGuide } from '../guide-text.ts'
+import { type Guide, openHighlight, renderGuide } from '../guide-text.ts'
 import { escaped, HTML_TYPE, policyOf, rootFrom, type Site } from '../site.ts'
 
 /** What guides are made of. */
@@ -35,10 +35,11 @@ const EXAMPLE_ROOT = 'https://marketlog.example'
 
 /** Reads and renders the guides. */
 export function readGuides({ operations, tiers, baseUrl }: GuideNeeds): Guides {
+  const shared = { operations, highlight: openHighlight(), drawing: readFile }
   const parts = { tiers: tierTable(tiers), errors: errorTables() }
   const render = (name: string, folder: string, more: Record<string, string> = {}): Guide => {
     const markdown = readFile(`${name}.md`).replaceAll(EXAMPLE_ROOT, baseUrl)
-    return renderGuide(name, markdown, { operations, folder, parts: { ...parts, ...more }, drawing: readFile })
+    return renderGuide(name, markdown, { ...shared, folder, parts: { ...parts, ...more } })
   }
   const guides = ORDER.map(name => render(name, ''))
   const cards = guides.map(
