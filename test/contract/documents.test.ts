@@ -4,33 +4,28 @@
  * A link into the reference leads to an operation of the pinned description; that its page has the place is for test/e2e/guides-in-browser.test.ts.
  */
 import { createHash } from 'node:crypto'
-import { globSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { TIERS } from '#infra/config/tiers.ts'
 import { ERROR_STATUS } from '#schemas/api/error.ts'
+import { guideNames } from '#test/fixtures/guide-snippets.ts'
 import { PINNED } from '#test/fixtures/pinned-operations.ts'
 import { type Answer, openScenario, type Scenario } from '#test/harness/scenario.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const BROWSER = 'text/html,application/xhtml+xml,*/*;q=0.8'
 const TIERS_FILE = new URL('../../infra/config/tiers.json', import.meta.url)
-const GUIDES = globSync('services/api/guides/*.md')
-  .map(file => `docs/${/(\w[\w-]*)\.md$/.exec(file)?.[1]}`)
-  .filter(path => path !== 'docs/overview')
+const GUIDES = guideNames()
+  .filter(name => name !== 'overview')
+  .map(name => `docs/${name}`)
 const PAGES = ['', 'docs', 'docs/reference', 'llms.txt', ...GUIDES]
 
 /** Of every operation in the pinned description. */
 const ANCHORS = Object.entries(PINNED.paths).flatMap(([path, methods]) =>
-  Object.entries(methods).map(
-    ([
-      method,
-      {
-        tags: [tag = ''],
-      },
-    ]) => {
-      return `tag/${tag.toLowerCase().replaceAll(' ', '-')}/${method.toUpperCase()}${path}`
-    },
-  ),
+  Object.entries(methods).map(([method, operation]) => {
+    const [tag = ''] = (operation as unknown as { tags: string[] }).tags
+    return `tag/${tag.toLowerCase().replaceAll(' ', '-')}/${method.toUpperCase()}${path}`
+  }),
 )
 
 const unescaped = (html: string): string =>

@@ -8,6 +8,7 @@ import { expect } from 'chai'
 import { TIERS, type Tier } from '#infra/config/tiers.ts'
 import { endpointsAlone, operationsDescribed } from '#test/fixtures/api-routes.ts'
 import { expectClientAnswers } from '#test/fixtures/client-calls.ts'
+import { guideNames } from '#test/fixtures/guide-snippets.ts'
 import {
   type Breach,
   bodiesBreaking,
@@ -48,11 +49,6 @@ const AT_ONCE = 8
 const START_LIMIT_MS = 600_000
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 
-const GUIDES = [
-  ...['quick-start', 'authentication', 'errors', 'prices', 'analytics', 'feeds', 'alerts', 'webhooks', 'portfolios'],
-  ...['topics', 'changelog'],
-]
-
 /** Pages are no operations: what they answer without a key and without a token. */
 const PAGES: Record<string, [status: number, type: string]> = {
   'GET /': [200, 'application/json'],
@@ -62,7 +58,11 @@ const PAGES: Record<string, [status: number, type: string]> = {
   'GET /llms.txt': [200, 'text/plain'],
   'GET /docs': [200, 'text/html'],
   'GET /docs/reference': [200, 'text/html'],
-  ...Object.fromEntries(GUIDES.map(name => [`GET /docs/${name}`, [200, 'text/html']])),
+  ...Object.fromEntries(
+    guideNames()
+      .filter(name => name !== 'overview')
+      .map(name => [`GET /docs/${name}`, [200, 'text/html']]),
+  ),
   'GET /docs/scalar-1.72.1.js': [200, 'text/javascript'],
   'GET /unsubscribe': [404, 'application/json'],
   'POST /unsubscribe': [404, 'application/json'],

@@ -1,18 +1,16 @@
 /**
  * The description of the API as common tools read it, in pinned versions that are installed once per machine.
  *
- * Writes `openapi-generators-<digest of the versions>` below the download cache; a part of it counts once its marker is there. Reads the
- * pinned description, which the gate compares with the one that is served.
+ * Reads the pinned description, which the gate compares with the one that is served.
  */
-import { createHash } from 'node:crypto'
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { expect } from 'chai'
-import { cacheDirectory } from '#infra/stack/downloads.ts'
 import { runTool } from '#infra/stack/one-shot.ts'
 import { PINNED_FILE } from '#test/fixtures/pinned-operations.ts'
 import { noteAbsence } from '#test/harness/absences.ts'
+import { openInstalled } from '#test/harness/installed-once.ts'
 
 const LIMIT_MS = 900_000
 const VERSIONS = {
@@ -28,7 +26,6 @@ const VERSIONS = {
   go: 'github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2',
   goRuntime: 'github.com/oapi-codegen/runtime@v1.9.0',
 }
-const DIGEST = createHash('sha256').update(JSON.stringify(VERSIONS)).digest('hex').slice(0, 12)
 
 /** What is as it should be though a rule of Redocly's has doubts. */
 const IGNORED = {
@@ -51,7 +48,7 @@ for one in pkgutil.walk_packages(all.__path__, all.__name__ + '.'): importlib.im
 
 describe('the description of the API, to other tools,', function () {
   this.timeout(LIMIT_MS)
-  const tools = join(cacheDirectory(process.env), `openapi-generators-${DIGEST}`)
+  const { folder: tools, install } = openInstalled('openapi-generators', VERSIONS)
   let folder: string
 
   /** Runs a command of the tools, or of the system, in the folder. */
@@ -63,14 +60,6 @@ describe('the description of the API, to other tools,', function () {
     return runTool({ command, args, directory: folder, environment, limitMs: LIMIT_MS, signal })
   }
   const write = (file: string, content: unknown): void => writeFileSync(join(folder, file), JSON.stringify(content))
-  const install = async (part: string, work: (into: string) => Promise<unknown>): Promise<void> => {
-    const into = join(tools, part)
-    if (existsSync(`${into}.installed`)) return
-    rmSync(into, { recursive: true, force: true })
-    mkdirSync(into, { recursive: true })
-    await work(into)
-    writeFileSync(`${into}.installed`, '')
-  }
   const isPresent = (command: string, ...args: string[]): Promise<boolean> =>
     run(command, ...args).then(
       () => true,

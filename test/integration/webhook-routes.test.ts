@@ -1,23 +1,23 @@
-/** The routes of webhooks; and the receiver of services/api/README.md, run as it is printed there. */
+/** The routes of webhooks; and the receiver of the guide on webhooks, run as it is printed there. */
 import { spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { openPortBook } from '#infra/stack/ports.ts'
+import { snippetsOf } from '#test/fixtures/guide-snippets.ts'
 import { openWebhookScenario, type TestAccount, type WebhookScenario } from '#test/fixtures/webhook-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const ROOT = '/v1/account/webhooks'
-const README = new URL('../../services/api/README.md', import.meta.url)
 
 describe('routes of webhooks', () => {
   const platform = useServers()
   let scenario: WebhookScenario
   let account: TestAccount
   const folder = mkdtempSync(join(tmpdir(), 'marketlog-receiver-'))
-  /** Of the receiver of the README. */
+  /** Of the receiver of the guide. */
   let port: number
   before('roles and receivers', async () => {
     port = await openPortBook(folder)('receiver')
@@ -120,14 +120,13 @@ describe('routes of webhooks', () => {
     expect((await page('')).pagination).to.include({ limit: 25 })
   })
 
-  it('lead to the receiver of the README, which takes what is genuine, and answers 401 to what is forged, altered or old', async () => {
-    const code = /```js\n(\/\/ receiver\.js[\s\S]*?)```/.exec(readFileSync(README, 'utf8'))?.[1]
-    expect(code, 'the block of the README').to.be.a('string')
+  it('lead to the receiver of the guide, which takes what is genuine, and answers 401 to what is forged, altered or old', async () => {
+    const [receiver] = snippetsOf('webhooks').filter(({ label }) => label === 'receiver')
     const file = join(folder, 'receiver.cjs')
-    writeFileSync(file, code ?? '')
+    writeFileSync(file, receiver?.code ?? '')
     const mine = await scenario.account()
     const at = `http://127.0.0.1:${port}/`
-    const made = await scenario.ask(mine, 'POST', ROOT, { label: 'readme', url: at })
+    const made = await scenario.ask(mine, 'POST', ROOT, { label: 'guide', url: at })
     const child = spawn(process.execPath, [file], {
       env: { WEBHOOK_SECRET: made.body.secret, PORT: String(port) },
       stdio: ['ignore', 'pipe', 'inherit'],
