@@ -57,6 +57,8 @@ const LANGUAGES: Readonly<Record<string, string>> = {
   json: 'json',
 }
 
+const OUTPUTS = new Set(['json', 'text', ''])
+
 /** Opens what writes code as HTML, with the names of its parts as classes. */
 export function openHighlight(): (code: string, language: string) => string {
   const load = createRequire(import.meta.url)
@@ -107,13 +109,16 @@ function rendererOf(name: string, { operations, folder, drawing, highlight }: Gu
     },
     code({ text, lang = '' }) {
       const [word = ''] = lang.split(' ')
-      return `<div class="code"><pre tabindex="0"><code>${highlight(text, word)}</code></pre></div>\n`
+      const block = `<pre tabindex="0"><code>${highlight(text, word)}</code></pre>`
+      // What a program prints is not copied.
+      return OUTPUTS.has(word) ? `${block}\n` : `<div class="code">${block}</div>\n`
     },
     table(token: Tokens.Table) {
       const html = Renderer.prototype.table.call(this, token)
       return `<div class="wide" tabindex="0" role="region" aria-label="Table">${html}</div>\n`
     },
-    image: ({ href, text }) => `<span class="drawing" role="img" aria-label="${escaped(text)}">${drawing(href)}</span>`,
+    image: ({ href, text }) =>
+      `<span class="drawing" tabindex="0" role="img" aria-label="${escaped(text)}">${drawing(href)}</span>`,
   }
   return renderer
 }

@@ -2,8 +2,8 @@
  * The code of the guides, run as a reader copies it, on a platform that was started as a reader starts it.
  *
  * The commands of a guide run one after the other in one shell. A label behind the language of a block says what it is: `until=WORD` goes on
- * for ever and has shown what it shows once it prints the word, `waiting=WORD` prints it after a while; what a block prints has the members
- * that the guide shows of it.
+ * for ever and has shown what it shows once it prints the word, `waiting=WORD` prints it after a while, `refused` is no success. What a block
+ * prints has the members that the guide shows of it.
  */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -138,6 +138,7 @@ echo "$printed"
       it(`${guide}: each command is answered as it shows`, async () => {
         const script = once.map(({ label, code }) => {
           const word = wordOf(label, 'waiting')
+          if (label === 'refused') return `if\n${code}\nthen exit 1; fi\n`
           return word === undefined ? code : awaited(word, code)
         })
         const printed = await run('bash', ['-c', PRELUDE + here(script.join('\n'))])
@@ -215,7 +216,18 @@ echo "$printed"
   })
 
   it('has no block that nothing runs', () => {
-    const known = ['', 'settings', 'verifier', 'vectors', 'event', 'receiver', 'apps-script', 'power-query', 'browser']
+    const known = [
+      '',
+      'refused',
+      'settings',
+      'verifier',
+      'vectors',
+      'event',
+      'receiver',
+      'apps-script',
+      'power-query',
+      'browser',
+    ]
     for (const guide of guideNames())
       for (const { language, label } of snippetsOf(guide)) {
         expect(['sh', 'json', 'text', 'js', ...Object.keys(PROGRAMS)], guide).to.include(language)
