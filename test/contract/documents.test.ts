@@ -10,11 +10,11 @@ import { TIERS } from '#infra/config/tiers.ts'
 import { ERROR_STATUS } from '#schemas/api/error.ts'
 import { guideNames } from '#test/fixtures/guide-snippets.ts'
 import { PINNED } from '#test/fixtures/pinned-operations.ts'
+import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import { type Answer, openScenario, type Scenario } from '#test/harness/scenario.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const BROWSER = 'text/html,application/xhtml+xml,*/*;q=0.8'
-const TIERS_FILE = new URL('../../infra/config/tiers.json', import.meta.url)
 const GUIDES = guideNames()
   .filter(name => name !== 'overview')
   .map(name => `docs/${name}`)
@@ -36,8 +36,7 @@ describe('the documents for people', () => {
   const platform = useServers()
   let scenario: Scenario
   before('the service', async () => {
-    // With the limits as built in: the guides show them.
-    scenario = await openScenario(platform, { config: { tiersFile: undefined } })
+    scenario = await openScenario(platform, { config: { tiersFile: writeRoomyTiers(platform.config.stateDir) } })
   })
   after('end of the service', () => scenario.close())
 
@@ -110,14 +109,14 @@ describe('the documents for people', () => {
     }
   })
 
-  it('show the limits of each tier as the file of tiers has them', async () => {
+  it('show the limits of each tier as the file has them that the platform runs with', async () => {
     const { text } = await ask('/docs/authentication')
     const table = /<h2 id="limits-by-tier">[\s\S]*?<table>([\s\S]*?)<\/table>/.exec(text)?.[1] ?? ''
     const [head, ...rows] = [...table.matchAll(/<tr>([\s\S]*?)<\/tr>/g)].map(([, row = '']) =>
       [...row.matchAll(/<t[hd][^>]*>([\s\S]*?)<\/t[hd]>/g)].map(([, cell = '']) => textOf(cell)),
     )
     expect(head?.slice(1)).to.deep.equal(TIERS)
-    const file = JSON.parse(readFileSync(TIERS_FILE, 'utf8'))
+    const file = JSON.parse(readFileSync(writeRoomyTiers(platform.config.stateDir), 'utf8'))
     const members = Object.keys(file.free)
     expect(rows).to.have.length(members.length)
     members.forEach((member, at) => {

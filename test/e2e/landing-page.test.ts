@@ -4,47 +4,17 @@
  * Nothing of it comes from another host, and it can be read in light and dark, on wide and narrow screens.
  */
 import { expect } from 'chai'
-import type { Browser, Page } from 'playwright-core'
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { openChromium } from '#test/harness/chromium.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { bookChangeRecord, changed, marked, markerRecords } from '#test/harness/published-records.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+import { FAINT_TEXTS, openWatchedPage } from '#test/harness/watched-page.ts'
 
 const ITEM = 'AK-47 | Redline (Field-Tested)'
 const MOMENT = 1_772_573_670_000
 const SAMPLE = '$43.58'
-
-/** In the page: texts whose contrast to what is behind them is below WCAG's AA, and how low. */
-const FAINT_TEXTS = `(() => {
-  const canvas = Object.assign(document.createElement('canvas'), { width: 1, height: 1 }).getContext('2d', { willReadFrequently: true })
-  const rgbaOf = colour => {
-    canvas.clearRect(0, 0, 1, 1)
-    canvas.fillStyle = colour
-    canvas.fillRect(0, 0, 1, 1)
-    return [...canvas.getImageData(0, 0, 1, 1).data]
-  }
-  const luminance = rgba => {
-    const [r, g, b] = rgba.slice(0, 3).map(part => part / 255).map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b
-  }
-  const behind = element => {
-    for (let at = element; at; at = at.parentElement) {
-      const rgba = rgbaOf(getComputedStyle(at).backgroundColor)
-      if (rgba[3] === 255) return rgba
-    }
-    return [255, 255, 255, 255]
-  }
-  const texts = [...document.body.querySelectorAll('*')].filter(one =>
-    one.checkVisibility() && [...one.childNodes].some(node => node.nodeType === 3 && node.data.trim() !== ''))
-  return texts.flatMap(one => {
-    const { color, fontSize, fontWeight } = getComputedStyle(one)
-    const [light, dark] = [luminance(rgbaOf(color)), luminance(behind(one))].sort((a, b) => b - a)
-    const ratio = (light + 0.05) / (dark + 0.05)
-    const isLarge = parseFloat(fontSize) >= 24 || (parseFloat(fontSize) >= 18.66 && fontWeight >= 700)
-    return ratio < (isLarge ? 3 : 4.5) ? [one.textContent.slice(0, 40) + ' ' + ratio.toFixed(2)] : []
-  })
-})()`
 
 describe('the landing page in a browser', () => {
   const platform = useServers()
@@ -90,17 +60,7 @@ describe('the landing page in a browser', () => {
       return items.some(({ lowest_ask }) => lowest_ask === price)
     }, `an ask of ${price}`)
 
-  /** Opens the page, with the addresses that it asks and what its console complains of. */
-  async function openPage(options: Parameters<Browser['newPage']>[0] = {}) {
-    const page = await browser.newPage(options)
-    const addresses: string[] = []
-    const complaints: string[] = []
-    page.on('request', request => addresses.push(request.url()))
-    page.on('pageerror', error => complaints.push(error.message))
-    page.on('console', message => message.type() === 'error' && complaints.push(message.text()))
-    await page.goto(`${base}/`)
-    return { page, addresses, complaints }
-  }
+  const openPage = (options: BrowserContextOptions = {}) => openWatchedPage(browser, `${base}/`, options)
   const pasteKey = async (page: Page, key: string): Promise<void> => {
     await page.getByLabel('Your key').fill(key)
     await page.getByRole('button', { name: 'Show live' }).click()
@@ -123,7 +83,7 @@ describe('the landing page in a browser', () => {
           colorScheme === 'light' ? 'rgb(246, 247, 245)' : 'rgb(16, 21, 19)',
         )
         const loaded = new Set(addresses)
-        expect(loaded.size, [...loaded].join(' ')).to.equal(4)
+        expect(loaded.size, [...loaded].join(' ')).to.equal(5)
         for (const address of loaded) expect(address.startsWith(`${base}/`), address).to.equal(true)
         expect(complaints).to.deep.equal([])
         await page.close()
