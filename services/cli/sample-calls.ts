@@ -51,7 +51,7 @@ export function describePlatform(platform: PlatformFile, item?: string): string 
   return [
     '',
     `marketlog is live at ${platform.base_url}`,
-    'Open it in a browser: a live price by one of these keys, the reference, and where to go on.',
+    'Open it in a browser: a live price by one of these keys, guides, and the reference.',
     '',
     ...TIERS.map(tier => `  ${tier.padEnd(8)}${platform.keys[tier]}`),
     '',

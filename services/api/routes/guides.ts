@@ -49,29 +49,24 @@ export function readGuides({ operations, tiers, baseUrl }: GuideNeeds): Guides {
 }
 
 /** The pages. */
-export function guidePages({ overview, guides }: Guides, site: Site): Endpoint[] {
-  const pages = guides.map((guide, at) => {
-    const turn = turnOf(guides[at - 1], guides[at + 1])
-    return pageOf(`docs/${guide.name}`, guide, { guides, turn })
-  })
-  return [pageOf('docs', overview, { guides, turn: '' }), ...pages]
-
-  function pageOf(path: string, guide: Guide, around: { guides: readonly Guide[]; turn: string }): Endpoint {
+export const guidePages = ({ overview, guides }: Guides, site: Site): Endpoint[] =>
+  [overview, ...guides].map((guide, at) => {
+    const path = guide === overview ? 'docs' : `docs/${guide.name}`
     const { name, title, lead, html, contents } = guide
-    const body = site.page('guide.html', {
+    const around = guide === overview ? '' : turnOf(guides[at - 2], guides[at])
+    const page = site.page('guide.html', {
       path,
       texts: { name, title, lead },
-      html: { guides: menuOf(path, around.guides), turn: around.turn, article: html, contents: contentsOf(contents) },
+      html: { guides: menuOf(path, guides), turn: around, article: html, contents: contentsOf(contents) },
     })
     const policy = policyOf()
     return definePage('get', `/${path}`, 'documents', ({ request, response }) =>
-      // Links are relative to the path without it.
+      // Links are relative to the path without the slash.
       request.path.endsWith('/')
         ? sendEmpty(response, 308, ['Location', `../${path.split('/').at(-1)}`])
-        : sendDocument(response, HTML_TYPE, body, { policy }),
+        : sendDocument(response, HTML_TYPE, page, { policy }),
     )
-  }
-}
+  })
 
 function menuOf(path: string, guides: readonly Guide[]): string {
   const root = rootFrom(path)
