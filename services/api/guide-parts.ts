@@ -5,13 +5,13 @@ import { ERROR_STATUS, type ErrorCode } from '#schemas/api/error.ts'
 import { ERROR_MEANINGS } from '#schemas/api/error-meanings.ts'
 
 const LIMITS: Readonly<Record<keyof TierLimits, string>> = {
-  requests_per_minute: 'requests a minute, of a key',
-  requests_per_month: 'requests a month, of a key',
+  requests_per_minute: 'requests a minute',
+  requests_per_month: 'requests a month',
   list_page_max: 'rows of a page of prices or bids',
   sales_page_default: 'sales of a page',
   prices_stream_starts_per_day: 'bulk snapshots of asks in 24 hours',
   bids_stream_starts_per_day: 'bulk snapshots of buy orders in 24 hours',
-  feed_connections: 'live feeds at once, of a key',
+  feed_connections: 'live feeds at once',
   candle_intervals: 'intervals of candles',
   lookback_days_max: 'days of candles',
   can_choose_window: 'candles by `start`, `end` and `fill`',

@@ -57,7 +57,7 @@ const LANGUAGES: Readonly<Record<string, string>> = {
   json: 'json',
 }
 
-const OUTPUTS = new Set(['json', 'text', ''])
+const OUTPUTS = new Set(['json', 'text'])
 
 /** Opens what writes code as HTML, with the names of its parts as classes. */
 export function openHighlight(): (code: string, language: string) => string {
@@ -108,10 +108,10 @@ function rendererOf(name: string, { operations, folder, drawing, highlight }: Gu
       return linked(`${folder}reference#${anchor}`, html)
     },
     code({ text, lang = '' }) {
-      const [word = ''] = lang.split(' ')
+      const [word = '', label] = lang.split(' ')
       const block = `<pre tabindex="0"><code>${highlight(text, word)}</code></pre>`
       // What a program prints is not copied.
-      return OUTPUTS.has(word) ? `${block}\n` : `<div class="code">${block}</div>\n`
+      return label === undefined && OUTPUTS.has(word) ? `${block}\n` : `<div class="code">${block}</div>\n`
     },
     table(token: Tokens.Table) {
       const html = Renderer.prototype.table.call(this, token)
