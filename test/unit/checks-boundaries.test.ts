@@ -20,7 +20,7 @@ const LIBRARIES = [
   ],
   ...['pg', 'node-pg-migrate', 'graphile-worker', 'nodemailer', 'ipaddr.js', 'openid-client', 'oauth4webapi', 'jose'],
   ...['prom-client', 'pino', 'chdb', 'ffi-rs', 'hyparquet-writer', 'busboy', 'csv-parse', 'csv-stringify', 'express'],
-  'testcontainers',
+  ...['marked', 'highlight.js', 'testcontainers'],
 ]
 
 /** File → what it imports, or its text. */
