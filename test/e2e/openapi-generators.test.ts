@@ -1,16 +1,11 @@
-/**
- * The description of the API as common tools read it, in pinned versions that are installed once per machine.
- *
- * Reads the pinned description, which the gate compares with the one that is served.
- */
+/** The pinned description of the API, which the gate compares with the one that is served, as common tools read it. */
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { delimiter, join } from 'node:path'
+import { join } from 'node:path'
 import { expect } from 'chai'
-import { runTool } from '#infra/stack/one-shot.ts'
 import { PINNED_FILE } from '#test/fixtures/pinned-operations.ts'
 import { noteAbsence } from '#test/harness/absences.ts'
-import { openInstalled } from '#test/harness/installed-once.ts'
+import { openCachedTools } from '#test/harness/cached-tools.ts'
 
 const LIMIT_MS = 900_000
 const VERSIONS = {
@@ -48,17 +43,11 @@ for one in pkgutil.walk_packages(all.__path__, all.__name__ + '.'): importlib.im
 
 describe('the description of the API, to other tools,', function () {
   this.timeout(LIMIT_MS)
-  const { folder: tools, install } = openInstalled('openapi-generators', VERSIONS)
+  const commands = ['node/node_modules/.bin', 'python/bin', 'go']
+  const tools = openCachedTools('openapi-generators', VERSIONS, commands, { REDOCLY_TELEMETRY: 'off' })
   let folder: string
 
-  /** Runs a command of the tools, or of the system, in the folder. */
-  const run = (command: string, ...args: string[]): Promise<string> => {
-    const own = ['node/node_modules/.bin', 'python/bin', 'go'].map(part => join(tools, part))
-    const PATH = [...own, process.env.PATH].join(delimiter)
-    const environment = { ...process.env, PATH, GOBIN: join(tools, 'go'), REDOCLY_TELEMETRY: 'off' }
-    const signal = AbortSignal.timeout(LIMIT_MS)
-    return runTool({ command, args, directory: folder, environment, limitMs: LIMIT_MS, signal })
-  }
+  const run = (command: string, ...args: string[]): Promise<string> => tools.run(folder, command, ...args)
   const write = (file: string, content: unknown): void => writeFileSync(join(folder, file), JSON.stringify(content))
   const isPresent = (command: string, ...args: string[]): Promise<boolean> =>
     run(command, ...args).then(
@@ -83,7 +72,7 @@ describe('the description of the API, to other tools,', function () {
   before('the tools', async () => {
     folder = mkdtempSync(join(tmpdir(), 'marketlog-generators-'))
     copyFileSync(PINNED_FILE, join(folder, 'openapi.json'))
-    await install('node', into => run('npm', 'install', '--ignore-scripts', '--prefix', into, ...VERSIONS.node))
+    await tools.install('node', into => run('npm', 'install', '--ignore-scripts', '--prefix', into, ...VERSIONS.node))
   })
   after(() => rmSync(folder, { recursive: true, force: true }))
 
@@ -112,7 +101,7 @@ describe('the description of the API, to other tools,', function () {
   it('gives openapi-python-client a package that is imported and whose types hold', async () => {
     const isReady = await isPresent('python3', '-c', 'import ensurepip, venv')
     if (!isReady) return noteAbsence('Python with venv', 'no Python client is generated')
-    await install('python', async into => {
+    await tools.install('python', async into => {
       await run('python3', '-m', 'venv', into)
       await run(join(into, 'bin/pip'), 'install', '--quiet', ...VERSIONS.python)
     })
@@ -126,7 +115,7 @@ describe('the description of the API, to other tools,', function () {
 
   it('gives oapi-codegen a client that builds, from a copy in OpenAPI 3.0', async () => {
     if (!(await isPresent('go', 'version'))) return noteAbsence('Go', 'no Go client is generated')
-    await install('go', () => run('go', 'install', VERSIONS.go))
+    await tools.install('go', into => run('env', `GOBIN=${into}`, 'go', 'install', VERSIONS.go))
     expect(await run('openapi-down-convert', '--input', 'openapi.json', '--output', 'openapi30.json')).to.equal('')
     const generate = ['-generate', 'types,client', '-package', 'marketlog', '-o', 'client.gen.go']
     expect(await run('oapi-codegen', ...generate, 'openapi30.json')).to.equal('')

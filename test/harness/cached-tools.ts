@@ -1,0 +1,48 @@
+/**
+ * Tools in pinned versions, installed once per machine.
+ *
+ * Writes `<name>-<digest of the versions>` below the download cache; a part of it counts once its marker is there.
+ */
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { cacheDirectory } from '#infra/stack/downloads.ts'
+import { runTool } from '#infra/stack/one-shot.ts'
+
+const LIMIT_MS = 900_000
+
+export interface CachedTools {
+  readonly folder: string
+  /** Runs a command of the tools, or of the system, in a folder; resolves with what it printed. */
+  run(directory: string, command: string, ...args: string[]): Promise<string>
+  /** Fills a part, unless a run before has. */
+  install(part: string, work: (into: string) => Promise<unknown>): Promise<void>
+}
+
+/** The tools of some versions; `commands` are the folders with their commands. */
+export function openCachedTools(
+  name: string,
+  versions: unknown,
+  commands: readonly string[],
+  variables: Record<string, string> = {},
+): CachedTools {
+  const digest = createHash('sha256').update(JSON.stringify(versions)).digest('hex').slice(0, 12)
+  const folder = join(cacheDirectory(process.env), `${name}-${digest}`)
+  return {
+    folder,
+    run(directory, command, ...args) {
+      const PATH = [...commands.map(one => join(folder, one)), process.env.PATH].join(delimiter)
+      const environment = { ...process.env, PATH, ...variables }
+      const signal = AbortSignal.timeout(LIMIT_MS)
+      return runTool({ command, args, directory, environment, limitMs: LIMIT_MS, signal })
+    },
+    async install(part, work) {
+      const into = join(folder, part)
+      if (existsSync(`${into}.installed`)) return
+      rmSync(into, { recursive: true, force: true })
+      mkdirSync(into, { recursive: true })
+      await work(into)
+      writeFileSync(`${into}.installed`, '')
+    },
+  }
+}
