@@ -25,6 +25,8 @@ const FEED_METHODS: Record<string, string> = {
   replayBidChanges: 'feed.replay_bids',
   replaySales: 'feed.replay_sales',
 }
+/** A browser brings what the sign-in's provider adds to the address, which is not described; without it they are refused. */
+const BROWSERS_ALONE = new Set(['finishSignIn', 'finishPlatformLink'])
 const NEVER_A_POSITION = 'a-position-of-no-log'
 
 interface Described {
@@ -50,8 +52,7 @@ function argumentsOf(operation: PinnedOperation, ids: Ids, variant: Variant) {
   const { path, headers, body } = sentOf(operation, ids, variant)
   const query = new URL(path, 'http://localhost').searchParams
   const given: Record<string, unknown> = variant.file === undefined ? {} : { file: variant.file }
-  for (const name of new Set(query.keys())) {
-    const { schema = {} } = operation.queryParameters.find(one => one.name === name) ?? {}
+  for (const { name, schema } of operation.queryParameters.filter(one => query.has(one.name))) {
     const values = query.getAll(name).map(text => typedValue(text, schema.items ?? schema))
     given[name === 'from' ? 'from_' : snakeOf(name)] = schema.type === 'array' ? values : values[0]
   }
@@ -72,6 +73,7 @@ function typedValue(text: string, { type }: Schema): unknown {
 /** What a method returns, by the name of its type. */
 function returnedBy(operation: PinnedOperation): string {
   const { status, type, schema } = operation.success
+  if (BROWSERS_ALONE.has(describedAs(operation).operationId)) return 'MarketlogError'
   const model = describedAs(operation).responses[status]?.content?.[type ?? '']?.schema.$ref.split('/').pop() ?? ''
   if (type === 'text/event-stream') return operation.path.includes('replay') ? 'list' : 'FeedGap'
   if (type === 'application/x-ndjson') return 'list'
