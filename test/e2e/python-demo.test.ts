@@ -43,7 +43,6 @@ describeWithPython('the demo, to a reader of the Python package,', function () {
       HOME: own.folder,
       MARKETLOG_URL: base_url,
       MARKETLOG_KEY: keys.quant,
-      MPLBACKEND: 'agg',
     })
     try {
       const code = await within(running.ended, `the end of ${program}`, RUN_LIMIT_MS)

@@ -70,9 +70,10 @@ class Operation:
         self.path, self.verb, self.described, self.schemas = path, verb.upper(), described, schemas
         self.name = snake(described["operationId"])
         status = next(one for one in described["responses"] if one < "400")
-        content = described["responses"][status].get("content", {})
+        content: dict[str, Any] = described["responses"][status].get("content", {})
         self.status = int(status)
-        self.reply_type, reply = next(iter(content.items()), (None, {}))
+        self.reply_type = next(iter(content), None)
+        reply: dict[str, Any] = content.get(self.reply_type or "", {})
         self.model = reply.get("schema", {}).get("$ref", "").split("/")[-1]
         self.rows, self.row_model = self.list_of_rows()
         if self.reply_type == "application/x-ndjson":
@@ -83,7 +84,7 @@ class Operation:
         reply = self.schemas.get(self.model, {}).get("properties", {})
         if "pagination" not in reply:
             return (), ""
-        places = [((key,), one) for key, one in reply.items()]
+        places: list[tuple[tuple[str, ...], Any]] = [((key,), one) for key, one in reply.items()]
         places += [
             ((key, inner), one)
             for key in reply
@@ -95,7 +96,9 @@ class Operation:
 
     def method(self) -> str:
         parameters = [one for one in self.described.get("parameters", []) if one["name"] not in LEFT_OUT]
-        body_type, body = next(iter(self.described.get("requestBody", {}).get("content", {}).items()), (None, {}))
+        bodies: dict[str, Any] = self.described.get("requestBody", {}).get("content", {})
+        body_type = next(iter(bodies), None)
+        body: dict[str, Any] = bodies.get(body_type or "", {})
         members = body.get("schema", {}).get("properties", {})
         required = set(body.get("schema", {}).get("required", []))
         by_place = {place: [one for one in parameters if one["in"] == place] for place in ("path", "query", "header")}
@@ -171,7 +174,7 @@ def hint(schema: dict[str, Any]) -> str:
     """The type of an argument."""
     if "anyOf" in schema:
         return " | ".join(dict.fromkeys("None" if one == {"type": "null"} else hint(one) for one in schema["anyOf"]))
-    kind = schema.get("type")
+    kind: Any = schema.get("type")
     if isinstance(kind, list):
         return " | ".join("None" if one == "null" else SCALARS[one] for one in kind)
     if "enum" in schema and len(schema["enum"]) <= LONGEST_ENUM and kind == "string":

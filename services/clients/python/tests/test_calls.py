@@ -1,4 +1,5 @@
 import logging
+import traceback
 from http.server import BaseHTTPRequestHandler
 
 import pytest
@@ -57,10 +58,19 @@ def test_raises_at_once_what_asks_for_a_longer_wait_than_is_allowed(platform: Sc
 
 
 def test_sends_a_get_again_whose_connection_was_lost(platform: ScriptedPlatform) -> None:
-    platform.answers = [dropped, answered(200, '{"account_id":"a","tier":"free"}'), dropped]
-    with Marketlog(platform.url, KEY) as market, pytest.raises(ValueError, match="AccountReply"):
-        market.get_account()
+    platform.answers = [dropped, answered(200, keys(0, "false"))]
+    with Marketlog(platform.url, KEY) as market:
+        assert market.list_child_keys().keys == []
     assert len(platform.requests) == 2
+
+
+def test_names_what_of_a_reply_no_model_fits_but_not_its_values(platform: ScriptedPlatform) -> None:
+    platform.answers = [answered(200, '{"key":{"secret":"sk_live_secret"}}')]
+    with Marketlog(platform.url, KEY) as market, pytest.raises(MarketlogError, match="UNEXPECTED_REPLY") as raised:
+        market.get_key()
+    text = "".join(traceback.format_exception(raised.value))
+    assert "key.id: Field required" in text
+    assert "sk_live_secret" not in text
 
 
 def test_sends_nothing_else_again_whose_connection_was_lost(platform: ScriptedPlatform) -> None:

@@ -2,19 +2,24 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
+from pydantic import BaseModel, ValidationError
 
 CONNECTION_FAILED = "CONNECTION_FAILED"
 TIME_LIMIT = "TIME_LIMIT"
+UNEXPECTED_REPLY = "UNEXPECTED_REPLY"
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
 class MarketlogError(Exception):
     """
     A call that failed.
 
-    `code` is one of the platform's (see the reference), or CONNECTION_FAILED or TIME_LIMIT without an answer, where `status` is None.
+    `code` is one of the platform's (see the reference), CONNECTION_FAILED or TIME_LIMIT without an answer, UNEXPECTED_REPLY for one that no
+    model fits, REPLAY_CHANGED or FEED_GAP of a feed; `status` is None where the platform has not refused.
     `detail` is a text, of a VALIDATION_ERROR the list of its violations. `retry_after` is in seconds.
     """
 
@@ -69,3 +74,12 @@ def transport_error(cause: httpx.HTTPError) -> MarketlogError:
     """The error of a request that got no whole answer."""
     code = TIME_LIMIT if isinstance(cause, httpx.TimeoutException) else CONNECTION_FAILED
     return MarketlogError(code, str(cause) or type(cause).__name__)
+
+
+def read_model(model: type[Model], content: str | bytes) -> Model:
+    """A reply by its model. What was sent is left out of the error, since it may hold a secret."""
+    try:
+        return model.model_validate_json(content)
+    except ValidationError as cause:
+        faults = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in cause.errors(include_input=False)]
+        raise MarketlogError(UNEXPECTED_REPLY, f"{model.__name__}: {'; '.join(faults[:5])}") from None

@@ -12,7 +12,7 @@ from typing import Any
 from httpx_sse import ServerSentEvent
 from typing_extensions import TypedDict
 
-from .errors import FeedGap, MarketlogError
+from .errors import FeedGap, MarketlogError, read_model
 from .models import FeedChanged, FeedReady, FeedReplayEnd, FeedResync, FeedSalesRecorded, FeedSnapshotEnd
 
 CHANGES: dict[str, type[FeedChanged] | type[FeedSalesRecorded]] = {
@@ -52,17 +52,17 @@ class FeedState:
         if event.retry is not None:
             self.reconnect_seconds = event.retry / 1000
         if event.event in CHANGES:
-            return self._changes(CHANGES[event.event].model_validate_json(event.data))
+            return self._changes(read_model(CHANGES[event.event], event.data))
         if event.event == "ready":
-            self._ready = FeedReady.model_validate_json(event.data)
+            self._ready = read_model(FeedReady, event.data)
             return self._ready if self.has_snapshot and not self._is_complete else None
         if event.event == "resync":
-            return self._resync(FeedResync.model_validate_json(event.data))
+            return self._resync(read_model(FeedResync, event.data))
         if event.event == "snapshot.end":
             self._is_complete = True
-            return FeedSnapshotEnd.model_validate_json(event.data)
+            return read_model(FeedSnapshotEnd, event.data)
         if event.event == "replay.end":
-            self._end(FeedReplayEnd.model_validate_json(event.data))
+            self._end(read_model(FeedReplayEnd, event.data))
         return None
 
     def _changes(self, changes: FeedChanged | FeedSalesRecorded) -> FeedChanged | FeedSalesRecorded | None:

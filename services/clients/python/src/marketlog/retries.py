@@ -1,7 +1,7 @@
 """
 When a call or a feed is tried again.
 
-A 429 and a 503 are refusals that had no effect, so any call waits as their Retry-After says. What got no answer is sent again where it is
+A 409, 429 or 503 with Retry-After is a refusal that had no effect, so any call waits as it says. What got no answer is sent again where it is
 safe: a GET. Every wait is bounded by a count and by the time since the first failure; an error that waiting does not cure is raised.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from .errors import MarketlogError
 
-REFUSALS = {429, 503}
+REFUSALS = {409, 429, 503}
 PASSING_STATUSES = {408, 429, 500, 502, 503, 504}
 FIRST_SECONDS = 0.25
 LONGEST_SECONDS = 15.0

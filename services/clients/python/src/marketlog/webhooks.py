@@ -5,6 +5,7 @@ import hmac
 import time
 from collections.abc import Mapping
 
+from .errors import read_model
 from .models import AlertTriggered
 
 TOLERANCE_SECONDS = 300
@@ -31,4 +32,4 @@ def verify(
     # Signed, so it is the platform's own number.
     if abs(time.time() - int(timestamp)) > tolerance_seconds:
         raise InvalidSignature("the delivery is too old, or the clock of this machine is wrong")
-    return AlertTriggered.model_validate_json(body)
+    return read_model(AlertTriggered, body)

@@ -7,14 +7,13 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 import httpx
-from pydantic import BaseModel, RootModel
+from pydantic import RootModel
 from typing_extensions import Self
 
 from ..concurrency import async_sleep
-from ..errors import CONNECTION_FAILED, MarketlogError, error_of, transport_error
+from ..errors import CONNECTION_FAILED, MarketlogError, Model, error_of, read_model, transport_error
 from ..retries import Attempts, RetryLimits
 
-Model = TypeVar("Model", bound=BaseModel)
 Root = TypeVar("Root")
 KEY_VARIABLE = "MARKETLOG_KEY"
 CONNECT_SECONDS = 10.0
@@ -76,7 +75,7 @@ class AsyncCaller:
 
     async def _json(self, model: type[Model], method: str, path: str, **request: Any) -> Model:
         _, content = await self._respond(method, path, **request)
-        return model.model_validate_json(content)
+        return read_model(model, content)
 
     async def _root(self, model: type[RootModel[Root]], method: str, path: str, **request: Any) -> Root:
         """A reply that is a list or a table of models."""
@@ -98,7 +97,7 @@ class AsyncCaller:
             async for chunk in response.aiter_bytes():
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
-                    yield model.model_validate_json(line)
+                    yield read_model(model, line)
             if rest:
                 raise MarketlogError(CONNECTION_FAILED, "the snapshot broke off within a line")
         except httpx.HTTPError as cause:
