@@ -3,7 +3,7 @@ import traceback
 from http.server import BaseHTTPRequestHandler
 
 import pytest
-from conftest import ScriptedPlatform, answered, dropped, streamed
+from conftest import Answer, ScriptedPlatform, answered, dropped, streamed
 
 from marketlog import UNSET, AsyncMarketlog, Marketlog, MarketlogError
 
@@ -125,8 +125,15 @@ def test_has_a_code_for_the_page_of_a_proxy(platform: ScriptedPlatform) -> None:
     assert (raised.value.code, raised.value.detail) == ("HTTP_404", "<h1>Not here")
 
 
-def test_raises_where_a_snapshot_breaks_off(platform: ScriptedPlatform) -> None:
-    platform.answers = [streamed('{"provider":"p', kind="application/x-ndjson")]
+@pytest.mark.parametrize(
+    "broken",
+    [
+        streamed('{"provider":"p', kind="application/x-ndjson"),
+        answered(200, '{"provider":"p', Content_Type="application/x-ndjson"),
+    ],
+)
+def test_raises_where_a_snapshot_breaks_off(platform: ScriptedPlatform, broken: Answer) -> None:
+    platform.answers = [broken]
     with Marketlog(platform.url, KEY) as market, pytest.raises(MarketlogError, match="CONNECTION_FAILED"):
         list(market.snapshot("stream_prices"))
 

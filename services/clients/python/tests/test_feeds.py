@@ -1,4 +1,7 @@
+import contextlib
 import json
+import threading
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
@@ -53,7 +56,12 @@ def test_comes_back_behind_the_last_whole_event(platform: ScriptedPlatform) -> N
 
 
 def test_believes_silence_only_for_so_long(platform: ScriptedPlatform) -> None:
-    platform.answers = [streamed(ready("a"), then=platform.is_over.wait), streamed(ready("a"), changed(1, id="b"))]
+    def send_late(request: BaseHTTPRequestHandler) -> None:
+        streamed(ready("a"), then=lambda: platform.is_over.wait(5))(request)
+        with contextlib.suppress(OSError):
+            request.wfile.write(changed(99, id="z").encode())
+
+    platform.answers = [send_late, streamed(ready("a"), changed(1, id="b"))]
     with Marketlog(platform.url, KEY, silence_seconds=0.2) as market, market.feed.prices() as feed:
         assert ids_of(next(feed)) == [1]
 
@@ -112,6 +120,7 @@ def test_opens_a_book_with_its_state_and_closes_it_while_it_waits(platform: Scri
         best = book.best("Item 1")
         assert best is not None
         assert (best.price, best.provider, book.is_live, book.best(2)) == (250, "provider_01", True, None)
+    assert "marketlog live book" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_raises_in_a_book_what_ended_its_feed(platform: ScriptedPlatform) -> None:
