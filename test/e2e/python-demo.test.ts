@@ -43,6 +43,8 @@ describeWithPython('the demo, to a reader of the Python package,', function () {
       HOME: own.folder,
       MARKETLOG_URL: base_url,
       MARKETLOG_KEY: keys.quant,
+      // The kernel of notebooks is deprecating things of its own; a warning in a cell is an output, which is looked at.
+      PYTHONWARNINGS: program === 'run_notebook.py' ? 'default' : 'error',
     })
     try {
       const code = await within(running.ended, `the end of ${program}`, RUN_LIMIT_MS)
