@@ -108,8 +108,9 @@ describeWithPython('the Python package', function () {
   })
 
   it('keeps the rules of ruff, in its form', async () => {
-    await own.run('ruff', ['check', '--no-cache', '.'])
-    await own.run('ruff', ['format', '--no-cache', '--check', '.'])
+    const rules = ['--no-cache', '--config', 'pyproject.toml', '.', '../notebooks', '../../../test/fixtures/python']
+    await own.run('ruff', ['check', ...rules])
+    await own.run('ruff', ['format', '--check', ...rules])
   })
 
   it('is typed strictly, what is generated of it too', async () => {
