@@ -15,8 +15,9 @@ import { EventSource } from 'eventsource'
 import { runTool } from '#infra/stack/one-shot.ts'
 import { guideNames, type Snippet, snippetsOf } from '#test/fixtures/guide-snippets.ts'
 import { noteAbsence } from '#test/harness/absences.ts'
+import { openCachedTools } from '#test/harness/cached-tools.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { openInstalled } from '#test/harness/installed-once.ts'
+
 import { type OwnPlatform, prepareOwnPlatform } from './own-platform.ts'
 
 const LIMIT_MS = 600_000
@@ -59,7 +60,7 @@ const wordOf = (label: string, kind: string): string | undefined =>
 
 describe('the code of the guides', function () {
   this.timeout(LIMIT_MS)
-  const { folder: tools, install } = openInstalled('guides', VERSIONS)
+  const { folder: tools, install } = openCachedTools('guides', VERSIONS, [])
   const folder = mkdtempSync(join(tmpdir(), 'marketlog-guides-'))
   let own: OwnPlatform
   let environment: NodeJS.ProcessEnv
