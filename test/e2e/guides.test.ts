@@ -76,6 +76,14 @@ describe('the code of the guides', function () {
       ...{ API: `${base_url}/v1`, KEY: keys.quant },
       PATH: [join(tools, 'python/bin'), process.env.PATH].join(delimiter),
     }
+    // Prices are live by now; what is computed of the whole market follows.
+    const headers = { Authorization: `Bearer ${keys.quant}` }
+    for (const path of ['items', 'arbitrage', 'movers?window=1h', 'indexes?group_by=weapon_type'])
+      await eventually(
+        async () => (await fetch(`${base_url}/v1/market/${path}`, { headers })).ok,
+        `/market/${path}`,
+        LIMIT_MS,
+      )
     if (!(await isPresent('python'))) return
     await install('python', async into => {
       await run('python3', ['-m', 'venv', into])
