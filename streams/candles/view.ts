@@ -32,8 +32,4 @@ export const view = defineTableView({
     if (topic !== 'dayCloses') return openCandleSink(batcher)
     return openDayCandleSink(batcher, (await catalog()).idOf)
   },
-  verify: {
-    topics: ['bookChanges'],
-    compare: async task => (await import('./verify.ts')).verifyCandles(task),
-  },
 })

@@ -4,17 +4,17 @@ import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { RowSink } from '#streams/runner/sink-runner.ts'
 import { foldRates } from './fold.ts'
-import { type DayRates, fxDays, writeRates } from './table.ts'
+import { type DayRate, fxDays, writeRate } from './table.ts'
 
 /** Opens the sink of the topic's partition. */
 export function openFxSink(batcher: Batcher): RowSink {
-  const days = new Map<number, DayRates>()
+  const newest = new Map<string, DayRate>()
   const rows = new RowBuffer(fxDays)
   return {
-    apply: record => (record.event === 'FxRatesPublished' ? foldRates(days, record) : OK),
+    apply: record => (record.event === 'FxRatesPublished' ? foldRates(newest, record) : OK),
     flush() {
-      for (const [day, rates] of days) writeRates(rows, day, rates)
-      days.clear()
+      for (const rate of newest.values()) writeRate(rows, rate)
+      newest.clear()
       return batcher.add([rows])
     },
     close: async () => undefined,

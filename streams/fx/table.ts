@@ -23,22 +23,24 @@ export const fxDays: Table = {
   partitionBy: 'toYear(day)',
 }
 
-/** A published table of rates and the version of its record. */
-export interface DayRates {
+/** The rate of a currency on a day. */
+export interface DayRate {
+  /** Since 1970-01-01. */
+  day: number
+  currency: string
+  /** Units per US dollar. */
+  rate: string
   as_of: number
-  /** Code → units per US dollar; USD is `1`. */
-  rates: Readonly<Record<string, string>>
+  /** Of the record that it rests on. */
   version: number
 }
 
-/** Appends the rates of a day, its number since 1970. */
-export function writeRates(rows: RowBuffer, day: number, { as_of, rates, version }: DayRates): void {
-  for (const [currency, rate] of Object.entries(rates)) {
-    rows.u16(day)
-    rows.text(currency)
-    rows.text(rate)
-    rows.i64(as_of)
-    rows.i64(version)
-    rows.endRow()
-  }
+/** Appends a rate. */
+export function writeRate(rows: RowBuffer, { day, currency, rate, as_of, version }: DayRate): void {
+  rows.u16(day)
+  rows.text(currency)
+  rows.text(rate)
+  rows.i64(as_of)
+  rows.i64(version)
+  rows.endRow()
 }

@@ -11,8 +11,4 @@ export const view = defineTableView({
     const { openFxSink } = await import('./sink.ts')
     return openFxSink(batcher)
   },
-  verify: {
-    topics: ['fx'],
-    compare: async task => (await import('./verify.ts')).verifyRates(task),
-  },
 })

@@ -35,8 +35,4 @@ export const view = defineTableView({
     if (topic !== 'dayCloses') return openHistorySink(batcher)
     return openDayCloseSink(batcher, (await catalog()).idOf)
   },
-  verify: {
-    topics: ['bookChanges'],
-    compare: async task => (await import('./verify.ts')).verifyHistory(task),
-  },
 })

@@ -10,10 +10,10 @@ import { type LogAccess, rangesOf } from '#infra/kafka/log-access.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { readSlots, scanKeys } from '#infra/redis/servers.ts'
+import type { BookChanged, OfferUrlChanged } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS, PROVIDER_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { compare, type Findings, noFindings } from '#streams/runner/verify/findings.ts'
-import { type PlacedChange, readChanges } from '#streams/runner/verify/item-changes.ts'
 import type { VerifyTask } from '#streams/runner/view.ts'
 import { decodeRow, headKey, type LiveHead, parseHead } from './table.ts'
 
@@ -23,7 +23,13 @@ interface Stored {
   listed: Set<string>
 }
 
-type RowChange = PlacedChange['change']
+type RowChange = BookChanged | OfferUrlChanged
+
+/** A change with its offset. */
+interface PlacedChange {
+  offset: number
+  change: RowChange
+}
 
 /** How a row moves after the first head. */
 interface Motion {
@@ -169,3 +175,20 @@ async function readStored(redis: Redis, prefix: string, heads: readonly (LiveHea
 const keyOf = (side: string, provider: string, itemId: number): string => `${side}|${provider}|${itemId}`
 
 const partitionOfKey = (key: string): number => partitionOfItem(Number(key.slice(key.lastIndexOf('|') + 1)))
+
+/** Reads the changes of a range, those of URLs too. */
+async function readChanges(
+  { kafka, reader }: LogAccess,
+  partition: number,
+  range: { from: number; to: number },
+): Promise<PlacedChange[]> {
+  const changes: PlacedChange[] = []
+  for await (const page of scanTopic(reader, kafka.topicName('bookChanges'), new Map([[partition, range]]))) {
+    for (const { offset, value } of page) {
+      if (value === null) continue
+      const { event, value: change } = await decodeLearning(kafka.codec, value)
+      if (event === 'BookChanged' || event === 'OfferUrlChanged') changes.push({ offset, change })
+    }
+  }
+  return changes
+}

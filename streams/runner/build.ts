@@ -57,7 +57,7 @@ import {
   writePositions,
 } from './table-versions.ts'
 import { adviceOn } from './unknown-events.ts'
-import type { RebuildTask, TableView } from './view.ts'
+import type { RebuildTask, TableView, ViewTable } from './view.ts'
 
 interface TableBuild extends RebuildTask {
   /** Builds one only where there is none of the declared form. */
@@ -87,7 +87,15 @@ export async function buildTables(
 ): Promise<Built | undefined>
 export async function buildTables(view: TableView, task: TableBuild): Promise<Built>
 export async function buildTables(view: TableView, task: TableBuild): Promise<Built | undefined> {
-  const { config, log, signal } = task
+  return withBuildParts(view, task, (parts, signal) => build(parts, { ...task, signal }))
+}
+
+/** Works on versions of a view while it holds the lease for that; the signal aborts where it is lost. */
+export async function withBuildParts<T>(
+  view: TableView,
+  { config, log, signal }: Pick<RebuildTask, 'config' | 'log' | 'signal'>,
+  work: (parts: BuildParts, signal: AbortSignal) => Promise<T>,
+): Promise<T> {
   const kafka = connectKafka({ config, role: 'build', log })
   const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'build' })
   const redis = await openRedis(config, { name: `${config.namespace}build`, log })
@@ -109,11 +117,8 @@ export async function buildTables(view: TableView, task: TableBuild): Promise<Bu
     // A build that was killed keeps its lease until it expires.
     if (!(await holdWithin(lease, LEASE_MS + RENEW_EVERY_MS))) throw new Error('another build of it goes on')
     timer = setInterval(renew, RENEW_EVERY_MS)
-    const within = AbortSignal.any([signal, lost.signal])
-    return await build(
-      { view, kafka, reader, ids, writer, publisher, catalog: openCatalog },
-      { ...task, signal: within },
-    )
+    const parts = { view, kafka, reader, ids, writer, publisher, catalog: openCatalog }
+    return await work(parts, AbortSignal.any([signal, lost.signal]))
   } finally {
     clearInterval(timer)
     await lease.release().catch(() => undefined)
@@ -126,7 +131,7 @@ export async function buildTables(view: TableView, task: TableBuild): Promise<Bu
   }
 }
 
-interface BuildParts extends LogParts {
+export interface BuildParts extends LogParts {
   view: TableView
   writer: ClickhouseWriter
   publisher: Publisher
@@ -134,7 +139,7 @@ interface BuildParts extends LogParts {
 }
 
 /** A partition of the log, what the version before reflects of it, and where the new version is. */
-interface BuildSource {
+export interface BuildSource {
   source: Source
   stored: ViewPosition | undefined
   log: PartitionLog
@@ -184,7 +189,7 @@ async function build(
   return { version: version.id, records: filling.records, carried }
 }
 
-async function readSources(parts: BuildParts, before: StoredView): Promise<BuildSource[]> {
+export async function readSources(parts: BuildParts, before: StoredView): Promise<BuildSource[]> {
   return Promise.all(
     sourcesOf(parts.view).map(async source => {
       const stored = positionOf(before, source)?.position
@@ -195,7 +200,7 @@ async function readSources(parts: BuildParts, before: StoredView): Promise<Build
 }
 
 /** A version that is being filled through the view's own sinks. */
-interface Filling {
+export interface Filling {
   parts: BuildParts
   /** By the name of their partition. */
   sources: ReadonlyMap<string, BuildSource & { sink: RowSink }>
@@ -204,7 +209,12 @@ interface Filling {
   close(): Promise<void>
 }
 
-async function openFilling(parts: BuildParts, version: Version, sources: readonly BuildSource[]): Promise<Filling> {
+/** Begins to fill a version from the positions of its sources. */
+export async function openFilling(
+  parts: BuildParts,
+  version: Version,
+  sources: readonly BuildSource[],
+): Promise<Filling> {
   const { view, kafka, catalog } = parts
   const metrics = openMetrics()
   const batcher = openBatcher(intoVersion(parts.writer, version), { metrics, longestWaitMs: LULL_MS })
@@ -227,30 +237,37 @@ async function openFilling(parts: BuildParts, version: Version, sources: readonl
 async function catchUp(filling: Filling, onProgress: (records: number) => void): Promise<void> {
   let last = Number.POSITIVE_INFINITY
   for (let round = 0; round < ROUNDS; round++) {
-    const read = await sweep(filling, onProgress)
+    const read = await sweep(filling, { onProgress })
     // A round that had no less to read than the one before: it will not get shorter than this.
     if (read < CAUGHT_UP || read >= last) return
     last = read
   }
 }
 
-/** Reads to the stable end of now; resolves with the records that were read. */
-async function sweep(filling: Filling, onProgress: (records: number) => void = () => undefined): Promise<number> {
+/** Reads each partition to an end, the stable end of now when left out; resolves with the records that were read. */
+export async function sweep(
+  filling: Filling,
+  {
+    onProgress,
+    endOf,
+  }: { onProgress?: (records: number) => void; endOf?: (source: BuildSource) => Promise<number> } = {},
+): Promise<number> {
   const { view, kafka, reader } = filling.parts
   const before = filling.records
   for (const topic of view.topics) {
     const name = kafka.topicName(topic)
     const own = [...filling.sources.values()].filter(({ source }) => source.topic === topic)
     const ranges = new Map<number, { from: number; to: number }>()
-    for (const { source, position } of own) {
-      const end = await reader.stableEnd(name, source.partition)
+    for (const each of own) {
+      const { source, position } = each
+      const end = await (endOf?.(each) ?? reader.stableEnd(name, source.partition))
       ranges.set(source.partition, { from: position.next, to: Math.max(end, position.next) })
     }
     for await (const page of scanTopic(reader, name, ranges)) {
       const pages = Map.groupBy(page, ({ partition }) => partition)
       await Promise.all([...pages].map(([partition, records]) => takePage(filling, { topic, partition }, records)))
       filling.records += page.length
-      onProgress(filling.records)
+      onProgress?.(filling.records)
     }
     for (const each of own)
       each.position = { ...each.position, next: ranges.get(each.source.partition)?.to ?? each.position.next }
@@ -306,15 +323,10 @@ async function carryOver(
   sources: readonly BuildSource[],
 ): Promise<number> {
   let carried = 0
-  for (const { table, origins } of view.tables) {
-    const conditions = origins.flatMap(({ topic, partition, isBefore }) => {
-      // Versions of the first records that the log holds, by partition.
-      const first = sources
-        .filter(({ source }) => source.topic === topic)
-        .map(({ position, log }) => mergeVersion(position, log.start))
-      return first.some(each => each > 0) ? [`(${isBefore(`[${first.join(', ')}][${partition} + 1]`)})`] : []
-    })
-    if (conditions.length === 0) continue
+  for (const viewTable of view.tables) {
+    const { table } = viewTable
+    const condition = restsOnExpired(viewTable, sources)
+    if (condition === undefined) continue
     const [from, to] = [before, version].map(each => `${writer.database}.${tableOf(table.name, each)}`)
     // What the form before lacks takes its default.
     const present = await writer.rows<{ name: string }>(
@@ -327,10 +339,22 @@ async function carryOver(
     const parts = await writer.rows<{ id: string }>(`SELECT DISTINCT _partition_id AS id FROM ${from}`)
     for (const { id } of parts)
       await writer.command(
-        `INSERT INTO ${to} (${columns}) SELECT ${columns} FROM ${from} WHERE _partition_id = '${id}' AND (${conditions.join(' OR ')})`,
+        `INSERT INTO ${to} (${columns}) SELECT ${columns} FROM ${from} WHERE _partition_id = '${id}' AND (${condition})`,
       )
     const [row] = await writer.rows<{ rows: number }>(`SELECT count() AS rows FROM ${to}`)
     carried += row?.rows ?? 0
   }
   return carried
+}
+
+/** SQL: whether a row of a table rests on a record that the log no longer holds; undefined: none does. */
+export function restsOnExpired({ origins }: ViewTable, sources: readonly BuildSource[]): string | undefined {
+  const conditions = origins.flatMap(({ topic, partition, isBefore }) => {
+    // Versions of the first records that the log holds, by partition.
+    const first = sources
+      .filter(({ source }) => source.topic === topic)
+      .map(({ position, log }) => mergeVersion(position, log.start))
+    return first.some(each => each > 0) ? [`(${isBefore(`[${first.join(', ')}][${partition} + 1]`)})`] : []
+  })
+  return conditions.length === 0 ? undefined : conditions.join(' OR ')
 }

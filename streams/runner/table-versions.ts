@@ -221,6 +221,13 @@ export async function dropOthers(
   )
 }
 
+/** Drops a version that is not read. */
+export async function dropVersion(writer: ClickhouseWriter, view: VersionedView, version: Version): Promise<void> {
+  const { database, cluster } = writer
+  for (const { table } of view.tables)
+    await writer.command(`DROP TABLE IF EXISTS ${database}.${tableOf(table.name, version)}${onCluster(cluster)} SYNC`)
+}
+
 /** The same writer, whose inserts go to the tables of a version. */
 export const intoVersion = (writer: ClickhouseWriter, version: Version): ClickhouseWriter => ({
   ...writer,

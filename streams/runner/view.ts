@@ -24,7 +24,7 @@ export interface Origin {
 }
 
 /** A table of a view in ClickHouse. */
-interface ViewTable {
+export interface ViewTable {
   table: Table
   /** What a build carries over. */
   origins: readonly Origin[]
@@ -49,7 +49,7 @@ export interface VerifyTask {
   report(step: string): void
 }
 
-/** How a view is compared with the log; it shares no code that folds with the role. */
+/** How a view is compared with the log. */
 export interface Verification {
   /** Read by the comparison. */
   topics: readonly TopicKey[]

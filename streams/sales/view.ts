@@ -25,8 +25,4 @@ export const view = defineTableView({
     const { openSalesSink } = await import('./sink.ts')
     return openSalesSink(batcher, (await catalog()).idOf)
   },
-  verify: {
-    topics: ['sales'],
-    compare: async task => (await import('./verify.ts')).verifySales(task),
-  },
 })

@@ -137,6 +137,7 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
     const [first = today] = tables.map(({ asOf }) => Math.floor(asOf / DAY_MS)).toSorted((a, b) => a - b)
     const last = Math.max(...tables.map(({ asOf }) => Math.floor(asOf / DAY_MS)))
     const days = `${clickhouse.database}.fx_days`
+    const euroOf = (day: number): string => `fx_days ('EUR','${new Date(day * DAY_MS).toISOString().slice(0, 10)}')`
     const insert = (day: number, currency: string, rate: string, asOf: number) =>
       clickhouse.writer.command(
         `INSERT INTO ${days} (day, currency, rate, as_of) SELECT toDate(${day}), '${currency}', '${rate}', fromUnixTimestamp64Milli(toInt64(${asOf}), 'UTC')`,
@@ -147,8 +148,7 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
       `ALTER TABLE ${days} DELETE WHERE toUInt32(day) = ${first} AND currency = 'EUR' SETTINGS mutations_sync = 2`,
     )
     expect(await kinds('fx')).to.deep.equal([
-      `different day ${last} EUR`,
-      ...[`missing day ${first} EUR`, `unexpected day ${first - 3} EUR`],
+      ...[`different ${euroOf(last)}`, `missing ${euroOf(first)}`, `unexpected ${euroOf(first - 3)}`],
     ])
     expect(await rebuild('fx')).to.include({ records: TABLES + 1, carried: 0 })
     await eventually(async () => (await nextOfRates()) === TABLES + 1, 'the role to go on')

@@ -1,13 +1,13 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { foldRates } from '#streams/fx/fold.ts'
-import type { DayRates } from '#streams/fx/table.ts'
+import type { DayRate } from '#streams/fx/table.ts'
 import { recordOf } from '#test/fixtures/sink-records.ts'
 
 const DAY_MS = 86_400_000
 const SLACK_MS = 600_000
 const LATE = Date.UTC(2099, 0, 1)
-const fold = (days: Map<number, DayRates>, as_of: number, rates: Record<string, string>, appendedAt = LATE) =>
+const fold = (days: Map<string, DayRate>, as_of: number, rates: Record<string, string>, appendedAt = LATE) =>
   foldRates(days, { ...recordOf('FxRatesPublished', { as_of, source: 's', rates }, 0, 'fx'), appendedAt })
 const euro = (EUR: string) => ({ USD: '1', EUR })
 
@@ -15,23 +15,24 @@ describe('exchange rates', () => {
   it('of a day are its newest, whatever the order in which tables come', () => {
     fc.assert(
       fc.property(fc.uniqueArray(fc.nat(10 * DAY_MS), { minLength: 1, maxLength: 20 }), times => {
-        const days = new Map<number, DayRates>()
+        const days = new Map<string, DayRate>()
         for (const time of times) fold(days, time, euro('0.92'))
         const newest = new Map(times.toSorted((a, b) => a - b).map(time => [Math.floor(time / DAY_MS), time]))
-        expect(new Map([...days].map(([day, { as_of }]) => [day, as_of]))).to.deep.equal(newest)
+        const euros = [...days.values()].filter(({ currency }) => currency === 'EUR')
+        expect(new Map(euros.map(({ day, as_of }) => [day, as_of]))).to.deep.equal(newest)
       }),
     )
   })
 
   it('of the same time are replaced by the later table in the log', () => {
-    const days = new Map<number, DayRates>()
+    const days = new Map<string, DayRate>()
     fold(days, 5, euro('0.91'))
     fold(days, 5, euro('0.93'))
-    expect(days.get(0)?.rates.EUR).to.equal('0.93')
+    expect(days.get('0 EUR')?.rate).to.equal('0.93')
   })
 
   it('used to stay for years after one table from the future: it is a dead letter, and the former ones stay', () => {
-    const days = new Map<number, DayRates>()
+    const days = new Map<string, DayRate>()
     const now = 100 * DAY_MS
     fold(days, now - 1, euro('0.92'), now)
     const before = structuredClone(days)
@@ -41,7 +42,16 @@ describe('exchange rates', () => {
     })
     expect(days).to.deep.equal(before)
     expect(fold(days, now + SLACK_MS, euro('0.93'), now)).to.deep.equal({ kind: 'ok' })
-    expect(days.get(100)?.rates.EUR).to.equal('0.93')
+    expect(days.get('100 EUR')?.rate).to.equal('0.93')
+  })
+
+  it('of a currency that a later table of the day lacks stay', () => {
+    const days = new Map<string, DayRate>()
+    fold(days, 5, { USD: '1', EUR: '0.9', CNY: '7' })
+    fold(days, 6, { USD: '1', EUR: '0.91' })
+    expect([...days.values()].map(({ currency, rate }) => `${currency} ${rate}`)).to.have.members([
+      ...['USD 1', 'EUR 0.91', 'CNY 7'],
+    ])
   })
 
   for (const [name, rates] of Object.entries<Record<string, string>>({
@@ -51,7 +61,7 @@ describe('exchange rates', () => {
     'no dollar': { EUR: '0.9' },
   })) {
     it(`with ${name} are a dead letter as a whole`, () => {
-      const days = new Map<number, DayRates>()
+      const days = new Map<string, DayRate>()
       expect(fold(days, 1, rates)).to.include({ kind: 'deadLetter', reason: 'unusable_rate' })
       expect(days.size).to.equal(0)
     })

@@ -1,9 +1,9 @@
 /**
- * `marketlog verify VIEW`: derives a view from the log by a fold of its own and compares it with what is stored.
+ * `marketlog verify VIEW`: derives a view from the log and compares it with what is stored, while the role goes on.
  *
- * Reads only, while the role goes on. The cut is the view's own: the head's offset in Redis, the group's committed offset and
- * the offsets that rows carry in ClickHouse; alerts are read until they settle. Prints each difference and a summary as
- * JSON lines; exit code 1 on any, and where nothing was compared. Shares the row codecs with the roles and no code that folds.
+ * The cut is the view's own position; alerts are read until they settle. Changes nothing that is read: of a view in ClickHouse another
+ * version is made and dropped (streams/runner/verify-tables.ts). Prints each difference and a summary as JSON lines; exit code 1 on any,
+ * and where nothing was compared.
  */
 import { openLogAccess } from '#infra/kafka/log-access.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'

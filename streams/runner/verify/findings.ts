@@ -50,7 +50,7 @@ export function compare(
   }
 }
 
-/** Counts a row that cannot be compared. */
-export function leaveOut(findings: Findings, reason: string): void {
-  findings.not_compared[reason] = (findings.not_compared[reason] ?? 0) + 1
+/** Counts rows that cannot be compared. */
+export function leaveOut(findings: Findings, reason: string, rows = 1): void {
+  if (rows > 0) findings.not_compared[reason] = (findings.not_compared[reason] ?? 0) + rows
 }
