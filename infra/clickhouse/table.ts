@@ -26,7 +26,7 @@ export interface Table {
 /** No part is as large. */
 const WIDE_FROM_BYTES = 2 ** 50
 
-/** What a statement that makes, drops or exchanges tables says so that all replicas of a cluster do it; nothing for one server. */
+/** What a statement that makes or drops tables says so that all replicas of a cluster do it; nothing for one server. */
 export const onCluster = (cluster: string | undefined): string =>
   cluster === undefined ? '' : ` ON CLUSTER \`${cluster}\``
 
@@ -47,7 +47,7 @@ export function createTable(database: string, table: Table, cluster?: string): s
   ].join('\n')
 }
 
-/** The path holds the table's UUID, which an exchange of two tables leaves alone, where one by name would be taken twice. */
+/** By the table's UUID: a path by name may still be taken after a table of that name was dropped. */
 const REPLICA = "'/clickhouse/tables/{uuid}/{shard}', '{replica}'"
 
 /** `ReplacingMergeTree(version)` as its replicated counterpart. */

@@ -21,8 +21,6 @@ export interface FxTable {
 /** The newest known table. */
 export interface FxReader {
   current(): FxTable | undefined
-  /** Reads the view now. */
-  refresh(): Promise<void>
   stop(): void
 }
 
@@ -52,7 +50,6 @@ export async function openFxReader(clickhouse: ClickhouseReader, log: Log): Prom
   const timer = setInterval(() => void poll(), EVERY_MS)
   return {
     current: () => table,
-    refresh,
     stop: () => clearInterval(timer),
   }
 }

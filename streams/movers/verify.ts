@@ -4,13 +4,15 @@
  * The cut is the head's own: best asks and units reflect each partition of market.book-changes up to an offset that it names.
  * Which providers were down then is taken from the head: health of before is not kept.
  */
+import { type ClickhouseReader, openReader } from '#infra/clickhouse/clickhouse.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import { databaseName } from '#infra/runtime/config.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { type AskPast, readAskPasts, readNewestAsks, readUnchangedItems } from '#streams/history/reader.ts'
 import { CAME_MEANWHILE, compare, type Findings, leaveOut, noFindings } from '#streams/runner/verify/findings.ts'
-import { withTables } from '#streams/runner/verify/with-tables.ts'
 import type { VerifyTask } from '#streams/runner/view.ts'
+import { openWholeTables } from '#streams/runner/whole-tables.ts'
 import {
   decodeMovers,
   type Mover,
@@ -107,4 +109,15 @@ function orderOf(rows: readonly Mover[]): string {
     return left < right || (left === right && last.itemId > row.itemId)
   })
   return wrong < 0 ? 'largest change first, then item id' : `row ${wrong} is not behind the one before it`
+}
+
+/** Reads the platform's tables for as long as a comparison works. */
+async function withTables<T>({ config }: VerifyTask, work: (tables: ClickhouseReader) => Promise<T>): Promise<T> {
+  const database = databaseName(config.namespace)
+  const tables = openWholeTables(openReader(config.servers.clickhouseReadOnly, { database, name: 'marketlog-verify' }))
+  try {
+    return await work(tables)
+  } finally {
+    await tables.close()
+  }
 }

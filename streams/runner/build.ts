@@ -173,7 +173,8 @@ async function build(
     })
     onProgress('switching')
     signal.throwIfAborted()
-    const positions = sources.map(({ source, position }) => ({ version, source, position, after: 0 }))
+    const reached = [...filling.sources.values()]
+    const positions = reached.map(({ source, position }) => ({ version, source, position, after: 0 }))
     const refused = await writePositions(writer, view.name, positions)
     if (refused.length > 0) throw new Conflict(`positions of the new version of ${view.name} could not be written`)
     await switchTo(writer, view.name, version, before)
@@ -217,11 +218,11 @@ export async function openFilling(
 ): Promise<Filling> {
   const { view, kafka, catalog } = parts
   const metrics = openMetrics()
-  const batcher = openBatcher(intoVersion(parts.writer, version), { metrics, longestWaitMs: LULL_MS })
+  const batcher = openBatcher(parts.writer, { metrics, longestWaitMs: LULL_MS })
   const opened = new Map<string, BuildSource & { sink: RowSink }>()
   for (const each of sources) {
-    const sink = await view.open(each.source.topic, batcher, catalog)
-    opened.set(sourceName(each.source), Object.assign(each, { sink }))
+    const sink = await view.open(each.source.topic, intoVersion(batcher, version), catalog)
+    opened.set(sourceName(each.source), { ...each, sink })
   }
   return {
     ...{ parts, sources: opened, records: 0 },

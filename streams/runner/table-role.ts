@@ -17,13 +17,13 @@ import type { Source } from './positions.ts'
 import { type PartitionSink, type RowSink, runSink } from './sink-runner.ts'
 import {
   Conflict,
+  intoVersion,
   isOfForm,
   type NewPosition,
   positionOf,
   readStoredViews,
   type StoredView,
   sourceName,
-  tableOf,
   type VersionedView,
   writePositions,
 } from './table-versions.ts'
@@ -97,10 +97,7 @@ export function openTableSinks(writer: ClickhouseWriter, view: VersionedView, ba
       const stored = await opening.get()
       const { current: version } = stored
       if (version === undefined) throw new Error(`${view.name} has no version`)
-      const sink = await openRows({
-        ...batcher,
-        add: buffers => batcher.add(buffers, table => tableOf(table, version)),
-      })
+      const sink = await openRows(intoVersion(batcher, version))
       let revision = positionOf(stored, source)?.revision ?? 0
       return {
         ...sink,

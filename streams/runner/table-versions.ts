@@ -8,6 +8,7 @@
  * while each of its tables is the one that was made for it, by UUID.
  */
 import { createHash, randomBytes } from 'node:crypto'
+import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { type ClickhouseReader, type ClickhouseWriter, isMissingTable } from '#infra/clickhouse/clickhouse.ts'
 import { createTable, onCluster, type Table } from '#infra/clickhouse/table.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
@@ -206,15 +207,13 @@ export async function dropOthers(
   view: VersionedView,
   kept: Version | undefined,
 ): Promise<void> {
-  const { database, cluster } = writer
+  const { database } = writer
   const names = view.tables.map(({ table }) => table.name)
   const found = await writer.rows<{ name: string }>(
     'SELECT name FROM system.tables WHERE database = {database:String} AND match(name, {names:String})',
     { database, names: `^(${names.join('|')})_[0-9a-f]{8}_[0-9a-f]{8}$` },
   )
-  for (const { name } of found)
-    if (kept === undefined || !name.endsWith(kept.id))
-      await writer.command(`DROP TABLE IF EXISTS ${database}.${name}${onCluster(cluster)} SYNC`)
+  for (const { name } of found) if (kept === undefined || !name.endsWith(kept.id)) await dropTable(writer, name)
   await writer.command(
     `DELETE FROM ${database}.${viewPositions.name} WHERE view = {view:String} AND version NOT IN ('', {kept:String})`,
     { view: view.name, kept: kept?.id ?? '' },
@@ -223,15 +222,16 @@ export async function dropOthers(
 
 /** Drops a version that is not read. */
 export async function dropVersion(writer: ClickhouseWriter, view: VersionedView, version: Version): Promise<void> {
-  const { database, cluster } = writer
-  for (const { table } of view.tables)
-    await writer.command(`DROP TABLE IF EXISTS ${database}.${tableOf(table.name, version)}${onCluster(cluster)} SYNC`)
+  for (const { table } of view.tables) await dropTable(writer, tableOf(table.name, version))
 }
 
-/** The same writer, whose inserts go to the tables of a version. */
-export const intoVersion = (writer: ClickhouseWriter, version: Version): ClickhouseWriter => ({
-  ...writer,
-  insert: insert => writer.insert({ ...insert, table: tableOf(insert.table, version) }),
+const dropTable = ({ command, database, cluster }: ClickhouseWriter, name: string): Promise<void> =>
+  command(`DROP TABLE IF EXISTS ${database}.${name}${onCluster(cluster)} SYNC`)
+
+/** The same batcher, whose rows go to the tables of a version. */
+export const intoVersion = (batcher: Batcher, version: Version): Batcher => ({
+  ...batcher,
+  add: buffers => batcher.add(buffers, table => tableOf(table, version)),
 })
 
 interface ConditionalRow {
