@@ -151,7 +151,9 @@ describe('jobs', () => {
     await database.transaction(async query => {
       await query('LOCK TABLE graphile_worker._private_jobs IN ACCESS EXCLUSIVE MODE')
       await addJob(query, 'note', { n: 2 })
-      const asking = `SELECT 1 FROM pg_stat_activity WHERE application_name = 'test jobs' AND wait_event_type = 'Lock'`
+      // Within its first minute the library frees what was locked for hours: it waits for the table as well, and used to be counted.
+      const asking = `SELECT 1 FROM pg_stat_activity
+        WHERE application_name = 'test jobs' AND wait_event_type = 'Lock' AND query NOT LIKE '%4 hours%'`
       await eventually(async () => (await query(asking)).length === 2, 'both workers to look for a job')
       wire.cut()
     })
