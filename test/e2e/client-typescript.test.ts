@@ -91,7 +91,6 @@ describe('the TypeScript client, packed and installed,', function () {
 
     project = mkdtempSync(join(tmpdir(), 'marketlog-client-'))
     rmSync(join(PACKAGE, 'dist'), { recursive: true, force: true })
-    await run('npm', ['run', 'build'], PACKAGE)
     await run('npm', ['pack', '--pack-destination', project], PACKAGE)
     write('package.json', JSON.stringify({ name: 'fresh', type: 'module', private: true }))
     const packed = readdirSync(project).filter(name => name.endsWith('.tgz'))

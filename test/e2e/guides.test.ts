@@ -6,7 +6,7 @@
  * prints has the members that the guide shows of it.
  */
 import { spawn } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -15,13 +15,12 @@ import { EventSource } from 'eventsource'
 import { runTool } from '#infra/stack/one-shot.ts'
 import { guideNames, type Snippet, snippetsOf } from '#test/fixtures/guide-snippets.ts'
 import { noteAbsence } from '#test/harness/absences.ts'
-import { openCachedTools } from '#test/harness/cached-tools.ts'
 import { eventually } from '#test/harness/eventually.ts'
 
 import { type OwnPlatform, prepareOwnPlatform } from './own-platform.ts'
 
 const LIMIT_MS = 600_000
-const VERSIONS = { python: ['httpx==0.28.1'] }
+const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url))
 const MAIN = fileURLToPath(new URL('../../services/cli/main.ts', import.meta.url))
 const EXAMPLE_ROOT = 'https://marketlog.example'
 const PROGRAMS: Record<string, { command: string; args: string[]; file: string; isPresent: string[] }> = {
@@ -60,12 +59,11 @@ const wordOf = (label: string, kind: string): string | undefined =>
 
 describe('the code of the guides', function () {
   this.timeout(LIMIT_MS)
-  const { folder: tools, install } = openCachedTools('guides', VERSIONS, [])
   const folder = mkdtempSync(join(tmpdir(), 'marketlog-guides-'))
   let own: OwnPlatform
   let environment: NodeJS.ProcessEnv
 
-  before('a platform, and httpx', async () => {
+  before('a platform, and the packages', async () => {
     own = await prepareOwnPlatform('demo')
     const { code, stderr } = await own.command(['up', '--detach'])
     expect(code, stderr).to.equal(0)
@@ -74,7 +72,7 @@ describe('the code of the guides', function () {
     environment = {
       ...{ HOME, LANG, GOPATH, GOCACHE, GOPROXY, MARKETLOG_CACHE, MARKETLOG_RUN_DIR: own.runDir },
       ...{ API: `${base_url}/v1`, KEY: keys.quant },
-      PATH: [join(tools, 'python/bin'), process.env.PATH].join(delimiter),
+      PATH: [join(folder, 'python/bin'), process.env.PATH].join(delimiter),
     }
     // Prices are live by now; what is computed of the whole market follows.
     const headers = { Authorization: `Bearer ${keys.quant}` }
@@ -84,11 +82,11 @@ describe('the code of the guides', function () {
         `/market/${path}`,
         LIMIT_MS,
       )
-    if (!(await isPresent('python'))) return
-    await install('python', async into => {
-      await run('python3', ['-m', 'venv', into])
-      await run(join(into, 'bin/pip'), ['install', '--quiet', ...VERSIONS.python])
-    })
+    symlinkSync(REPOSITORY, join(folder, 'marketlog'))
+    const hasPython = await isPresent('python')
+    if (hasPython) await run('python3', ['-m', 'venv', join(folder, 'python')])
+    for (const { code } of ofLabel('packages', 'install'))
+      if (hasPython || !code.startsWith('python')) await run('bash', ['-c', `set -euo pipefail\n${code}`])
   })
   after('end of the platform', async () => {
     await own?.command(['clean'])
@@ -140,7 +138,9 @@ echo "$printed"
 
   for (const guide of guideNames()) {
     const snippets = snippetsOf(guide)
-    const commands = snippets.filter(({ language, label }) => language === 'sh' && label !== 'settings')
+    const commands = snippets.filter(
+      ({ language, label }) => language === 'sh' && label !== 'settings' && label !== 'install',
+    )
     const once = commands.filter(({ label }) => wordOf(label, 'until') === undefined)
 
     if (once.length > 0)
@@ -229,6 +229,7 @@ echo "$printed"
       '',
       'refused',
       'settings',
+      'install',
       'verifier',
       'vectors',
       'event',

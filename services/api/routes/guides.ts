@@ -27,7 +27,18 @@ interface Guides {
 }
 
 const ORDER = [
-  ...['quick-start', 'authentication', 'errors', 'prices', 'analytics', 'feeds', 'alerts', 'webhooks', 'portfolios'],
+  ...[
+    'quick-start',
+    'packages',
+    'authentication',
+    'errors',
+    'prices',
+    'analytics',
+    'feeds',
+    'alerts',
+    'webhooks',
+    'portfolios',
+  ],
   ...['topics', 'changelog'],
 ]
 /** What guides call the platform that serves them. */
