@@ -88,6 +88,18 @@ describe('the guides in a browser', function () {
     await page.close()
   })
 
+  it('find a heading by its words, and fold their contents on a phone', async () => {
+    const { page } = await openWatchedPage(browser, `${base}/docs`, { viewport: { width: 380, height: HEIGHT } })
+    await page.getByLabel('Search the guides').fill('verify webhooks')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(/\/docs\/webhooks#verify-it/)
+    expect(await page.getByText('On this page').isVisible()).to.equal(true)
+    expect(await page.locator('.contents a').first().isVisible()).to.equal(false)
+    await page.getByText('On this page').click()
+    expect(await page.locator('.contents a').first().isVisible()).to.equal(true)
+    await page.close()
+  })
+
   it('copy code, but not what programs print', async () => {
     const context = await browser.newContext({ permissions: ['clipboard-read', 'clipboard-write'] })
     const page = await context.newPage()

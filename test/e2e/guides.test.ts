@@ -53,6 +53,8 @@ with open("vectors.json", encoding="utf-8") as file:
 }`,
 }
 
+/** Without the person's own settings: bash reads them where its standard input is a socket, as it is here. */
+const shell = (code: string): string[] => ['--norc', '-c', code]
 const ofLabel = (guide: string, label: string): Snippet[] => snippetsOf(guide).filter(one => one.label === label)
 const wordOf = (label: string, kind: string): string | undefined =>
   label.startsWith(`${kind}=`) ? label.slice(kind.length + 1) : undefined
@@ -86,7 +88,7 @@ describe('the code of the guides', function () {
     const hasPython = await isPresent('python')
     if (hasPython) await run('python3', ['-m', 'venv', join(folder, 'python')])
     for (const { code } of ofLabel('packages', 'install'))
-      if (hasPython || !code.startsWith('python')) await run('bash', ['-c', `set -euo pipefail\n${code}`])
+      if (hasPython || !code.startsWith('python')) await run('bash', shell(`set -euo pipefail\n${code}`))
   })
   after('end of the platform', async () => {
     await own?.command(['clean'])
@@ -150,7 +152,7 @@ echo "$printed"
           if (label === 'refused') return `if\n${code}\nthen exit 1; fi\n`
           return word === undefined ? code : awaited(word, code)
         })
-        const printed = await run('bash', ['-c', PRELUDE + here(script.join('\n'))])
+        const printed = await run('bash', shell(PRELUDE + here(script.join('\n'))))
         const shown = snippets.filter(({ language, label }) => language === 'json' && label === '')
         for (const { code } of shown) expect(membersOf(printed), code).to.include.members(membersOf(code))
       })
@@ -158,7 +160,7 @@ echo "$printed"
     for (const { label, code } of commands) {
       const word = wordOf(label, 'until')
       if (word === undefined) continue
-      it(`${guide}: a stream sends ${word}`, () => runUntil(word, 'bash', ['-c', PRELUDE + here(code)]))
+      it(`${guide}: a stream sends ${word}`, () => runUntil(word, 'bash', shell(PRELUDE + here(code))))
     }
 
     for (const { language, label, code } of snippets) {

@@ -60,15 +60,16 @@ export function readGuides({ operations, tiers, baseUrl }: GuideNeeds): Guides {
 }
 
 /** The pages. */
-export const guidePages = ({ overview, guides }: Guides, site: Site): Endpoint[] =>
-  [overview, ...guides].map((guide, at) => {
+export function guidePages({ overview, guides }: Guides, site: Site): Endpoint[] {
+  const places = placesOf(guides)
+  return [overview, ...guides].map((guide, at) => {
     const path = guide === overview ? 'docs' : `docs/${guide.name}`
     const { name, title, lead, html, contents } = guide
     const around = guide === overview ? '' : turnOf(guides[at - 2], guides[at])
     const page = site.page('guide.html', {
       path,
       texts: { name, title, lead },
-      html: { guides: menuOf(path, guides), turn: around, article: html, contents: contentsOf(contents) },
+      html: { guides: menuOf(path, guides), turn: around, article: html, contents: contentsOf(contents), places },
     })
     const policy = policyOf()
     return definePage('get', `/${path}`, 'documents', ({ request, response }) =>
@@ -78,6 +79,16 @@ export const guidePages = ({ overview, guides }: Guides, site: Site): Endpoint[]
         : sendDocument(response, HTML_TYPE, page, { policy }),
     )
   })
+}
+
+/** What a search finds: the guides and their headings. */
+function placesOf(guides: readonly Guide[]): string {
+  const places = guides.flatMap(({ name, title, contents }) => [
+    { path: name, text: title },
+    ...contents.map(({ id, text }) => ({ path: `${name}#${id}`, text: `${title}: ${text}` })),
+  ])
+  return places.map(({ path, text }) => `<option value="${escaped(text)}" data-path="${path}">`).join('')
+}
 
 function menuOf(path: string, guides: readonly Guide[]): string {
   const root = rootFrom(path)
@@ -94,7 +105,7 @@ function contentsOf(contents: Guide['contents']): string {
   const items = contents.map(
     ({ depth, id, text }) => `<li class="depth-${depth}"><a href="#${id}">${escaped(text)}</a></li>`,
   )
-  return `<nav class="contents" aria-label="On this page"><p>On this page</p><ul>${items.join('')}</ul></nav>`
+  return `<nav class="contents" aria-label="On this page"><details open><summary>On this page</summary><ul>${items.join('')}</ul></details></nav>`
 }
 
 function turnOf(before: Guide | undefined, after: Guide | undefined): string {
