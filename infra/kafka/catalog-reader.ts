@@ -10,7 +10,6 @@ import { openCatalogIndex } from './catalog-index.ts'
 import { type Decoded, UnknownEvent } from './codec.ts'
 import type { KafkaConnection } from './connection.ts'
 import { type FollowedRecord, follow } from './follower.ts'
-import { decodeKnown, decodeLearning } from './learning.ts'
 
 /** Of a process that goes on for long. */
 interface CatalogOptions {
@@ -77,7 +76,7 @@ async function decoded(kafka: KafkaConnection, records: readonly FollowedRecord[
   for (const { value } of records) {
     if (value === null) continue
     try {
-      events.push(decodeKnown(kafka.codec, value) ?? (await decodeLearning(kafka.codec, value)))
+      events.push(kafka.codec.decode(value))
     } catch (error) {
       if (!(error instanceof UnknownEvent)) throw error
     }

@@ -5,7 +5,8 @@
  * up. Encoding and decoding are synchronous once prepared. Invariant: a record written with another
  * version is read through a resolver that is built once per writer id, because the registry client
  * would parse the schema for every message (200 times slower). The registry may be down while
- * roles run: only an id never seen before needs it.
+ * roles run: only an id never seen before needs it. Whoever reads the log fetches the ids of what it has read (`learn`) before it
+ * hands records over, so that folds are synchronous.
  */
 import { readFileSync } from 'node:fs'
 import { type ClientRequest, type IncomingMessage, request as requestPlain } from 'node:http'
@@ -35,14 +36,14 @@ export interface Codec {
   prepare(events: readonly EventSchema<object>[]): Promise<void>
   encode<T extends object>(event: EventSchema<T>, value: T): Buffer
   /**
-   * Throws {@link UnknownWriter} for an id that `learn` has not fetched yet, {@link UnknownEvent} for an event of another version
-   * of the platform, DecodeError for an unreadable record.
+   * Throws {@link UnknownEvent} for an event of another version of the platform, DecodeError for an unreadable record, and Error
+   * for one that `learn` was not given.
    */
   decode(buffer: Buffer): Decoded
   /** Converts a record to JSON without decoding it; undefined for one that needs decoding. */
   plain(buffer: Buffer): PlainEvent | undefined
-  /** Fetches a writer's schema; resolves false when the registry does not know the id. */
-  learn(id: number): Promise<boolean>
+  /** Fetches the schemas that the writers of records used, so that they can be decoded; rejects when the registry does not answer. */
+  learn(records: Iterable<{ value: Buffer | null }>): Promise<void>
 }
 
 /** An event whose bytes are converted to JSON without decoding. */
@@ -64,15 +65,6 @@ export class UnknownEvent extends DecodeError {
   }
 }
 
-/** The bytes name a schema id that has not been fetched yet. */
-export class UnknownWriter extends Error {
-  readonly id: number
-  constructor(id: number) {
-    super(`schema id ${id} has not been fetched`)
-    this.id = id
-  }
-}
-
 interface Reader {
   event: string
   type: Type
@@ -82,12 +74,25 @@ interface Reader {
 }
 
 const HEADER_BYTES = 5
+/** Bytes of no event of ours name ids at random. */
+const MISSING_MAX = 10_000
 /** Of all events of the platform, whatever their version (schemas/events/event.ts). */
 const NAMESPACE = 'marketlog'
 const REGISTRY_TIMEOUT_MS = 5_000
 const known = new Map<string, EventSchema<object>>(
   allTopics.flatMap(topic => topic.events).map(event => [event.name, event]),
 )
+
+/** The event in some bytes; undefined where there is none of ours, or one that this version does not know. */
+export function eventOf(codec: Codec, bytes: Buffer | null): Decoded | undefined {
+  if (bytes === null) return undefined
+  try {
+    return codec.decode(bytes)
+  } catch (error) {
+    if (!(error instanceof DecodeError)) throw error
+    return undefined
+  }
+}
 
 /** Opens the codec; asks the registry for nothing until prepared. */
 export function openCodec(options: { registry: RegistryAddress; namespace: string }): Codec {
@@ -97,6 +102,8 @@ export function openCodec(options: { registry: RegistryAddress; namespace: strin
   const readers = new Map<number, Reader>()
   /** Events of other versions by the id of their schema. */
   const unknown = new Map<number, string>()
+  /** Ids that the registry did not know when it was asked last. */
+  const missing = new Set<number>()
   const typeOf = (event: EventSchema<object>): Type => {
     const found = types.get(event.name)
     if (found) return found
@@ -124,24 +131,39 @@ export function openCodec(options: { registry: RegistryAddress; namespace: strin
       return write(writer, value)
     },
     decode(buffer) {
-      if (buffer.length < HEADER_BYTES || buffer[0] !== 0) throw new DecodeError('no schema id in front')
-      const id = buffer.readInt32BE(1)
+      const id = schemaIdOf(buffer)
+      if (id === undefined) throw new DecodeError('no schema id in front')
       const reader = readers.get(id)
-      if (!reader) throw unreadable(id, unknown.get(id))
-      return { event: reader.event, value: read(reader, buffer) }
+      if (reader) return { event: reader.event, value: read(reader, buffer) }
+      const event = unknown.get(id)
+      if (event !== undefined) throw new UnknownEvent(event)
+      throw missing.has(id)
+        ? new DecodeError(`schema id ${id} is unknown`)
+        : new Error(`schema id ${id} was not fetched`)
     },
     plain(buffer) {
-      return buffer.length < HEADER_BYTES || buffer[0] !== 0 ? undefined : readers.get(buffer.readInt32BE(1))?.plain
+      const id = schemaIdOf(buffer)
+      return id === undefined ? undefined : readers.get(id)?.plain
     },
-    async learn(id) {
-      if (readers.has(id) || unknown.has(id)) return true
-      const found = await fetchReader(registry, id, typeOf)
-      if (found instanceof UnknownEvent) unknown.set(id, found.event)
-      else if (found) readers.set(id, found)
-      return found !== undefined
+    async learn(records) {
+      const ids = new Set<number>()
+      for (const { value } of records) {
+        const id = value === null ? undefined : schemaIdOf(value)
+        if (id !== undefined && !readers.has(id) && !unknown.has(id)) ids.add(id)
+      }
+      if (missing.size > MISSING_MAX) missing.clear()
+      for (const id of ids) {
+        const found = await fetchReader(registry, id, typeOf)
+        if (found instanceof UnknownEvent) unknown.set(id, found.event)
+        else if (found) readers.set(id, found)
+        else missing.add(id)
+      }
     },
   }
 }
+
+const schemaIdOf = (buffer: Buffer): number | undefined =>
+  buffer.length < HEADER_BYTES || buffer[0] !== 0 ? undefined : buffer.readInt32BE(1)
 
 const scratch = Buffer.allocUnsafeSlow(64 * 1024)
 
@@ -167,9 +189,6 @@ function read(reader: Reader, buffer: Buffer): object {
     throw new DecodeError(`bytes end at ${buffer.length}, the event at ${result.offset}`)
   return result.value
 }
-
-const unreadable = (id: number, event: string | undefined): Error =>
-  event === undefined ? new UnknownWriter(id) : new UnknownEvent(event)
 
 /** The reader of a writer's schema; undefined where the registry has none of ours under the id. */
 async function fetchReader(

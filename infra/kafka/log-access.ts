@@ -6,9 +6,7 @@
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
-import { type Codec, type Decoded, DecodeError } from './codec.ts'
 import { connectKafka, type KafkaConnection } from './connection.ts'
-import { decodeLearning } from './learning.ts'
 import { openRangeReader, type RangeReader } from './range-reader.ts'
 import type { OffsetRange } from './topic-scan.ts'
 
@@ -47,16 +45,6 @@ export async function openLogAccess(
     fetchBytes: FETCH_BYTES,
   })
   return { kafka, reader, close: () => reader.close() }
-}
-
-/** Decodes a record; undefined when it is no event of ours, which the roles skip too. */
-export async function decodeUnlessPoison(codec: Codec, bytes: Buffer): Promise<Decoded | undefined> {
-  try {
-    return await decodeLearning(codec, bytes)
-  } catch (error) {
-    if (!(error instanceof DecodeError)) throw error
-    return undefined
-  }
 }
 
 /** From a position to a position; without one from the start, or to the stable end of now. */

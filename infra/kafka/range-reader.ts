@@ -4,12 +4,14 @@
  * For state that is restored before a group's records are processed, and for readers that every
  * instance runs for itself. Built on the pinned client's own connection pool, since its consumer
  * cannot do either. Invariant: reading ends at the given end even when compaction or transactions
- * emptied the records before it; every wait has a limit. Leaders are looked up again at once when one is away or leads no more.
+ * emptied the records before it, and what is handed over can be decoded at once; every wait has a limit. Leaders are looked up again
+ * at once when one is away or leads no more.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Cluster, openCluster } from './client/cluster.ts'
 import { type DecodedRecord, errorOf, type FetchedRecords, fetchRecords } from './client/fetch-decoding.ts'
 import { Decoder, Encoder, type WireConnection, type WireDecoder } from './client/wire.ts'
+import type { Codec } from './codec.ts'
 import { BROKER_RETRY_LIMIT_MS, type KafkaConnection } from './connection.ts'
 import { refusalOf } from './refusal.ts'
 
@@ -72,7 +74,7 @@ export async function openRangeReader(
   const cluster = openCluster({ ...kafka, clientId: `${kafka.namespace}${kafka.role}-reader` })
   await connected(cluster, options.connectLimitMs ?? BROKER_RETRY_LIMIT_MS)
   await cluster.addMultipleTargetTopics(topics)
-  return readerOf(cluster, options.fetchBytes ?? FETCH_BYTES)
+  return readerOf(cluster, kafka.codec, options.fetchBytes ?? FETCH_BYTES)
 }
 
 async function connected(cluster: Cluster, connectLimitMs: number): Promise<void> {
@@ -87,7 +89,7 @@ async function connected(cluster: Cluster, connectLimitMs: number): Promise<void
   }
 }
 
-function readerOf(cluster: Cluster, fetchBytes: number): RangeReader {
+function readerOf(cluster: Cluster, codec: Codec, fetchBytes: number): RangeReader {
   const leaderOf = (topic: string, partition: number): string => {
     const nodeId = Object.keys(cluster.findLeaderForPartitions(topic, [partition]))[0]
     if (nodeId !== undefined) return nodeId
@@ -114,7 +116,7 @@ function readerOf(cluster: Cluster, fetchBytes: number): RangeReader {
         ),
       ),
     )
-    return takeFetched(cluster, next, answers)
+    return takeFetched({ cluster, codec }, next, answers)
   }
   const start: RangeReader['start'] = (topic, partition) => offset(topic, partition, READ_UNCOMMITTED, -2)
   const end: RangeReader['end'] = (topic, partition) => offset(topic, partition, READ_UNCOMMITTED, -1)
@@ -209,11 +211,12 @@ const refreshIfAnswered = (cluster: Cluster): Promise<boolean> =>
  * from their new leaders next time. Throws when nothing came and something failed; `next` has not moved then.
  */
 async function takeFetched(
-  cluster: Cluster,
+  { cluster, codec }: { cluster: Cluster; codec: Codec },
   next: Map<number, number>,
   answers: PromiseSettledResult<FetchedRecords[]>[],
 ): Promise<{ partition: number; records: LogRecord[]; stableEnd: number }[]> {
   const fetched = answers.flatMap(answer => (answer.status === 'fulfilled' ? answer.value : []))
+  for (const { records } of fetched) await codec.learn(records)
   const errors: unknown[] = [
     ...answers.flatMap(answer => (answer.status === 'rejected' ? [answer.reason] : [])),
     ...fetched.flatMap(one => errorOf(one) ?? []),

@@ -11,7 +11,6 @@ import { refuseFormer, setUpClickhouse } from '#infra/clickhouse/set-up-tables.t
 import { catalogVersion, type ItemIdentity, identityFault, loadCatalog, revisionOf } from '#infra/config/catalog.ts'
 import { registerSchemas } from '#infra/kafka/codec.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
-import { decodeLearning } from '#infra/kafka/learning.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { setUpTopics } from '#infra/kafka/topic-admin.ts'
@@ -176,7 +175,7 @@ async function publishedItems(kafka: KafkaConnection): Promise<ItemIdentity[]> {
     const from = await reader.start(topic, CATALOG_PARTITION)
     await reader.read({ topic, partition: CATALOG_PARTITION, from, to }, async ({ value: bytes }) => {
       if (bytes === null) return
-      const { event, value } = await decodeLearning(kafka.codec, bytes)
+      const { event, value } = kafka.codec.decode(bytes)
       if (event === catalogItemPublished.name) items.set(value.item_id, value)
     })
   } finally {
@@ -222,7 +221,7 @@ async function lastVersion(kafka: KafkaConnection, from: (end: number) => number
     await reader.read({ topic, partition: CATALOG_PARTITION, from: from(to), to }, ({ key, value }) => {
       if (key?.toString() === VERSION_KEY) last = value
     })
-    return last === null ? undefined : (await decodeLearning(kafka.codec, last)).value.version
+    return last === null ? undefined : kafka.codec.decode(last).value.version
   } finally {
     await reader.close()
   }

@@ -6,10 +6,9 @@
  * A broker or registry that is lost for good ends the role.
  */
 import PQueue from 'p-queue'
-import { type Decoded, DecodeError } from '#infra/kafka/codec.ts'
+import { DecodeError } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type FollowedRecord, follow } from '#infra/kafka/follower.ts'
-import { decodeKnown, decodeLearning } from '#infra/kafka/learning.ts'
 import type { TopicIds } from '#infra/runtime/role.ts'
 import { topics } from '#schemas/topics.ts'
 import type { FeedTopic } from './feed-topics.ts'
@@ -78,7 +77,7 @@ export async function followLog(options: LogFollowerOptions): Promise<LogFollowe
   const add = async (records: readonly FollowedRecord[]): Promise<void> => {
     const { assembler, taker } = await opened.promise
     for (const record of records) {
-      const decoded = await decodeChange(kafka, topic, record, metrics)
+      const decoded = decodeChange(kafka, topic, record, metrics)
       if (decoded) await deliver(taker, assembler.add(decoded, performance.now()), record.timestamp)
       else assembler.skip(record.partition, record.offset)
     }
@@ -123,31 +122,20 @@ export async function followLog(options: LogFollowerOptions): Promise<LogFollowe
   }
 }
 
-/**
- * A record as the assembler reads it; undefined when feeds do not deliver its event, and counted when it cannot be read. At once
- * unless its schema is new.
- */
+/** A record as the assembler reads it; undefined when feeds do not deliver its event, and counted when it cannot be read. */
 export function decodeChange(
   kafka: KafkaConnection,
   topic: FeedTopic,
-  record: Pick<FollowedRecord, 'partition' | 'offset' | 'value' | 'timestamp'>,
+  { partition, offset, value, timestamp }: Pick<FollowedRecord, 'partition' | 'offset' | 'value' | 'timestamp'>,
   metrics: Pick<FeedMetrics, 'undecodable'>,
-): ChangeRecord | undefined | Promise<ChangeRecord | undefined> {
-  const { partition, offset, value, timestamp } = record
-  const unreadable = (error: unknown): undefined => {
+): ChangeRecord | undefined {
+  try {
+    if (value === null) throw new DecodeError('the record has no value')
+    const read = topic.read(kafka.codec.decode(value), timestamp)
+    return read && { partition, offset, ...read }
+  } catch (error) {
     if (!(error instanceof DecodeError)) throw error
     metrics.undecodable.inc()
     kafka.log.warn({ reason: error.message }, `a record of ${topics[topic.key].name} cannot be read`)
-  }
-  const located = (decoded: Decoded): ChangeRecord | undefined => {
-    const read = topic.read(decoded, timestamp)
-    return read && { partition, offset, ...read }
-  }
-  try {
-    if (value === null) throw new DecodeError('the record has no value')
-    const known = decodeKnown(kafka.codec, value)
-    return known ? located(known) : decodeLearning(kafka.codec, value).then(located, unreadable)
-  } catch (error) {
-    return unreadable(error)
   }
 }

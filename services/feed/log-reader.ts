@@ -135,11 +135,9 @@ async function* decodedOf({ kafka, topic, metrics, ...source }: Source, { from, 
   let taken = 0
   for await (const { partition, records } of runsOf(source, from, to)) {
     for (let at = 0; at < records.length; at += RECORDS_IN_A_TURN) {
-      const part: { offset: number; change: ChangeRecord | undefined }[] = []
-      for (const record of records.slice(at, at + RECORDS_IN_A_TURN)) {
-        const change = decodeChange(kafka, topic, record, metrics)
-        part.push({ offset: record.offset, change: change instanceof Promise ? await change : change })
-      }
+      const part = records
+        .slice(at, at + RECORDS_IN_A_TURN)
+        .map(record => ({ offset: record.offset, change: decodeChange(kafka, topic, record, metrics) }))
       yield { partition, records: part }
       taken += part.length
       if (taken < RECORDS_IN_A_TURN) continue

@@ -7,7 +7,6 @@
  * ignored: no refresh would be due, and none would count as newer, until that time has come.
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { decodeLearning } from '#infra/kafka/learning.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { type FeedAdvanced, feedAdvanced } from '#schemas/events/feed-advanced.ts'
@@ -66,7 +65,7 @@ async function readPositions(kafka: KafkaConnection, to: number): Promise<FeedAd
   const found: FeedAdvanced[] = []
   try {
     await reader.read({ topic, partition: 0, from: 0, to }, async ({ value }) => {
-      if (value) found.push((await decodeLearning(kafka.codec, value)).value)
+      if (value) found.push(kafka.codec.decode(value).value)
     })
   } finally {
     await reader.close()

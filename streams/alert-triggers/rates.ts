@@ -5,13 +5,13 @@
  * equal ones the later in the log; a table from the future or with an invalid rate is skipped whole, and the US
  * dollar's own rate is there also before the first table. A table that was replaced while no process ran was never in force.
  */
+import { eventOf } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { follow } from '#infra/kafka/follower.ts'
 import type { TopicIds } from '#infra/runtime/role.ts'
 import type { FxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { isFromTheFuture } from '#schemas/values/event-time.ts'
 import { parseRate, USD_RATE } from '#schemas/values/money.ts'
-import { decodeNow, decodeSlowly, isDecoded } from '#streams/runner/decoding.ts'
 import type { Rates } from './step.ts'
 
 /** A table of rates and the time from which it is in force. */
@@ -41,12 +41,12 @@ export async function openRateFeed(
     from: 'start',
     signal: stop.signal,
     ids,
-    async onRecords(records) {
+    onRecords(records) {
       const before = current
       for (const { value, timestamp } of records) {
-        const decoded = decodeNow(kafka.codec, value) ?? (await decodeSlowly(kafka.codec, value))
+        const found = eventOf(kafka.codec, value)
         // The role `fx` puts what cannot be read to the dead letters; here it only changes nothing.
-        const table = isDecoded(decoded) && decoded.event === 'FxRatesPublished' ? tableOf(decoded.value) : undefined
+        const table = found?.event === 'FxRatesPublished' ? tableOf(found.value) : undefined
         if (table && !isFromTheFuture(table.asOf, timestamp) && table.asOf >= current.asOf) current = table
       }
       if (current !== before) for (const listener of listeners) listener(current)

@@ -10,17 +10,16 @@
  * the end of the changes is taken after it, open transactions included, so a row of the changelog is either untouched since `next` or
  * its changes are in the stretch, and the first of them there holds what the row was before (`previous_micro_usd`).
  */
-import type { Decoded } from '#infra/kafka/codec.ts'
+import { eventOf } from '#infra/kafka/codec.ts'
 import { committedOffsets } from '#infra/kafka/committed-offsets.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import type { LogRecord, RangeReader } from '#infra/kafka/range-reader.ts'
+import type { RangeReader } from '#infra/kafka/range-reader.ts'
 import { openGathering } from '#infra/runtime/gathering.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { TopicIds } from '#infra/runtime/role.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { foldBook } from '#streams/book/reader.ts'
-import { decodeNow, decodeSlowly, isDecoded } from '#streams/runner/decoding.ts'
 import type { Position } from '#streams/runner/positions.ts'
 import type { ItemBook } from './item-book.ts'
 
@@ -96,29 +95,13 @@ async function undo(options: RestorerOptions, one: Restoring, { next, end }: Res
   const undone = new Set<string>()
   const range = { topic: kafka.topicName('bookChanges'), partition, from: next, to: end }
   await reader.read(range, record => {
-    if (record.value === null) return
-    return decoded(options, record, ({ event, value }) => {
-      if (event !== 'BookChanged') return
-      const { side, item_id, provider, previous_micro_usd } = value as BookChanged
-      const row = `${side}|${item_id}|${provider}`
-      if (undone.has(row)) return
-      undone.add(row)
-      book.set(side, item_id, provider, previous_micro_usd)
-    })
+    // What cannot be read is left to the runner's dead letters.
+    const found = eventOf(kafka.codec, record.value)
+    if (found?.event !== 'BookChanged') return
+    const { side, item_id, provider, previous_micro_usd } = found.value as BookChanged
+    const row = `${side}|${item_id}|${provider}`
+    if (undone.has(row)) return
+    undone.add(row)
+    book.set(side, item_id, provider, previous_micro_usd)
   })
-}
-
-/** Decodes a record at once where its writer is known; what cannot be read is left to the runner's dead letters. */
-function decoded(
-  { kafka }: RestorerOptions,
-  record: LogRecord,
-  take: (decoded: Decoded) => void,
-): Promise<void> | undefined {
-  const value = record.value ?? Buffer.alloc(0)
-  const now = decodeNow(kafka.codec, value)
-  if (now === undefined) {
-    return decodeSlowly(kafka.codec, value).then(late => (isDecoded(late) ? take(late) : undefined))
-  }
-  if (isDecoded(now)) take(now)
-  return undefined
 }

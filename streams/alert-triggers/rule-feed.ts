@@ -7,6 +7,7 @@
  * logged and skipped.
  */
 import { setTimeout as pause } from 'node:timers/promises'
+import { eventOf } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { otherTopic } from '#infra/kafka/follower.ts'
 import { type LogRecord, openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
@@ -16,7 +17,6 @@ import type { Metrics } from '#infra/runtime/metrics.ts'
 import { Refused } from '#infra/runtime/refused.ts'
 import type { TopicIds } from '#infra/runtime/role.ts'
 import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
-import { decodeNow, decodeSlowly, isDecoded } from '#streams/runner/decoding.ts'
 
 /** Receives a rule's new state, undefined for a deleted one, and its append time. */
 type OnRule = (alertId: string, changed: AlertRuleChanged | undefined, appendedAt: number) => void
@@ -145,21 +145,15 @@ function wake(reading: Reading, isOver = false): void {
   })
 }
 
-/** Decodes a rule's record and delivers it, at once where its writer's schema is known. */
-function openTaker({ kafka, log, metrics }: FeedOptions): (record: LogRecord, onRule: OnRule) => Promise<void> | void {
+/** Decodes a rule's record and delivers it. */
+function openTaker({ kafka, log, metrics }: FeedOptions): (record: LogRecord, onRule: OnRule) => void {
   const unreadable = metrics.counter('marketlog_alert_rules_unreadable_total', 'Records of rules that cannot be read.')
   return ({ key, value, offset, timestamp }, onRule) => {
     const id = key?.toString() ?? ''
     if (value === null) return onRule(id, undefined, timestamp)
-    const takeDecoded = (decoded: Awaited<ReturnType<typeof decodeSlowly>>): void => {
-      if (isDecoded(decoded) && decoded.event === 'AlertRuleChanged') onRule(id, decoded.value, timestamp)
-      else {
-        unreadable.inc()
-        log.warn({ offset, key: id }, 'a record of accounts.alert-rules cannot be read')
-      }
-    }
-    const now = decodeNow(kafka.codec, value)
-    if (now !== undefined) return takeDecoded(now)
-    return decodeSlowly(kafka.codec, value).then(takeDecoded)
+    const found = eventOf(kafka.codec, value)
+    if (found?.event === 'AlertRuleChanged') return onRule(id, found.value, timestamp)
+    unreadable.inc()
+    log.warn({ offset, key: id }, 'a record of accounts.alert-rules cannot be read')
   }
 }

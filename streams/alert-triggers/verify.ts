@@ -7,7 +7,8 @@
  * after {@link SETTLE_MS} is a difference.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { decodeUnlessPoison, type LogAccess, rangesOf } from '#infra/kafka/log-access.ts'
+import { eventOf } from '#infra/kafka/codec.ts'
+import { type LogAccess, rangesOf } from '#infra/kafka/log-access.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import type { AlertRuleChanged, StoredRule } from '#schemas/events/alert-rule-changed.ts'
 import type { AlertTriggered, StoredTrigger } from '#schemas/events/alert-triggered.ts'
@@ -136,7 +137,7 @@ async function scan(
   const { topic, ranges } = await rangesOf(access, key, undefined)
   for await (const page of scanTopic(access.reader, topic, ranges)) {
     for (const { partition, timestamp, key: name, value } of page) {
-      const decoded = value && (await decodeUnlessPoison(access.kafka.codec, value))
+      const decoded = eventOf(access.kafka.codec, value)
       if (decoded !== undefined) take({ partition, timestamp, key: String(name), value: decoded?.value ?? null })
     }
   }

@@ -5,9 +5,8 @@
  * are not decoded. The changelog holds the rows of now: where they must be those of a position, the caller applies or
  * undoes the changes in between.
  */
-import { type Codec, type Decoded, DecodeError } from '#infra/kafka/codec.ts'
+import { type Codec, DecodeError } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { decodeKnown, decodeLearning } from '#infra/kafka/learning.ts'
 import type { LogRecord, RangeReader } from '#infra/kafka/range-reader.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { appliedAtOf, type BookRowStored } from '#schemas/events/book-state.ts'
@@ -51,55 +50,37 @@ export async function foldBook<T>(
       await fold.page?.()
     }
     const onRecord = (record: LogRecord): void | Promise<void> => {
-      const key = record.key?.toString() ?? ''
-      const late = take(kafka.codec, side, key, record, fold)
+      take(kafka.codec, side, record, fold)
       taken += 1
-      if (taken < PAGE_RECORDS) return late
-      return late === undefined ? page() : late.then(page)
+      if (taken === PAGE_RECORDS) return page()
     }
     await reader.read(range, onRecord, page)
   }
 }
 
-/** Takes a record at once where its writer's schema is known. */
-function take<T>(codec: Codec, side: Side, key: string, { value }: LogRecord, fold: BookFold<T>): void | Promise<void> {
-  const about = parseChangelogKey(key)
+function take<T>(codec: Codec, side: Side, { key, value }: LogRecord, fold: BookFold<T>): void {
+  const about = parseChangelogKey(key?.toString() ?? '')
   if (about === undefined) return
   const { kind, provider, itemId } = about
   if (kind === 'row') {
     const target = fold.targetOf(itemId)
     if (target === undefined) return
-    if (value === null) return fold.row(target, side, provider, itemId, null)
-    return decode(codec, value, fold, stored => fold.row(target, side, provider, itemId, stored))
+    const stored = value === null ? null : decode(codec, value, fold)
+    if (stored !== undefined) fold.row(target, side, provider, itemId, stored)
+    return
   }
   if (kind !== 'refresh' || value === null || !fold.refreshed) return
-  return decode(codec, value, fold, stored => {
-    const appliedAt = appliedAtOf(stored)
-    if (appliedAt !== null) fold.refreshed?.(side, provider, appliedAt)
-  })
+  const stored = decode(codec, value, fold)
+  const appliedAt = stored === undefined ? null : appliedAtOf(stored)
+  if (appliedAt !== null) fold.refreshed(side, provider, appliedAt)
 }
 
-function decode<T>(
-  codec: Codec,
-  value: Buffer,
-  fold: BookFold<T>,
-  // biome-ignore lint/suspicious/noExplicitAny: the key determines the shape.
-  pass: (stored: any) => void,
-): void | Promise<void> {
-  let decoded: Decoded | undefined
+// biome-ignore lint/suspicious/noExplicitAny: the key determines the shape.
+function decode<T>(codec: Codec, value: Buffer, fold: BookFold<T>): any {
   try {
-    decoded = decodeKnown(codec, value)
+    return codec.decode(value).value
   } catch (error) {
-    return refuse(fold, error)
+    if (!(error instanceof DecodeError)) throw error
+    fold.unreadable(error)
   }
-  if (decoded !== undefined) return pass(decoded.value)
-  return decodeLearning(codec, value).then(
-    late => pass(late.value),
-    error => refuse(fold, error),
-  )
-}
-
-function refuse<T>(fold: BookFold<T>, error: unknown): void {
-  if (!(error instanceof DecodeError)) throw error
-  fold.unreadable(error)
 }

@@ -13,7 +13,7 @@ import type { ResolveItem } from '#schemas/values/catalog-item.ts'
 import { timeFault } from '#schemas/values/event-time.ts'
 import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
 import { unstorable } from '#schemas/values/storable.ts'
-import { OK, type Outcome, type ViewRecord } from '#streams/runner/outcome.ts'
+import { OK, type Outcome, type StreamRecord } from '#streams/runner/outcome.ts'
 import type { RowSink } from '#streams/runner/sink-runner.ts'
 import { type CandleBatch, foldChange } from './step.ts'
 import { candleParts, candleStanding, writePart, writeStanding } from './table.ts'
@@ -69,7 +69,7 @@ export function openDayCandleSink(batcher: Batcher, idOf: ResolveItem): RowSink 
   }
 }
 
-function takeClose(rows: RowBuffer, record: ViewRecord, idOf: ResolveItem): Outcome {
+function takeClose(rows: RowBuffer, record: StreamRecord, idOf: ResolveItem): Outcome {
   const close: DayClosed = record.value
   const { provider, day, price, previous_price, listings, previous_listings } = close
   const itemId = idOf(close.market_hash_name, close.phase)

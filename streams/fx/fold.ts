@@ -7,13 +7,13 @@ import type { FxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { timeFault } from '#schemas/values/event-time.ts'
 import { parseRate } from '#schemas/values/money.ts'
 import { unstorable } from '#schemas/values/storable.ts'
-import { OK, type Outcome, type ViewRecord } from '#streams/runner/outcome.ts'
+import { OK, type Outcome, type StreamRecord } from '#streams/runner/outcome.ts'
 import type { DayRate } from './table.ts'
 
 const DAY_MS = 86_400_000
 
 /** Folds a record into the newest rates, by day and currency. */
-export function foldRates(newest: Map<string, DayRate>, { value, version, appendedAt }: ViewRecord): Outcome {
+export function foldRates(newest: Map<string, DayRate>, { value, version, appendedAt }: StreamRecord): Outcome {
   const { as_of, rates }: FxRatesPublished = value
   const fault = unstorable(0, as_of) ?? timeFault(as_of, appendedAt)
   if (fault) return { kind: 'deadLetter', ...fault }

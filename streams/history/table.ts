@@ -7,7 +7,7 @@
 import type { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import type { Table } from '#infra/clickhouse/table.ts'
 import type { BookChanged, Change, Side } from '#schemas/events/book-changed.ts'
-import type { ViewRecord } from '#streams/runner/outcome.ts'
+import type { StreamRecord } from '#streams/runner/outcome.ts'
 import type { Day } from './step.ts'
 
 /** Days for which single changes are kept (DECISIONS.md, "History and sales"). */
@@ -93,7 +93,7 @@ const SIDES: Record<Side, number> = { ask: 1, bid: 2 }
 const KINDS: Record<Change, number> = { added: 1, updated: 2, removed: 3 }
 
 /** Appends a change. */
-export function writeChange(rows: RowBuffer, change: BookChanged, { partition, version }: ViewRecord): void {
+export function writeChange(rows: RowBuffer, change: BookChanged, { partition, version }: StreamRecord): void {
   rows.u32(change.item_id)
   rows.u8(SIDES[change.side])
   rows.i64(change.seen_at)

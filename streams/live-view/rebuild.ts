@@ -12,7 +12,6 @@
  */
 import type { Decoded } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { decodeKnown, decodeLearning } from '#infra/kafka/learning.ts'
 import type { LogRecord, RangeReader } from '#infra/kafka/range-reader.ts'
 import { writeGuarded } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
@@ -114,14 +113,8 @@ async function readChanges(options: RebuilderOptions, filling: Filling): Promise
   const onRecord = ({ value }: LogRecord): void | Promise<void> => {
     if (value === null) return
     taken += 1
-    const isFull = taken % PAGE_RECORDS === 0
-    const known = decodeKnown(kafka.codec, value)
-    if (known === undefined)
-      return decodeLearning(kafka.codec, value)
-        .then(fold)
-        .then(isFull ? writer.page : undefined)
-    fold(known)
-    return isFull ? writer.page() : undefined
+    fold(kafka.codec.decode(value))
+    return taken % PAGE_RECORDS === 0 ? writer.page() : undefined
   }
   await reader.read({ topic, partition: filling.partition, from: filling.head.next, to }, onRecord, writer.page)
   await writer.end()

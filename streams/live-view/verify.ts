@@ -5,7 +5,6 @@
  * from the first head on touches must be the changelog's; one that is touched must be as it was before (by the
  * change) or as one of the changes up to the second head left it. Listings must hold exactly the items with a row.
  */
-import { decodeLearning } from '#infra/kafka/learning.ts'
 import { type LogAccess, rangesOf } from '#infra/kafka/log-access.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
@@ -128,7 +127,7 @@ async function readBook(access: LogAccess): Promise<Map<string, string>> {
       const row = keyOf(partition < PROVIDER_PARTITIONS ? 'ask' : 'bid', provider, Number(item))
       if (value === null) rows.delete(row)
       else {
-        const stored = (await decodeLearning(access.kafka.codec, value)).value
+        const stored = access.kafka.codec.decode(value).value
         const { price, currency, price_micro_usd, quantity, seen_at, url } = stored
         rows.set(row, [price, currency, price_micro_usd, quantity, seen_at, url].join(' '))
       }
@@ -186,7 +185,7 @@ async function readChanges(
   for await (const page of scanTopic(reader, kafka.topicName('bookChanges'), new Map([[partition, range]]))) {
     for (const { offset, value } of page) {
       if (value === null) continue
-      const { event, value: change } = await decodeLearning(kafka.codec, value)
+      const { event, value: change } = kafka.codec.decode(value)
       if (event === 'BookChanged' || event === 'OfferUrlChanged') changes.push({ offset, change })
     }
   }

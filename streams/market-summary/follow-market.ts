@@ -9,6 +9,7 @@
  * live view gives 1.5 million rows in 3 s by a script that joins an item's rows to one text.
  */
 import { setTimeout as pause } from 'node:timers/promises'
+import { type Decoded, eventOf } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type FollowedRecord, follow } from '#infra/kafka/follower.ts'
 import type { Log } from '#infra/runtime/log.ts'
@@ -16,7 +17,6 @@ import type { TopicIds } from '#infra/runtime/role.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS, topics } from '#schemas/topics.ts'
 import type { LiveReader } from '#streams/live-view/reader.ts'
-import { type DecodeResult, decodeNow, decodeSlowly, isDecoded } from '#streams/runner/decoding.ts'
 import type { Board } from './board.ts'
 
 const SEED_AGAIN_MS = 1_000
@@ -44,12 +44,8 @@ export async function followMarket(
   }
   if (!positions || signal.aborted) return undefined
   const from = positions
-  const apply = async (records: FollowedRecord[]): Promise<void> => {
-    for (const record of records) {
-      const { value } = record
-      const decoded = decodeNow(kafka.codec, value) ?? (await decodeSlowly(kafka.codec, value))
-      applyDecoded(board, record, decoded, log)
-    }
+  const apply = (records: FollowedRecord[]): void => {
+    for (const record of records) applyDecoded(board, record, eventOf(kafka.codec, record.value), log)
   }
   const following = await follow(kafka, 'bookChanges', {
     from: partition => from[partition] ?? 0,
@@ -88,8 +84,8 @@ async function seedBoard(
 }
 
 /** A record that cannot be read is a dead letter of the sinks already; here it is left out. */
-function applyDecoded(board: Board, record: FollowedRecord, decoded: DecodeResult, log: Log): void {
-  if (!isDecoded(decoded)) {
+function applyDecoded(board: Board, record: FollowedRecord, decoded: Decoded | undefined, log: Log): void {
+  if (decoded === undefined) {
     log.warn({ partition: record.partition, offset: record.offset }, 'a record could not be read and was left out')
   } else if (decoded.event === 'BookChanged') board.change(decoded.value)
   else if (decoded.event === 'RefreshMarked') board.mark(decoded.value, record.partition)

@@ -7,7 +7,6 @@
  */
 import { DecodeError } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { decodeLearning } from '#infra/kafka/learning.ts'
 import type { Outgoing, Publisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { type ItemSummarised, itemSummarised, marketSummarised } from '#schemas/events/market-summary.ts'
@@ -65,7 +64,7 @@ async function readLog(
     await reader.read({ topic: name, partition: 0, from: 0, to }, async ({ key, value }) => {
       if (value === null) return
       try {
-        const decoded = await decodeLearning(kafka.codec, value)
+        const decoded = kafka.codec.decode(value)
         if (decoded.event === 'ItemSummarised') {
           known.set(String(key), value)
           items.set(decoded.value.item_id, decoded.value)

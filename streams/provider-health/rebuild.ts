@@ -7,13 +7,13 @@
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
+import { eventOf } from '#infra/kafka/codec.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { openTopicIds } from '#infra/kafka/topic-ids.ts'
 import { Fenced, writeGuarded } from '#infra/redis/guarded-write.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import type { RefreshJudged } from '#schemas/events/refresh-judged.ts'
-import { decodeNow, decodeSlowly, isDecoded } from '#streams/runner/decoding.ts'
 import { readPartitionLog } from '#streams/runner/partition-log.ts'
 import {
   assertNoLoss,
@@ -70,9 +70,9 @@ export async function rebuildHealth({
       const isFit = decide(stored.position, partitionLog).kind === 'resume'
       const to = isFit ? (stored.position?.next ?? 0) : await reader.stableEnd(topic, 0)
       if (to < next) throw new Error('its role has begun again meanwhile: rebuild it once more')
-      await reader.read({ topic, partition: 0, from: next, to }, async ({ value }) => {
-        const decoded = decodeNow(kafka.codec, value) ?? (await decodeSlowly(kafka.codec, value))
-        if (isDecoded(decoded) && decoded.event === 'RefreshJudged') take(decoded.value)
+      await reader.read({ topic, partition: 0, from: next, to }, ({ value }) => {
+        const found = eventOf(kafka.codec, value)
+        if (found?.event === 'RefreshJudged') take(found.value)
       })
       next = to
       const position = rebuiltPosition(stored.position, partitionLog, next, randomUUID())

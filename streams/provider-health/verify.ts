@@ -5,7 +5,8 @@
  * one on are kept and gone through at the end. Where the log no longer begins at its first record, a provider is compared whose
  * stored sides all have an applied verdict in it; nothing before that one matters.
  */
-import { decodeUnlessPoison, type LogAccess, rangesOf } from '#infra/kafka/log-access.ts'
+import { eventOf } from '#infra/kafka/codec.ts'
+import { type LogAccess, rangesOf } from '#infra/kafka/log-access.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
@@ -74,7 +75,7 @@ async function readVerdicts(
   const verdicts = new Map<string, ProviderVerdicts>()
   for await (const page of scanTopic(access.reader, topic, ranges)) {
     for (const { value } of page) {
-      const decoded = value && (await decodeUnlessPoison(access.kafka.codec, value))
+      const decoded = eventOf(access.kafka.codec, value)
       if (decoded?.event !== 'RefreshJudged') continue
       const judged: RefreshJudged = decoded.value
       const seen = verdicts.get(judged.provider) ?? { sides: {}, checkedAt: 0 }

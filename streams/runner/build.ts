@@ -27,7 +27,7 @@ import { Refused } from '#infra/runtime/refused.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { type DeadLetters, openDeadLetters } from './dead-letters.ts'
-import { decodeNow, decodeSlowly, expectedIn, isDecoded } from './decoding.ts'
+import { foldRecord } from './group-loop.ts'
 import type { Outcome } from './outcome.ts'
 import { type LogParts, readPartitionLog } from './partition-log.ts'
 import {
@@ -286,7 +286,7 @@ async function takePage(
   const { sink, position, stored } = filled
   await sink.prepare?.()
   for (const record of page) {
-    const outcome = await foldRecord(kafka.codec, sink, { topic, position, record })
+    const outcome = taken(kafka.codec, sink, { topic, position, record })
     // What the version before reflects was reported when its role took it.
     if (record.offset < (stored?.next ?? 0)) continue
     const letter = letters.recordOf({ topic: topics[topic].name, ...record }, outcome)
@@ -295,22 +295,17 @@ async function takePage(
   await sink.flush()
 }
 
-async function foldRecord(
+function taken(
   codec: Codec,
   sink: RowSink,
   { topic, position, record }: { topic: TopicKey; position: ViewPosition; record: ScannedRecord },
-): Promise<Outcome> {
-  const { partition, offset, key, value, timestamp } = record
-  const decoded = expectedIn(topic, decodeNow(codec, value) ?? (await decodeSlowly(codec, value)))
+): Outcome {
+  const { partition, offset } = record
+  const outcome = foldRecord(codec, { topic, partition }, record, mergeVersion(position, offset), one =>
+    sink.apply(one),
+  )
   const name = `${topics[topic].name}-${partition} at offset ${offset}`
-  if (!isDecoded(decoded)) {
-    if (decoded.kind === 'unknown') throw new Refused(`${name}: ${adviceOn([decoded.event])}`)
-    return decoded
-  }
-  const outcome = sink.apply({
-    ...{ topic, partition, offset, ...decoded, version: mergeVersion(position, offset) },
-    ...{ key: key?.toString() ?? null, raw: value ?? Buffer.alloc(0), appendedAt: timestamp },
-  })
+  if (outcome.kind === 'unknown') throw new Refused(`${name}: ${adviceOn([outcome.event])}`)
   if (outcome.kind === 'retry') throw new Error(`${name} cannot be taken yet`)
   return outcome
 }

@@ -1,7 +1,6 @@
 /** The positions of a processor as its changelog holds them, read and, by an operator's decision, set. */
 import { committedOffsets } from '#infra/kafka/committed-offsets.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { decodeLearning } from '#infra/kafka/learning.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
 import { isFenced, openTransactionalProducer } from '#infra/kafka/transactional-producer.ts'
 import { POSITION_KEY, type PositionStored, positionStored } from '#schemas/events/position-stored.ts'
@@ -44,7 +43,7 @@ async function readPosition(
     await reader.read({ topic, partition, from, to }, ({ key, value }) => {
       if (key?.toString() === POSITION_KEY) last = value ?? undefined
     })
-    if (last !== undefined) return (await decodeLearning(kafka.codec, last)).value
+    if (last !== undefined) return kafka.codec.decode(last).value
     if (from === start) return undefined
   }
 }

@@ -21,10 +21,6 @@ export interface StreamRecord {
    * that an event's own time can honestly be (schemas/values/event-time.ts).
    */
   appendedAt: number
-}
-
-/** A record as a view takes it. */
-export interface ViewRecord extends StreamRecord {
   /** Of rows that rest on it: rises with the offset, and above all versions of the topics of its name that were deleted. */
   version: number
 }

@@ -4,32 +4,26 @@
  * Per batch: decode, apply, write dead letters, flush (the view and its position), then commit to Kafka, in this order, so a kill
  * at any point repeats records that the view already reflects and never skips one. The view's position decides (positions.ts): a
  * partition that is opened is read from there on. The commit serves lag, and shows a view that was set back to an earlier time: what the
- * group has committed, the view had reflected. A flush that fails drops the partition's state and reads it again; failures beyond
- * the retry limit end the process. The only caller of commit for sinks.
+ * group has committed, the view had reflected.
  * States of a partition: none -> behind (readers are refused until the log's end of the opening is reached) -> whole; stopped (the
  * position is not of the log that is there: readers are refused, and it is tried again, so that it opens after `rebuild`).
  */
-import { setTimeout as delay } from 'node:timers/promises'
-import type { Codec } from '#infra/kafka/codec.ts'
 import { committedOffsets } from '#infra/kafka/committed-offsets.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { joinGroup, type MessageBatch, type ResumeAt, type Tick } from '#infra/kafka/group-consumer.ts'
+import type { ResumeAt } from '#infra/kafka/group-consumer.ts'
 import { nextRecordAt } from '#infra/kafka/lag.ts'
-import { type Outgoing, openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
-import { batchLoop, type ProcessBatch } from './batch-loop.ts'
-import { type DeadLetters, openDeadLetters } from './dead-letters.ts'
-import { decodeNow, decodeSlowly, expectedIn, isDecoded } from './decoding.ts'
-import type { Outcome, ViewRecord } from './outcome.ts'
+import { type OpenPartition, runGroup } from './group-loop.ts'
+import type { Outcome, StreamRecord } from './outcome.ts'
 import { type LogParts, readPartitionLog } from './partition-log.ts'
 import {
   advanced,
   decide,
   isSamePosition,
-  mergeVersion,
   type Position,
   positionFrom,
   rebuildCommand,
@@ -37,10 +31,6 @@ import {
   Stopped,
   type ViewPosition,
 } from './positions.ts'
-import { watchProgress } from './progress-watch.ts'
-import { openSlots, reportStopped, whileTicking } from './slots.ts'
-import { type WatchedSlot, watchStores } from './store-watch.ts'
-import { openUnknownEvents, type UnknownEvents } from './unknown-events.ts'
 
 /** One partition of a view. */
 export interface PartitionSink {
@@ -49,7 +39,7 @@ export interface PartitionSink {
   /** Called once before the records of a batch are applied, for what must be known before them. */
   prepare?(): Promise<void>
   /** Takes one record into memory; writes nothing. */
-  apply(record: ViewRecord): Outcome
+  apply(record: StreamRecord): Outcome
   /** Writes what was applied together with the position that it leads to; resolves when the store has confirmed both. */
   flush(position: ViewPosition): Promise<void>
   /**
@@ -85,21 +75,9 @@ interface Opening {
   progressed(): void
 }
 
-interface Slot extends WatchedSlot {
-  sink: PartitionSink
-  position: ViewPosition
-  /** The offset that was sought because the group's was past the view's. */
-  sought: number | undefined
-  /** Settles when no flush is under way that belongs to no batch. */
-  flushing: Promise<void>
-}
-
 /** What the partitions of a member share. */
 interface Member extends LogParts {
   group: string
-  codec: Codec
-  deadLetters: DeadLetters
-  unknown: UnknownEvents
   publisher: Publisher
   log: Log
 }
@@ -107,59 +85,68 @@ interface Member extends LogParts {
 /** Joins the group and keeps the view up to date until stopped. */
 export async function runSink(context: RoleContext, kafka: KafkaConnection, spec: SinkSpec): Promise<RunningRole> {
   const { group } = spec
-  const { metrics } = context
   await kafka.codec.prepare(spec.topics.flatMap(topic => [...topics[topic].events]))
-  const log = context.log.child({ group })
   const member: Member = {
-    ...{ group, kafka, codec: kafka.codec, log, ids: await context.topicIds() },
+    ...{ group, kafka, log: context.log.child({ group }), ids: await context.topicIds() },
     reader: await openRangeReader(kafka, spec.topics.map(kafka.topicName)),
     publisher: await openPublisher(kafka, 'runner'),
-    deadLetters: openDeadLetters({ group, codec: kafka.codec, metrics, log }),
-    unknown: openUnknownEvents({ group, metrics, log }),
   }
-  const open = async (topic: TopicKey, partition: number, resumeAt: ResumeAt): Promise<Slot> => {
-    const source = { topic, partition }
-    const sink = await spec.open(source, {
-      faultOf: stored => faultOf(member, source, stored),
-      progressed: () => watch.waited(topic, partition),
-    })
-    try {
-      const position = await openPosition(member, sink, source, resumeAt)
-      watch.moved(topic, partition, position.next)
-      const { isCurrent } = sink
-      const flushing = Promise.resolve()
-      return { sink, position, sought: undefined, batchSequence: 0, isCurrent, flushing, close: () => sink.close() }
-    } catch (error) {
-      await sink.close()
-      throw error
-    }
-  }
-  const slots = openSlots<Slot>(open, log, reportStopped(context, group))
-  const endIds = member.ids.onChange(spec.topics, () => slots.reopen())
-  const watch = watchProgress({
-    ...{ kafka, group, topics: spec.topics, reader: member.reader, metrics, log, fail: context.fail },
-    isOpen: (topic, partition) => slots.peek(topic, partition) !== undefined,
-    ...(spec.stalledAfterMs && { stalledAfterMs: spec.stalledAfterMs }),
-  })
-  const stores = watchStores(slots, log)
-  const { unknown } = member
-  const joined = await joinGroup(
-    kafka,
-    { group, topics: spec.topics, maxBytesPerPartition: spec.maxBytesPerPartition, fail: context.fail },
-    batchLoop({ group, log, metrics, slots, process: writeBatches(member), passed, watch, unknown }),
-  )
-  return {
-    name: group,
-    ready: async () => slots.state() ?? unknown.report(),
-    async stop() {
-      endIds()
-      await watch.close()
-      await stores.close()
-      await joined.leave()
-      await slots.close()
-      await member.publisher.close()
-      await member.reader.close()
+  const running = await runGroup(context, kafka, {
+    ...spec,
+    reader: member.reader,
+    async open(source, resumeAt, progressed) {
+      const sink = await spec.open(source, { faultOf: stored => faultOf(member, source, stored), progressed })
+      try {
+        return partitionOf(member, source, sink, await openPosition(member, sink, source, resumeAt))
+      } catch (error) {
+        await sink.close()
+        throw error
+      }
     },
+  })
+  return {
+    ...running,
+    async stop() {
+      await running.stop()
+      await member.publisher.close()
+    },
+  }
+}
+
+/** Writes batches into the view: dead letters, then the view and its position, then the group's offset. */
+function partitionOf(member: Member, source: Source, sink: PartitionSink, opened: ViewPosition): OpenPartition {
+  const { group, publisher, ...parts } = member
+  let position = opened
+  /** Settles when no flush is under way that belongs to no batch. */
+  let flushing: Promise<void> = Promise.resolve()
+  return {
+    position: () => position,
+    isCurrent: sink.isCurrent,
+    async check() {
+      const decision = decide(position, await readPartitionLog(parts, source, position))
+      if (decision.kind === 'stop') throw new Stopped(group, source, decision.fault, rebuildCommand(group, decision))
+    },
+    async prepare() {
+      await flushing
+      await sink.prepare?.()
+    },
+    fold: record => sink.apply(record),
+    async write(records, next, commit) {
+      if (records.length > 0) await publisher.send([...records])
+      const reached = advanced(position, next)
+      await sink.flush(reached)
+      position = reached
+      await commit(source.topic, source.partition, next)
+    },
+    async passed(next) {
+      // Readers wait for an end before which only control records are left.
+      if (position.until === undefined || next <= position.next) return
+      const reached = advanced(position, next)
+      flushing = sink.flush(reached)
+      await flushing
+      position = reached
+    },
+    close: () => sink.close(),
   }
 }
 
@@ -219,89 +206,4 @@ async function lacksCommitted(
     (await nextRecordAt(reader, { topic: kafka.topicName(topic), partition, position: next, end: committed })) <
     committed
   )
-}
-
-/** Writes batches into the view. */
-function writeBatches(member: Member): ProcessBatch<Slot> {
-  const write: ProcessBatch<Slot> = async (slot, batch, tick, commit) => {
-    const { next: from } = slot.position
-    if (batch.first > from && slot.sought !== from) {
-      slot.sought = from
-      return from
-    }
-    // A repeat, or what is missing was aborted; else it is another log, or records have expired.
-    if (batch.first !== from) await whileTicking(checkPosition(member, slot, batch), tick)
-    if (batch.next <= from) return from
-    await slot.flushing
-    if (slot.sink.prepare) await whileTicking(slot.sink.prepare(), tick)
-    const { records, next, retryAfterMs } = await applyAll(slot, batch, member, tick)
-    if (records.length > 0) await member.publisher.send(records)
-    const position = advanced(slot.position, next)
-    await whileTicking(slot.sink.flush(position), tick)
-    slot.position = position
-    await commit(batch.topic, batch.partition, next)
-    if (retryAfterMs === undefined) return 'done'
-    await whileTicking(delay(retryAfterMs), tick)
-    return 'again'
-  }
-  return async (slot, ...batch) => {
-    slot.batchSequence += 1
-    try {
-      return await write(slot, ...batch)
-    } finally {
-      slot.batchSequence += 1
-    }
-  }
-}
-
-async function checkPosition({ group, ...parts }: Member, slot: Slot, source: MessageBatch): Promise<void> {
-  const decision = decide(slot.position, await readPartitionLog(parts, source, slot.position))
-  if (decision.kind === 'stop') throw new Stopped(group, source, decision.fault, rebuildCommand(group, decision))
-}
-
-/** A view that its readers wait for has reached its end where only control records were left. */
-async function passed(slot: Slot, next: number): Promise<void> {
-  if (slot.position.until === undefined || next <= slot.position.next) return
-  const position = advanced(slot.position, next)
-  slot.flushing = slot.sink.flush(position)
-  await slot.flushing
-  slot.position = position
-}
-
-/** Folding is synchronous: heartbeats must be sent in between. */
-const RECORDS_PER_TICK = 5_000
-
-/** Applies a batch's records in order, up to its end or to one that must wait. */
-async function applyAll(
-  slot: Slot,
-  batch: MessageBatch,
-  { codec, deadLetters, unknown }: Member,
-  tick: Tick,
-): Promise<{ records: Outgoing[]; next: number; retryAfterMs: number | undefined }> {
-  const { topic, partition } = batch
-  const records: Outgoing[] = []
-  for (const [index, message] of batch.messages.entries()) {
-    if (index % RECORDS_PER_TICK === RECORDS_PER_TICK - 1) await tick()
-    if (message.offset < slot.position.next) continue
-    const read = decodeNow(codec, message.value) ?? (await decodeSlowly(codec, message.value))
-    const decoded = expectedIn(topic, read)
-    const outcome = isDecoded(decoded)
-      ? slot.sink.apply({
-          topic,
-          partition,
-          offset: message.offset,
-          version: mergeVersion(slot.position, message.offset),
-          key: message.key === null ? null : message.key.toString(),
-          event: decoded.event,
-          value: decoded.value,
-          raw: message.value ?? Buffer.alloc(0),
-          appendedAt: message.timestamp,
-        })
-      : unknown.judge({ topic, partition, offset: message.offset }, decoded)
-    if (outcome.kind === 'ok') continue
-    if (outcome.kind === 'retry') return { records, next: message.offset, retryAfterMs: outcome.afterMs }
-    const record = deadLetters.recordOf({ topic: topics[topic].name, partition, ...message }, outcome)
-    if (record) records.push(record)
-  }
-  return { records, next: batch.next, retryAfterMs: undefined }
 }

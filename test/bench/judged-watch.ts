@@ -1,7 +1,6 @@
 /** A refresh that was not applied as a whole fails the benchmark that waits for it, so no figure is based on refreshes that the book refused. */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { follow } from '#infra/kafka/follower.ts'
-import { decodeLearning } from '#infra/kafka/learning.ts'
 import type { RefreshJudged } from '#schemas/events/refresh-judged.ts'
 import { within } from '#test/harness/eventually.ts'
 
@@ -21,7 +20,7 @@ export async function watchJudged(kafka: KafkaConnection) {
     async onRecords(records) {
       for (const { value } of records) {
         if (value === null) continue
-        const judged = (await decodeLearning(kafka.codec, value)).value as RefreshJudged
+        const judged = kafka.codec.decode(value).value as RefreshJudged
         verdicts.set(`${judged.provider}|${judged.refresh_id}`, judged)
       }
       arrived.resolve()

@@ -5,7 +5,6 @@
  * by the same texts, and of nothing that the book computed itself.
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { decodeLearning } from '#infra/kafka/learning.ts'
 import type { BookRowStored } from '#schemas/events/book-state.ts'
 import { ITEM_PARTITIONS, PROVIDER_PARTITIONS, topics } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
@@ -156,7 +155,7 @@ const sideOf = (topic: string): 'ask' | 'bid' => (topic === topics.quotes.name ?
 async function unresolvedRead(kafka: KafkaConnection): Promise<LedgerEntry[]> {
   const entries: LedgerEntry[] = []
   for (const { value } of await readTopic(kafka, 'unresolved')) {
-    const { value: observed } = await decodeLearning(kafka.codec, value.value)
+    const { value: observed } = kafka.codec.decode(value.value)
     const key = bookKey(sideOf(value.topic), value.provider)
     entries.push({ key, what: `${observed.refresh_id} ${value.market_hash_name}` })
   }
@@ -166,7 +165,7 @@ async function unresolvedRead(kafka: KafkaConnection): Promise<LedgerEntry[]> {
 async function lettersRead(kafka: KafkaConnection): Promise<LedgerEntry[]> {
   const entries: LedgerEntry[] = []
   for (const { value: letter } of await readTopic(kafka, 'deadLetters')) {
-    const { value } = await decodeLearning(kafka.codec, letter.value)
+    const { value } = kafka.codec.decode(letter.value)
     const key = bookKey(sideOf(letter.topic), value.provider)
     entries.push({ key, what: `${value.refresh_id} ${value.index} ${value.market_hash_name}` })
   }

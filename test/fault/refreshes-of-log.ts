@@ -5,7 +5,6 @@
  * other records than it counts is `lossy`.
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { decodeLearning } from '#infra/kafka/learning.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import type { Observation, ObservationRejected, RefreshCompleted, RefreshFailed } from '#schemas/events/observation.ts'
 import { topics } from '#schemas/topics.ts'
@@ -27,7 +26,7 @@ export async function readRefreshesOfLog(kafka: KafkaConnection, findItem: FindI
         const assembly = openAssembly(SIDES[key], findItem, refreshes)
         const to = await reader.stableEnd(topic, partition)
         await reader.read({ topic, partition, from: 0, to }, async record => {
-          const { event, value } = await decodeLearning(kafka.codec, record.value ?? Buffer.alloc(0))
+          const { event, value } = kafka.codec.decode(record.value ?? Buffer.alloc(0))
           assembly.take(event, value)
         })
         assembly.end()

@@ -119,7 +119,9 @@ describe('three brokers', () => {
 
     it('users of the registry by a token instead of a password', async () => {
       const basic = { SCHEMA_REGISTRY_USER: '', SCHEMA_REGISTRY_PASSWORD_FILE: '' }
-      await platform.connect('test', { ...basic, SCHEMA_REGISTRY_TOKEN: REGISTRY_TOKEN }).codec.learn(1)
+      await platform
+        .connect('test', { ...basic, SCHEMA_REGISTRY_TOKEN: REGISTRY_TOKEN })
+        .codec.learn([{ value: Buffer.of(0, 0, 0, 0, 1) }])
       expect([...platform.registry.passed.keys()]).to.have.members(['Basic', 'Bearer'])
     })
   })

@@ -1,6 +1,5 @@
 /** The order is that of the log, partition after partition; offsets and raw bytes let a second reader be compared with it. */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { decodeLearning } from '#infra/kafka/learning.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import type { JavaReader } from './java-reader.ts'
@@ -29,7 +28,7 @@ export async function readTopic(kafka: KafkaConnection, topic: TopicKey): Promis
       await reader.read({ topic: name, partition, from: 0, to }, async ({ offset, key, timestamp, value: raw }) => {
         const position = { partition, offset, timestamp, key: String(key), raw }
         if (raw === null) records.push({ ...position, event: undefined, value: undefined })
-        else records.push({ ...position, ...(await decodeLearning(kafka.codec, raw)) })
+        else records.push({ ...position, ...kafka.codec.decode(raw) })
       })
     }
   } finally {

@@ -8,7 +8,7 @@ import { expect } from 'chai'
 import type { Redis } from '#infra/redis/redis.ts'
 import { readingGroups } from '#services/cli/reading-groups.ts'
 import { PROCESSORS } from '#streams/processors.ts'
-import type { ViewRecord } from '#streams/runner/outcome.ts'
+import type { StreamRecord } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import { contractedSinks } from '#test/fixtures/contracted-sinks.ts'
 import { positionAt } from '#test/fixtures/sink-records.ts'
@@ -44,14 +44,14 @@ describe('every sink', () => {
     return sink
   }
 
-  async function apply(sink: PartitionSink, records: readonly ViewRecord[]): Promise<void> {
+  async function apply(sink: PartitionSink, records: readonly StreamRecord[]): Promise<void> {
     await sink.prepare?.()
     for (const record of records) expect(sink.apply(record), `record ${record.offset}`).to.include({ kind: 'ok' })
   }
-  const endOf = (records: readonly ViewRecord[]): number => (records.at(-1)?.offset ?? -1) + 1
+  const endOf = (records: readonly StreamRecord[]): number => (records.at(-1)?.offset ?? -1) + 1
 
   /** Gives a sink those of some records that it lacks, and writes them, as the runner does. */
-  async function deliver(sink: PartitionSink, records: readonly ViewRecord[]): Promise<void> {
+  async function deliver(sink: PartitionSink, records: readonly StreamRecord[]): Promise<void> {
     const from = sink.position?.next ?? 0
     const lacking = records.filter(({ offset }) => offset >= from)
     await apply(sink, lacking)

@@ -1,15 +1,14 @@
 import { expect } from 'chai'
-import { type Codec, DecodeError, UnknownEvent, UnknownWriter } from '#infra/kafka/codec.ts'
+import { type Codec, DecodeError, UnknownEvent } from '#infra/kafka/codec.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import { openDeadLetters } from '#streams/runner/dead-letters.ts'
-import { decodeNow, decodeSlowly, expectedIn, isDecoded } from '#streams/runner/decoding.ts'
+import { decodeRecord, isDecoded } from '#streams/runner/decoding.ts'
 import { groupErrorIn } from '#streams/runner/group-errors.ts'
 import type { Outcome } from '#streams/runner/outcome.ts'
 
-/** A codec of JSON instead of Avro that knows the id 1 and can be taught the id 2. */
+/** A codec of JSON instead of Avro. */
 function jsonCodec(): Codec {
-  const known = new Set([1])
   return {
     prepare: async () => undefined,
     encode: (event, value) => Buffer.from(JSON.stringify({ event: event.name, value })),
@@ -17,16 +16,11 @@ function jsonCodec(): Codec {
       const id = buffer[0] ?? 0
       if (id === 9) throw new DecodeError('bytes end too early')
       if (id === 8) throw new UnknownEvent('BookMerged')
-      if (!known.has(id)) throw new UnknownWriter(id)
+      if (id === 5) throw new Error('schema id 5 was not fetched')
       return { event: 'AskObserved', value: { id } }
     },
     plain: () => undefined,
-    async learn(id) {
-      if (id === 5) throw new Error('the registry does not answer')
-      if (id !== 2) return false
-      known.add(id)
-      return true
-    },
+    learn: async () => undefined,
   }
 }
 
@@ -108,35 +102,22 @@ describe('runner decoding', () => {
   const codec = jsonCodec()
 
   it('makes an empty value and foreign bytes dead letters', () => {
-    expect(decodeNow(codec, null)).to.include({ kind: 'deadLetter', reason: 'empty' })
-    expect(decodeNow(codec, Buffer.of(9))).to.include({ kind: 'deadLetter', reason: 'undecodable' })
-  })
-
-  it('fetches a schema that it meets for the first time', async () => {
-    expect(decodeNow(codec, Buffer.of(2))).to.equal(undefined)
-    expect(await decodeSlowly(codec, Buffer.of(2))).to.deep.equal({ event: 'AskObserved', value: { id: 2 } })
-  })
-
-  it('makes an id that the registry does not know a dead letter', async () => {
-    expect(await decodeSlowly(codec, Buffer.of(7))).to.include({
-      kind: 'deadLetter',
-      reason: 'undecodable',
-      detail: 'schema id 7 is unknown',
-    })
+    expect(decodeRecord(codec, 'quotes', null)).to.include({ kind: 'deadLetter', reason: 'empty' })
+    expect(decodeRecord(codec, 'quotes', Buffer.of(9))).to.include({ kind: 'deadLetter', reason: 'undecodable' })
   })
 
   it('tells an event of a newer version from a broken record, also one that it knows from another topic', () => {
-    const unknown = decodeNow(codec, Buffer.of(8)) ?? expect.fail('nothing was decoded')
-    expect(unknown).to.include({ kind: 'unknown', event: 'BookMerged' })
-    expect([unknown, expectedIn('quotes', unknown)].map(isDecoded)).to.deep.equal([false, false])
-    const known = decodeNow(codec, Buffer.of(1)) ?? expect.fail('nothing was decoded')
-    expect([expectedIn('quotes', known), isDecoded(known)]).to.deep.equal([known, true])
-    expect(expectedIn('fx', known)).to.include({ kind: 'unknown', event: 'AskObserved' })
+    const found = [decodeRecord(codec, 'quotes', Buffer.of(8)), decodeRecord(codec, 'fx', Buffer.of(1))]
+    expect(found).to.deep.equal([
+      { kind: 'unknown', event: 'BookMerged' },
+      { kind: 'unknown', event: 'AskObserved' },
+    ])
+    const known = decodeRecord(codec, 'quotes', Buffer.of(1))
+    expect([...found, known].map(isDecoded)).to.deep.equal([false, false, true])
   })
 
-  it('throws when the registry does not answer: that says nothing of the record', async () => {
-    const error = await decodeSlowly(codec, Buffer.of(5)).catch(thrown => thrown)
-    expect(error).to.be.instanceOf(Error).with.property('message', 'the registry does not answer')
+  it('throws where a schema was not fetched: that says nothing of the record', () => {
+    expect(() => decodeRecord(codec, 'quotes', Buffer.of(5))).to.throw('was not fetched')
   })
 })
 

@@ -6,7 +6,6 @@
  * once, by the last. Writes tables on a terminal and JSON lines in a pipe.
  */
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
-import { decodeLearning } from '#infra/kafka/learning.ts'
 import { type LogAccess, openLogAccess, rangesOf } from '#infra/kafka/log-access.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
@@ -82,7 +81,8 @@ export async function showDeadLetter(config: PlatformConfig, log: Log, output: O
     const letter = (await readDeadLetters(access)).find(each => each.number === number)
     if (!letter) throw new CommandFailure(`there is no dead letter ${number}; \`dead-letters list\` has them`)
     const { key, value, ...about } = letter.value
-    const record = { key: key?.toString() ?? null, ...(await showBytes(access.kafka.codec, value)) }
+    await access.kafka.codec.learn([letter.value])
+    const record = { key: key?.toString() ?? null, ...showBytes(access.kafka.codec, value) }
     const bytes = { value_base64: value?.toString('base64') ?? null, value_bytes: value?.length ?? 0 }
     const whole = { number, at: iso(letter.at), ...about, record, ...bytes }
     await write(output, `${JSON.stringify(whole, null, output.isTTY ? 2 : 0)}\n`)
@@ -154,7 +154,7 @@ async function readAll<T>(access: LogAccess, key: TopicKey): Promise<NumberedRec
   for await (const page of scanTopic(access.reader, topic, ranges)) {
     for (const { offset, timestamp, value } of page) {
       if (value === null) continue
-      found.push({ number: offset, at: timestamp, value: (await decodeLearning(access.kafka.codec, value)).value })
+      found.push({ number: offset, at: timestamp, value: access.kafka.codec.decode(value).value })
     }
   }
   return found

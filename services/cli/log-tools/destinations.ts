@@ -106,7 +106,7 @@ export function openRecordText(codec: Codec, { name, events }: TopicDefinition, 
     for (const record of records) {
       if (isRaw) raw(to, record)
       // A new writer schema, bytes within an event, poison: decoding handles them all.
-      else if (!plain(to, record)) to.text(`${JSON.stringify(await showRecord(codec, name, record))}\n`)
+      else if (!plain(to, record)) to.text(`${JSON.stringify(showRecord(codec, name, record))}\n`)
     }
     const lines = to.take()
     capacity = Math.max(FIRST_CAPACITY, Math.ceil(lines.length * 1.1))

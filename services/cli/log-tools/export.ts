@@ -7,8 +7,7 @@
  */
 import { once } from 'node:events'
 import { createWriteStream, renameSync, rmSync } from 'node:fs'
-import { DecodeError } from '#infra/kafka/codec.ts'
-import { decodeLearning } from '#infra/kafka/learning.ts'
+import { eventOf } from '#infra/kafka/codec.ts'
 import { type LogAccess, offsetsIn, openLogAccess, rangesOf } from '#infra/kafka/log-access.ts'
 import { type ScannedRecord, scanTopic } from '#infra/kafka/topic-scan.ts'
 import { type ColumnType, openRecordFile, type RecordColumn } from '#infra/parquet/record-file.ts'
@@ -115,7 +114,8 @@ function table({ kafka }: LogAccess, topic: TopicDefinition, path: string, rowsP
   return {
     async take(records) {
       for (const { partition, offset, timestamp, key, value } of records) {
-        const decoded = value === null ? undefined : await decodeLearning(kafka.codec, value).catch(ignorePoison)
+        // A record that cannot be read is a row with its origin alone.
+        const decoded = eventOf(kafka.codec, value)
         const origin = [partition, BigInt(offset), new Date(timestamp), key?.toString() ?? null, decoded?.event ?? null]
         await file.append([...origin, ...fields.map(({ name, cell }) => cell(decoded?.value[name]))])
       }
@@ -123,12 +123,6 @@ function table({ kafka }: LogAccess, topic: TopicDefinition, path: string, rowsP
     finish: () => file.finish(),
     abandon: () => file.abandon(),
   }
-}
-
-/** A record that cannot be read is a row with its origin alone. */
-function ignorePoison(error: unknown): undefined {
-  if (!(error instanceof DecodeError)) throw error
-  return undefined
 }
 
 const PLACE: readonly RecordColumn[] = [

@@ -4,8 +4,7 @@
  * Pure but for schemas that are read for the first time. Bytes that are no event of ours are shown as they are (`event`
  * null, `value` their base64), never dropped and never an exception.
  */
-import { type Codec, DecodeError } from '#infra/kafka/codec.ts'
-import { decodeLearning } from '#infra/kafka/learning.ts'
+import { type Codec, eventOf } from '#infra/kafka/codec.ts'
 import type { ScannedRecord } from '#infra/kafka/topic-scan.ts'
 
 /** What a tool shows of a record. */
@@ -22,22 +21,18 @@ export interface ShownRecord {
 }
 
 /** Decodes a record for showing. */
-export async function showRecord(codec: Codec, topic: string, record: ScannedRecord): Promise<ShownRecord> {
+export function showRecord(codec: Codec, topic: string, record: ScannedRecord): ShownRecord {
   const { partition, offset, timestamp } = record
   const origin = { topic, partition, offset, key: record.key?.toString() ?? null }
-  return { ...origin, ...(await showBytes(codec, record.value)), timestamp }
+  return { ...origin, ...showBytes(codec, record.value), timestamp }
 }
 
 /** The event and value of some bytes. */
-export async function showBytes(codec: Codec, bytes: Buffer | null): Promise<{ event: string | null; value: unknown }> {
-  if (bytes === null) return { event: null, value: null }
-  try {
-    const { event, value } = await decodeLearning(codec, bytes)
-    return { event, value: plain(value) }
-  } catch (error) {
-    if (!(error instanceof DecodeError)) throw error
-    return { event: null, value: bytes.toString('base64') }
-  }
+export function showBytes(codec: Codec, bytes: Buffer | null): { event: string | null; value: unknown } {
+  const found = eventOf(codec, bytes)
+  return found
+    ? { event: found.event, value: plain(found.value) }
+    : { event: null, value: bytes?.toString('base64') ?? null }
 }
 
 /** Bytes as base64 and decoded classes as plain objects, so that JSON and filters see the same. */

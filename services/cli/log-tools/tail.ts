@@ -59,7 +59,7 @@ export async function tail(
     for (const record of records) {
       if (left <= 0 || options.signal.aborted) return
       if (options.key !== undefined && record.key?.toString() !== options.key) continue
-      const shown = await showRecord(access.kafka.codec, topics[key].name, record)
+      const shown = showRecord(access.kafka.codec, topics[key].name, record)
       if (!(await wanted(shown))) continue
       left -= 1
       const text = wantsTable(output, options) ? lineOf(shown) : JSON.stringify(shown)

@@ -1,6 +1,5 @@
 /** Reads committed changes into memory, for baselines that write the same rows as a sink; reading is no part of what is measured. */
 import { connectKafka } from '#infra/kafka/connection.ts'
-import { decodeLearning } from '#infra/kafka/learning.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { readConfig } from '#infra/runtime/config.ts'
 import { openLog } from '#infra/runtime/log.ts'
@@ -42,7 +41,7 @@ export async function readChanges({ environment, from, to }: SinkQuestion): Prom
     for (const [partition, end] of to.entries()) {
       await reader.read({ topic, partition, from: from[partition] ?? 0, to: end }, async ({ offset, value }) => {
         if (value === null) return
-        const { event, value: change } = await decodeLearning(kafka.codec, value)
+        const { event, value: change } = kafka.codec.decode(value)
         if (event === 'BookChanged') changes.push({ partition, offset, change })
       })
     }
