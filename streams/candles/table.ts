@@ -1,5 +1,5 @@
 /**
- * The tables candle_parts and candle_standing. Writer: sink.ts, in the role `candles`.
+ * The tables candle_parts and candle_standing. Writer: fold.ts, in the role `candles`.
  *
  * Invariant: rows of one key merge by version, so neither a replay nor a second writer can change the result, and the
  * writer needs no state.
@@ -7,7 +7,7 @@
 import type { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import type { Table } from '#infra/clickhouse/table.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
-import type { Edge, FoldedAsk, Part } from './step.ts'
+import type { CandlePart, EdgeAsk } from './compose.ts'
 
 const EDGE = 'Tuple(version UInt64, standing Bool, micro Int64, quantity Int32, at Int64)'
 const [HOUR_S, DAY_S] = [CANDLE_INTERVALS['1h'].ms / 1000, CANDLE_INTERVALS['1d'].ms / 1000]
@@ -68,6 +68,31 @@ export const candleStanding: Table = {
   partitionBy: 'tuple()',
   granularity: 256,
   isCompact: true,
+}
+
+/** An edge with the version of the change that it comes from. */
+export interface Edge extends EdgeAsk {
+  version: number
+}
+
+/** The fold of some changes of a provider's bucket. */
+export interface Part extends Omit<CandlePart, 'opening' | 'closing' | 'falls'> {
+  intervalMs: number
+  itemId: number
+  opening: Edge
+  closing: Edge
+  /** Offset of a change → how many listings it took away. */
+  falls: ReadonlyMap<number, number>
+}
+
+/** The fold of a batch's changes of a provider's asks for an item. */
+export interface FoldedAsk {
+  itemId: number
+  provider: string
+  /** The newest ask. */
+  newest: Edge
+  /** One for each bucket of each width, those of the newest changes last. */
+  parts: Part[]
 }
 
 /** Appends a part. */

@@ -28,8 +28,8 @@ export const view = defineTableView({
     },
   ],
   async open(topic, batcher, catalog) {
-    const { openCandleSink, openDayCandleSink } = await import('./sink.ts')
-    if (topic !== 'dayCloses') return openCandleSink(batcher)
-    return openDayCandleSink(batcher, (await catalog()).idOf)
+    const { openCandleFold, openDayCandleFold } = await import('./fold.ts')
+    if (topic !== 'dayCloses') return openCandleFold(batcher)
+    return openDayCandleFold(batcher, (await catalog()).idOf)
   },
 })

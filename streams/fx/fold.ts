@@ -3,14 +3,31 @@
  *
  * Invariant: the latest `as_of` wins, of two equal ones the later in the log, however the log is cut into batches. A table from the future is a dead letter.
  */
+import type { Batcher } from '#infra/clickhouse/batcher.ts'
+import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import type { FxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { timeFault } from '#schemas/values/event-time.ts'
 import { parseRate } from '#schemas/values/money.ts'
 import { unstorable } from '#schemas/values/storable.ts'
 import { OK, type Outcome, type StreamRecord } from '#streams/runner/outcome.ts'
-import type { DayRate } from './table.ts'
+import type { RowSink } from '#streams/runner/sink-runner.ts'
+import { type DayRate, fxDays, writeRate } from './table.ts'
 
 const DAY_MS = 86_400_000
+
+/** Opens the fold of the topic's partition into fx_days; a batch that is folded twice leaves the same table. */
+export function openFxFold(batcher: Batcher): RowSink {
+  const newest = new Map<string, DayRate>()
+  const rows = new RowBuffer(fxDays)
+  return {
+    apply: record => (record.event === 'FxRatesPublished' ? foldRates(newest, record) : OK),
+    flush() {
+      for (const rate of newest.values()) writeRate(rows, rate)
+      newest.clear()
+      return batcher.add([rows])
+    },
+  }
+}
 
 /** Folds a record into the newest rates, by day and currency. */
 export function foldRates(newest: Map<string, DayRate>, { value, version, appendedAt }: StreamRecord): Outcome {

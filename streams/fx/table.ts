@@ -1,5 +1,5 @@
 /**
- * The table fx_days: the exchange rates of each UTC day, for amounts of that day. Writer: sink.ts, in the role `fx`.
+ * The table fx_days: the exchange rates of each UTC day, for amounts of that day. Writer: fold.ts, in the role `fx`.
  *
  * Of several tables of a day the latest (`as_of`) wins; the rates in force are those of the latest of all. Rates keep all digits of
  * their source as decimal text; read them with parseRate. Kept for ever.

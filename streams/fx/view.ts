@@ -8,7 +8,7 @@ export const view = defineTableView({
   process: 'live',
   tables: [{ table: fxDays, origins: [{ topic: 'fx', partition: '0', isBefore: version => `version < ${version}` }] }],
   async open(_topic, batcher) {
-    const { openFxSink } = await import('./sink.ts')
-    return openFxSink(batcher)
+    const { openFxFold } = await import('./fold.ts')
+    return openFxFold(batcher)
   },
 })

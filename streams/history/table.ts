@@ -1,5 +1,5 @@
 /**
- * The tables changes and provider_days. Writer: sink.ts, in the role `history`.
+ * The tables changes and provider_days. Writer: fold.ts, in the role `history`.
  *
  * Invariant: a change is keyed by its partition and version and a day merges by version, so writing a record again changes
  * nothing for readers.
@@ -8,7 +8,18 @@ import type { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import type { Table } from '#infra/clickhouse/table.ts'
 import type { BookChanged, Change, Side } from '#schemas/events/book-changed.ts'
 import type { StreamRecord } from '#streams/runner/outcome.ts'
-import type { Day } from './step.ts'
+
+/** One provider's row for an item at the end of a day, by the folded changes. */
+export interface Day {
+  itemId: number
+  side: Side
+  provider: string
+  /** Days since 1970-01-01. */
+  day: number
+  /** The last change that set a price; undefined when none did. */
+  priced: { version: number; price: number; microUsd: number; currency: string } | undefined
+  closing: { version: number; listed: boolean; quantity: number }
+}
 
 /** Days for which single changes are kept (DECISIONS.md, "History and sales"). */
 export const CHANGES_RETENTION_DAYS = 35

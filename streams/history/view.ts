@@ -31,8 +31,8 @@ export const view = defineTableView({
     },
   ],
   async open(topic, batcher, catalog) {
-    const { openHistorySink, openDayCloseSink } = await import('./sink.ts')
-    if (topic !== 'dayCloses') return openHistorySink(batcher)
-    return openDayCloseSink(batcher, (await catalog()).idOf)
+    const { openHistoryFold, openDayCloseFold } = await import('./fold.ts')
+    if (topic !== 'dayCloses') return openHistoryFold(batcher)
+    return openDayCloseFold(batcher, (await catalog()).idOf)
   },
 })

@@ -227,10 +227,7 @@ export async function openFilling(
   return {
     ...{ parts, sources: opened, records: 0 },
     letters: openDeadLetters({ group: view.name, codec: kafka.codec, metrics, log: kafka.log }),
-    async close() {
-      for (const { sink } of opened.values()) await sink.close()
-      await batcher.close()
-    },
+    close: () => batcher.close(),
   }
 }
 
@@ -284,7 +281,6 @@ async function takePage(
   const filled = sources.get(sourceName({ topic, partition }))
   if (filled === undefined) throw new Error(`${topic}-${partition} has no sink`)
   const { sink, position, stored } = filled
-  await sink.prepare?.()
   for (const record of page) {
     const outcome = taken(kafka.codec, sink, { topic, position, record })
     // What the version before reflects was reported when its role took it.

@@ -51,7 +51,7 @@ export interface PartitionSink {
 }
 
 /** One partition of a view whose position is kept for it. */
-export interface RowSink extends Pick<PartitionSink, 'prepare' | 'apply' | 'close'> {
+export interface RowSink extends Pick<PartitionSink, 'apply'> {
   /** Writes what was applied; resolves when the store has confirmed it. */
   flush(): Promise<void>
 }

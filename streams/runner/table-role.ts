@@ -110,6 +110,7 @@ export function openTableSinks(writer: ClickhouseWriter, view: VersionedView, ba
             )
           revision += 1
         },
+        close: async () => undefined,
         async isCurrent() {
           const now = await watching.get()
           return now.current?.id === version.id && (positionOf(now, source)?.revision ?? 0) === revision

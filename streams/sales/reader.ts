@@ -4,12 +4,16 @@
  * Invariant: the order of {@link readSales} is total (time, item, provider, the provider's sale id), so a cursor continues
  * exactly where a page ended; of several sightings of a sale the first in the log is shown.
  */
+import type { z } from 'zod'
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
-import type { Instant } from '#schemas/values/instant.ts'
+import type { saleRecord } from '#schemas/api/sales.ts'
+import { NO_PATTERN, type SaleCharm } from '#schemas/events/sale-observed.ts'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { formatInstant, type Instant } from '#schemas/values/instant.ts'
+import { type Rate, recordAmount } from '#schemas/values/money.ts'
 import type { SaleRow } from './table.ts'
 
-export { recordOfSale } from './record.ts'
-export { isRow, rowOfSale } from './step.ts'
+export { isRow, rowOfSale } from './fold.ts'
 export type { SaleRow } from './table.ts'
 
 const DAY_MS = 86_400_000
@@ -96,3 +100,33 @@ export async function countRecentSales(
   )
   return rows.length === 0 ? undefined : new Map(rows.map(({ item_id, recent }) => [item_id, recent]))
 }
+
+/** A sale of an item as replies and events show it; `rate` gives that of the currency on the day of the sale. */
+export function recordOfSale(
+  sale: SaleRow,
+  { market_hash_name, phase }: CatalogItem,
+  currency: string,
+  rate: () => Rate,
+): z.infer<typeof saleRecord> {
+  const { inspect_in_game: in_game, screenshot_front, screenshot_back } = sale
+  const inspect = { in_game, screenshot_front, screenshot_back }
+  return {
+    date: formatInstant(sale.sold_at),
+    provider: sale.provider,
+    price: recordAmount(sale, currency, rate),
+    currency,
+    item_id: sale.item_id,
+    market_hash_name,
+    phase,
+    float: sale.float,
+    paint_seed: sale.paint_seed,
+    stickers: sale.has_stickers ? sale.stickers : null,
+    charms: sale.has_charms ? sale.charms.map(shownCharm) : null,
+    inspect: Object.values(inspect).some(link => link !== null) ? inspect : null,
+  }
+}
+
+const shownCharm = ({ name, pattern_id }: SaleCharm) => ({
+  name,
+  pattern_id: pattern_id === NO_PATTERN ? null : pattern_id,
+})

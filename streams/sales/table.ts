@@ -1,6 +1,6 @@
 /**
  * sales and sales_by_time: every completed sale, once for reading by item, once for the feed of all.
- * Writer: sink.ts, in the role `sales`.
+ * Writer: fold.ts, in the role `sales`.
  *
  * Identity: item, time, provider and the provider's sale id. Invariant: of several sightings the
  * first in the log wins (`version` falls as that of its record rises), so a served sale never changes. A reader

@@ -22,7 +22,7 @@ export const view = defineTableView({
     { table: salesByTime, origins: [origin] },
   ],
   async open(_topic, batcher, catalog) {
-    const { openSalesSink } = await import('./sink.ts')
-    return openSalesSink(batcher, (await catalog()).idOf)
+    const { openSalesFold } = await import('./fold.ts')
+    return openSalesFold(batcher, (await catalog()).idOf)
   },
 })

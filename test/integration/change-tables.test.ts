@@ -7,9 +7,9 @@ import { atOnce } from '#infra/runtime/turns.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
 import { composeCandles, type StandingAsk } from '#streams/candles/compose.ts'
+import { openCandleFold } from '#streams/candles/fold.ts'
 import { readCandleParts, readCandles, selectCandleStanding } from '#streams/candles/reader.ts'
-import { openCandleSink } from '#streams/candles/sink.ts'
-import { openHistorySink } from '#streams/history/sink.ts'
+import { openHistoryFold } from '#streams/history/fold.ts'
 import type { RowSink } from '#streams/runner/sink-runner.ts'
 import { changeOf, isChange, randomLog } from '#test/fixtures/book-change-sequences.ts'
 import { changeRecord, write } from '#test/fixtures/sink-records.ts'
@@ -54,7 +54,7 @@ describe('changes in ClickHouse', () => {
 
     it('of any window equal a fold moment by moment, in each interval, whatever is left unread around it; bids are left out', async () => {
       const log = randomLog(randomOf(1), { records: 1_500, items: ITEMS, providers: 4, startMs }).filter(isChange)
-      await store(openCandleSink(clickhouse.batcher), log)
+      await store(openCandleFold(clickhouse.batcher), log)
       const asks = Map.groupBy(
         log.filter(({ side }) => side === 'ask'),
         ({ item_id }) => item_id,
@@ -97,7 +97,7 @@ describe('changes in ClickHouse', () => {
         changeOf({ ...item, after: row, seenAt: today - 300 * DAY_MS }),
         changeOf({ provider: 'b', itemId: 900, after: { micro: 90_000, quantity: 1 }, seenAt: today + 5 }),
       ]
-      await store(openCandleSink(clickhouse.batcher), changes)
+      await store(openCandleFold(clickhouse.batcher), changes)
       await clickhouse.writer.command(`OPTIMIZE TABLE ${clickhouse.database}.candle_parts FINAL`)
       const left = `SELECT count() AS parts FROM ${clickhouse.database}.candle_parts WHERE item_id = 900 AND interval_s = 300`
       expect(await clickhouse.writer.rows(left), 'the old part has expired').to.deep.equal([{ parts: 1 }])
@@ -113,7 +113,7 @@ describe('changes in ClickHouse', () => {
     })
 
     it('make a dead letter of a change that no table can hold', () => {
-      const sink = openCandleSink(clickhouse.batcher)
+      const sink = openCandleFold(clickhouse.batcher)
       const late = changeOf({ provider: 'a', itemId: 1, after: { micro: 1, quantity: 1 }, seenAt: 8_000_000_000_000 })
       expect(sink.apply(changeRecord(late, 0))).to.include({ kind: 'deadLetter', reason: 'time_out_of_range' })
       const nothing = { ...late, seen_at: today, price: null, price_micro_usd: null }
@@ -141,7 +141,7 @@ describe('changes in ClickHouse', () => {
       const random = seededRandom('history')
       const log = randomLog(random, { records: 4_000, items: 30, providers: 5, startMs }).filter(isChange)
       const records = log.map((change, offset) => changeRecord(change, offset, 3))
-      const [one, other] = [openHistorySink(clickhouse.batcher), openHistorySink(clickhouse.batcher)]
+      const [one, other] = [openHistoryFold(clickhouse.batcher), openHistoryFold(clickhouse.batcher)]
       const pieces = [records.slice(0, 1_200), records.slice(1_200, 3_000), records.slice(3_000), records.slice(700)]
       for (const piece of random.shuffle(pieces)) await Promise.all([write(one, piece), write(other, piece)])
       expect(await changesIn('partition = 3')).to.deep.equal(log.map(rowOf))
@@ -157,7 +157,7 @@ describe('changes in ClickHouse', () => {
         changeOf({ ...item, after: row }),
         changeOf({ ...item, before: row, after: { ...row, quantity: 1 } }),
       ]
-      await store(openHistorySink(clickhouse.batcher), log, 4)
+      await store(openHistoryFold(clickhouse.batcher), log, 4)
       await clickhouse.writer.command(`OPTIMIZE TABLE ${clickhouse.database}.changes FINAL`)
       expect(await changesIn('partition = 4')).to.have.length(2)
     })
@@ -165,7 +165,7 @@ describe('changes in ClickHouse', () => {
     it('keeps amounts near the largest that the platform takes exactly', async () => {
       const after = { micro: Number.MAX_SAFE_INTEGER - 1, quantity: 2 ** 31 - 1 }
       const change = changeOf({ provider: 'é-long-name', itemId: 88, after, seenAt: startMs + 1 })
-      await write(openHistorySink(clickhouse.batcher), [
+      await write(openHistoryFold(clickhouse.batcher), [
         changeRecord({ ...change, price: 10 ** 13, usd_rate: '0.000000000012345678901234' }, 0, 9),
       ])
       const [row] = await changesIn('partition = 9')

@@ -14,7 +14,7 @@ import { indicatorsReply } from '#schemas/api/indicators.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { ingestHistory } from '#services/ingest/commands.ts'
 import { packagedRates } from '#services/ingest/fx/source.ts'
-import { openHistorySink } from '#streams/history/sink.ts'
+import { openHistoryFold } from '#streams/history/fold.ts'
 import {
   convertedAt,
   makeChanges,
@@ -200,7 +200,7 @@ describe('daily history', () => {
         price: 650,
         currency: 'CNY',
       }
-      await write(openHistorySink(clickhouse.batcher), [changeRecord(change, 7)])
+      await write(openHistoryFold(clickhouse.batcher), [changeRecord(change, 7)])
       const { series } = await chart(`item_id=${unlisted.item_id}&currency=CNY`)
       expect(series[0]?.data.map(({ price }) => price)).to.deep.equal([650, 650, 800])
     })
@@ -235,7 +235,7 @@ describe('daily history', () => {
       const scope = { itemIds: ids, providers: PROVIDERS, now, days: 60 }
       changes = makeChanges(scenario.random, { ...scope, count: 400 })
       await write(
-        openHistorySink(clickhouse.batcher),
+        openHistoryFold(clickhouse.batcher),
         changes.map(change => changeRecord(change, change.offset, change.partition)),
       )
     })

@@ -10,7 +10,8 @@ import {
   partTable,
   type StandingAsk,
 } from '#streams/candles/compose.ts'
-import { type CandleBatch, foldChange, mergeParts, type Part } from '#streams/candles/step.ts'
+import { type CandleBatch, foldChange, mergeParts } from '#streams/candles/fold.ts'
+import type { Part } from '#streams/candles/table.ts'
 import { changeOf, changeSequences, type LoggedChange } from '#test/fixtures/book-change-sequences.ts'
 import { modelCandles } from '#test/oracles/candle-model.ts'
 

@@ -10,8 +10,8 @@ import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.
 import type { RowBlock } from '#infra/clickhouse/row-buffer.ts'
 import { setUpClickhouse } from '#infra/clickhouse/set-up-tables.ts'
 import { databaseName, readConfig } from '#infra/runtime/config.ts'
-import { openCandleSink } from '#streams/candles/sink.ts'
-import { openHistorySink } from '#streams/history/sink.ts'
+import { openCandleFold } from '#streams/candles/fold.ts'
+import { openHistoryFold } from '#streams/history/fold.ts'
 import { VIEWS } from '#streams/views.ts'
 import { inVersions } from '#test/fixtures/view-tables.ts'
 import { dropClickhouse } from '#test/harness/remove-namespace.ts'
@@ -21,7 +21,7 @@ import { type ReadChange, readChanges, type SinkName, type SinkQuestion } from '
 type StoredSink = Exclude<SinkName, 'live-view'>
 type Question = SinkQuestion & { sink: StoredSink }
 
-const SINKS = { history: openHistorySink, candles: openCandleSink }
+const SINKS = { history: openHistoryFold, candles: openCandleFold }
 const ROWS_IN_AN_INSERT = 100_000
 /** As many as a fetch brings. */
 const CHANGES_IN_A_FLUSH = 8_000

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
-import { rowOfSale } from '#streams/sales/step.ts'
+import { rowOfSale } from '#streams/sales/fold.ts'
 import { sold } from '#test/harness/published-records.ts'
 
 const sale = sold({ currency: 'CNY', usd_rate: '7.25', charms: [] })

@@ -1,11 +1,39 @@
-/** Turns a completed sale into a row of the sales tables. Its amount is converted at the rate that the sale carries, so a replay converts alike. */
+/**
+ * Folds completed sales into rows of sales and sales_by_time.
+ *
+ * A sale's amount is converted at the rate that it carries, so a replay converts alike. Rows are keyed by the sale's identity and its
+ * first record in the log wins, so neither a replay nor a sale that a provider reports again changes what is served.
+ */
+import type { Batcher } from '#infra/clickhouse/batcher.ts'
+import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
+import type { ObservationRejected } from '#schemas/events/observation.ts'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import type { ResolveItem } from '#schemas/values/catalog-item.ts'
 import { timeFault } from '#schemas/values/event-time.ts'
 import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
 import { unstorable } from '#schemas/values/storable.ts'
-import type { Outcome } from '#streams/runner/outcome.ts'
-import type { SaleRow } from './table.ts'
+import { OK, type Outcome } from '#streams/runner/outcome.ts'
+import type { RowSink } from '#streams/runner/sink-runner.ts'
+import { type SaleRow, sales, salesByTime, writeSale } from './table.ts'
+
+/** Opens the fold of one partition into sales and sales_by_time. */
+export function openSalesFold(batcher: Batcher, resolve: ResolveItem): RowSink {
+  const rows = [new RowBuffer(sales), new RowBuffer(salesByTime)]
+  return {
+    apply({ event, value, version, appendedAt }) {
+      if (event === 'ObservationRejected') {
+        const { reason, raw }: ObservationRejected = value
+        return { kind: 'deadLetter', reason, detail: raw.slice(0, 200) }
+      }
+      if (event !== 'SaleObserved') return { kind: 'skip', reason: 'no_sale' }
+      const row = rowOfSale(value, resolve, appendedAt)
+      if (!isRow(row)) return row
+      for (const buffer of rows) writeSale(buffer, row, version)
+      return OK
+    },
+    flush: () => batcher.add(rows),
+  }
+}
 
 /** The row of a sale, or another outcome of the record, which was appended at `appendedAt`. */
 export function rowOfSale(sale: SaleObserved, resolve: ResolveItem, appendedAt: number): SaleRow | Outcome {

@@ -1,5 +1,5 @@
 /**
- * Writes changes and provider_days in ClickHouse.
+ * Folds changes, and closes of history files, into changes and provider_days.
  *
  * Sole writer of both. A change is keyed by its partition and version and a day merges by version, so a
  * batch that is written twice, or by a former owner of the partition as well, leaves the same tables.
@@ -14,14 +14,13 @@ import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
 import { unstorable } from '#schemas/values/storable.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { RowSink } from '#streams/runner/sink-runner.ts'
-import { type Day, foldDay } from './step.ts'
-import { changes, historyVersion, providerDays, writeChange, writeClose } from './table.ts'
+import { changes, type Day, historyVersion, providerDays, writeChange, writeClose } from './table.ts'
 
 const DAY_MS = 86_400_000
 const UNKNOWN = -1
 
-/** Opens the sink of a partition of market.book-changes. */
-export function openHistorySink(batcher: Batcher): RowSink {
+/** Opens the fold of a partition of market.book-changes. */
+export function openHistoryFold(batcher: Batcher): RowSink {
   let days = new Map<string, Day>()
   const rows = new RowBuffer(changes)
   const dayRows = new RowBuffer(providerDays)
@@ -40,18 +39,17 @@ export function openHistorySink(batcher: Batcher): RowSink {
       days = new Map()
       await batcher.add([rows, dayRows])
     },
-    close: async () => undefined,
   }
 }
 
 /**
- * Opens the sink of a partition of market.day-closes, which fills provider_days.
+ * Opens the fold of a partition of market.day-closes, which fills provider_days.
  *
  * Versions are below all of the book's own, so where both have a day the book's row counts; among files the later record
  * does. A row is keyed by item, provider and day, so a file that is published twice leaves the same table. A close that ends
  * its file is a withdrawal at the day's end.
  */
-export function openDayCloseSink(batcher: Batcher, idOf: ResolveItem): RowSink {
+export function openDayCloseFold(batcher: Batcher, idOf: ResolveItem): RowSink {
   const rows = new RowBuffer(providerDays)
   return {
     apply(record) {
@@ -79,6 +77,21 @@ export function openDayCloseSink(batcher: Batcher, idOf: ResolveItem): RowSink {
       return OK
     },
     flush: () => batcher.add([rows]),
-    close: async () => undefined,
   }
+}
+
+/** Folds one change into the days of a batch; changes come in the order of the log. */
+function foldDay(days: Map<string, Day>, change: BookChanged, version: number): void {
+  const { item_id: itemId, side, provider, price, price_micro_usd: microUsd, currency, quantity } = change
+  const day = Math.floor(change.seen_at / DAY_MS)
+  const key = `${itemId}|${side}|${provider}|${day}`
+  const priced = price === null || microUsd === null ? undefined : { version, price, microUsd, currency }
+  days.set(key, {
+    itemId,
+    side,
+    provider,
+    day,
+    priced: priced ?? days.get(key)?.priced,
+    closing: { version, listed: price !== null, quantity },
+  })
 }
