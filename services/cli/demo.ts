@@ -17,7 +17,7 @@ import { describePlatform } from './sample-calls.ts'
 import { listenForStop } from './stop-signals.ts'
 import { type LivePlatform, supervise } from './supervisor.ts'
 import { show } from './up.ts'
-import { openLagReader } from './wait-for-views.ts'
+import { openPlatformLag } from './wait-for-views.ts'
 
 const TERMINAL_EVERY_MS = 2_000
 const PIPE_EVERY_MS = 30_000
@@ -69,7 +69,7 @@ function endWithParent(stop: AbortController): void {
 
 async function followStatus(live: LivePlatform, progress: Progress, signal: AbortSignal): Promise<void> {
   const { config, platform } = live
-  const lagReader = await openLagReader(config, openLog({ level: 'silent', name: 'status' }))
+  const lagReader = await openPlatformLag(config, openLog({ level: 'silent', name: 'status' }))
   const everyMs = process.stderr.isTTY ? TERMINAL_EVERY_MS : PIPE_EVERY_MS
   let asks: number | undefined
   let askedAt = Number.NEGATIVE_INFINITY
@@ -103,7 +103,7 @@ async function followStatus(live: LivePlatform, progress: Progress, signal: Abor
   }
 }
 
-async function changesSoFar(lagReader: Awaited<ReturnType<typeof openLagReader>>): Promise<number> {
+async function changesSoFar(lagReader: Awaited<ReturnType<typeof openPlatformLag>>): Promise<number> {
   const ends = await lagReader.ends(['bookChanges'])
   return (ends.get('bookChanges') ?? []).reduce((sum, end) => sum + end, 0)
 }

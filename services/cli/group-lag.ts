@@ -3,19 +3,7 @@
  *
  * A lag counts offsets, transaction markers among them, so it bounds the records from above.
  */
-
-/** A group's distance to the end of one partition. */
-export interface PartitionLag {
-  group: string
-  topic: string
-  partition: number
-  /** The next offset that the group wants. */
-  position: number
-  end: number
-  lag: number
-  /** Why the group does not go on; empty while it does. */
-  note: string
-}
+import type { PartitionLag } from '#infra/kafka/lag.ts'
 
 /** A group's distance to the end of a topic, all partitions together. */
 export interface GroupLag {

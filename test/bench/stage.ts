@@ -9,7 +9,7 @@ import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { describeLag } from '#services/cli/group-lag.ts'
-import { openLagReader } from '#services/cli/wait-for-views.ts'
+import { openPlatformLag } from '#services/cli/wait-for-views.ts'
 import { type BenchPlatform, type BenchPlatformOptions, openBenchPlatform } from './bench-platform.ts'
 import { type JudgedWatch, watchJudged } from './judged-watch.ts'
 import { type Listing, type MarketLoad, type MarketSize, openMarketLoad } from './market-load.ts'
@@ -63,7 +63,7 @@ export async function openStage(options: StageOptions): Promise<Stage> {
     const names = Object.values(topics).map(topic => kafka.namespace + topic.name)
     const reader = await openRangeReader(kafka, names)
     closers.push(() => reader.close())
-    const look = await openLagReader(platform.config, log)
+    const look = await openPlatformLag(platform.config, log)
     closers.push(() => look.close())
     const market = await openMarketLoad(kafka, size)
     closers.push(() => market.close())
@@ -102,7 +102,7 @@ export async function openStage(options: StageOptions): Promise<Stage> {
         const target = new Map([[topic, [...ends]]])
         const limit = performance.now() + limitMs
         for (;;) {
-          const lags = await look.read([{ group, topic, stage: 0 }], target)
+          const lags = await look.read([{ group, topic }], target)
           if (lags.every(({ lag }) => lag === 0)) return
           if (performance.now() > limit) throw new Error(`${group} is not at the end of ${topic}: ${describeLag(lags)}`)
           await pause(LAG_POLL_MS)

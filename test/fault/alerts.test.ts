@@ -7,8 +7,8 @@
  */
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { LagReader } from '#infra/kafka/lag.ts'
 import type { Database } from '#infra/postgres/pool.ts'
-import type { LagReader } from '#services/cli/wait-for-views.ts'
 import { type AlertMarket, openAlertMarket } from '#test/fixtures/alert-market.ts'
 import { type Mailbox, openMailbox } from '#test/fixtures/mailbox.ts'
 import { openReceiver, type Receiver } from '#test/fixtures/webhook-receiver.ts'

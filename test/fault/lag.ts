@@ -1,6 +1,7 @@
 /** How many records wait for a group, over all topics that it reads. */
+
+import type { LagReader } from '#infra/kafka/lag.ts'
 import { readingGroups } from '#services/cli/reading-groups.ts'
-import type { LagReader } from '#services/cli/wait-for-views.ts'
 import { eventually } from '#test/harness/eventually.ts'
 
 /** The records between a group's positions and the ends of its topics. */

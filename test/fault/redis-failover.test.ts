@@ -7,10 +7,10 @@
  */
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { LagReader } from '#infra/kafka/lag.ts'
 import type { Publisher } from '#infra/kafka/publisher.ts'
 import { slotOf } from '#infra/redis/redis.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
-import type { LagReader } from '#services/cli/wait-for-views.ts'
 import { headKey } from '#streams/live-view/table.ts'
 import { type Feed, leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { eventually } from '#test/harness/eventually.ts'

@@ -8,6 +8,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Tier } from '#infra/config/tiers.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { LagReader } from '#infra/kafka/lag.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { type Database, type DatabaseOptions, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
@@ -16,7 +17,6 @@ import { type Log, openLog } from '#infra/runtime/log.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import type { RoleName } from '#services/cli/roles.ts'
 import { addressVariables } from '#services/cli/settle-environment.ts'
-import type { LagReader } from '#services/cli/wait-for-views.ts'
 import { type SpawnedRole, spawnRole } from './spawn-role.ts'
 import { type StartedRoles, startRoles } from './start-roles.ts'
 
@@ -116,8 +116,8 @@ function platformOf(opened: () => OpenedPlatform, onEnd: OnEnd): TestPlatform {
     },
     openPublisher: async (kafka, writer) => closed(await openPublisher(kafka, writer)),
     async openLagReader() {
-      const { openLagReader } = await import('#services/cli/wait-for-views.ts')
-      return closed(await openLagReader(opened().config, opened().log))
+      const { openPlatformLag } = await import('#services/cli/wait-for-views.ts')
+      return closed(await openPlatformLag(opened().config, opened().log))
     },
     async newKey(tier = 'quant') {
       const { createAccountWithKey } = await import('#services/accounts/keys/commands.ts')

@@ -5,7 +5,7 @@
 import { expect } from 'chai'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import type { RoleContext, StartRole } from '#infra/runtime/role.ts'
-import { openLagReader } from '#services/cli/wait-for-views.ts'
+import { openPlatformLag } from '#services/cli/wait-for-views.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -66,7 +66,7 @@ describe('sink runner', () => {
   }
 
   const untilNoLag = async (): Promise<void> => {
-    const look = await openLagReader(platform.config, platform.log)
+    const look = await openPlatformLag(platform.config, platform.log)
     const groups = [{ group: 'fx', topic: 'fx' as const, stage: 0 }]
     await eventually(async () => (await look.read(groups)).every(({ lag }) => lag === 0), 'no lag')
     await look.close()
