@@ -15,7 +15,6 @@ import { deadLettered, nameUnresolved } from './events/dead-lettered.ts'
 import type { EventSchema } from './events/event.ts'
 import { feedAdvanced } from './events/feed-advanced.ts'
 import { fxRatesPublished } from './events/fx-rates-published.ts'
-import { itemSummarised, marketSummarised } from './events/market-summary.ts'
 import { nameSighted } from './events/name-sighted.ts'
 import { askObserved, bidObserved, observationRejected, refreshCompleted, refreshFailed } from './events/observation.ts'
 import { positionStored } from './events/position-stored.ts'
@@ -86,7 +85,7 @@ export const topics = {
     partitions: 4,
     retention: kept(30, 4),
     writer: 'ingest',
-    readers: ['sales', 'feed'],
+    readers: ['sales', 'feed', 'market-summary'],
   },
   feeds: {
     name: 'market.feeds',
@@ -104,7 +103,7 @@ export const topics = {
     partitions: ITEM_PARTITIONS,
     retention: kept(35, 8),
     writer: 'book',
-    readers: ['live-view', 'candles', 'history', 'feed', 'market-summary', 'alert-triggers'],
+    readers: ['live-view', 'candles', 'history', 'feed', 'market-summary', 'movers', 'alert-triggers'],
   },
   book: {
     name: 'market.book',
@@ -122,7 +121,7 @@ export const topics = {
     partitions: 1,
     retention: kept(35, 1),
     writer: 'book',
-    readers: ['provider-health'],
+    readers: ['provider-health', 'market-summary', 'movers'],
   },
   quarantine: {
     name: 'market.quarantine',
@@ -214,15 +213,6 @@ export const topics = {
     retention: kept(3650, 4),
     writer: 'ingest',
     readers: ['history', 'candles'],
-  },
-  summaries: {
-    name: 'market.summaries',
-    key: 'item_id, summary',
-    events: [itemSummarised, marketSummarised],
-    partitions: 1,
-    retention: { policy: 'compact' },
-    writer: 'market-summary',
-    readers: ['market-summary'],
   },
 } as const satisfies Record<string, TopicDefinition>
 

@@ -45,6 +45,8 @@ interface Following {
   caughtUp: Promise<void>
   /** Resolves after the signal; rejects when brokers are away beyond the retry limit or refuse this reader, or it is another topic. */
   closed: Promise<void>
+  /** The offset of a partition up to which all was delivered. */
+  position(partition: number): number
   /** Why records may be late: the last fetches failed. Undefined while all is well. */
   trouble(): string | undefined
 }
@@ -74,15 +76,18 @@ export async function follow(kafka: KafkaConnection, topic: TopicKey, options: F
   caughtUp.promise.catch(() => undefined)
   const isCaughtUp = (): boolean =>
     partitions.every(partition => (next.get(partition) ?? 0) >= (ends.get(partition) ?? 0))
+  const delivered = new Map(next)
   let trouble: string | undefined
   const closed = run({ reader, name, topic, identity }, next, options, problem => {
     trouble = problem
+    if (problem === undefined) for (const [partition, offset] of next) delivered.set(partition, offset)
     if (isCaughtUp()) caughtUp.resolve()
   }).catch(error => {
     caughtUp.reject(error)
     throw error
   })
-  return { from, caughtUp: caughtUp.promise, closed, trouble: () => trouble }
+  const position = (partition: number): number => delivered.get(partition) ?? 0
+  return { from, caughtUp: caughtUp.promise, closed, position, trouble: () => trouble }
 }
 
 async function firstOffset(

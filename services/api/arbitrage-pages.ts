@@ -67,7 +67,7 @@ function makePage(view: ArbitrageView, query: ArbitrageQuery, now: Instant, sour
   const text = new ByteText()
   addPairs(text, view, rows, sources)
   let until = Number.POSITIVE_INFINITY
-  for (const row of rows) until = Math.min(until, freshUntil(view.columns, row, view.head.as_of))
+  for (const row of rows) until = Math.min(until, freshUntil(view.columns, row, view.asOf))
   return { items: text.bytes(), hasNext, until }
 }
 
@@ -106,9 +106,9 @@ export function addPairs(to: ByteText, view: ArbitrageView, rows: readonly numbe
 }
 
 /** Texts that the rows of a page share are made once: most legs were last updated by the same few refreshes. */
-function openPairText({ head, columns }: ArbitrageView, fees: ReadonlyMap<string, ArbitrageFees>) {
-  const names = head.providers.map(key => JSON.stringify(key))
-  const feesOf = head.providers.map(key => fees.get(key) ?? { buy: 0, sell: 0 })
+function openPairText({ providers, columns, asOf }: ArbitrageView, fees: ReadonlyMap<string, ArbitrageFees>) {
+  const names = providers.map(key => JSON.stringify(key))
+  const feesOf = providers.map(key => fees.get(key) ?? { buy: 0, sell: 0 })
   const times = new Map<number, string>()
   const timeOf = (at: number): string => {
     const known = times.get(at) ?? formatInstant(at)
@@ -122,8 +122,8 @@ function openPairText({ head, columns }: ArbitrageView, fees: ReadonlyMap<string
       buy: feesOf[buyer]?.buy ?? 0,
       sell: feesOf[seller]?.sell ?? 0,
     })
-    const buyUpdated = head.as_of - (columns.buyAgeMs[row] as number)
-    const sellUpdated = head.as_of - (columns.sellAgeMs[row] as number)
+    const buyUpdated = asOf - (columns.buyAgeMs[row] as number)
+    const sellUpdated = asOf - (columns.sellAgeMs[row] as number)
     return (
       `"buy_provider":${names[buyer]},"sell_provider":${names[seller]},` +
       `"buy_price_usd":"${toUsdText(buy)}","sell_price_usd":"${toUsdText(sell)}",` +

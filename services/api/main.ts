@@ -31,7 +31,6 @@ import { openInventoriesAt } from '#services/inventory/reader.ts'
 import { openPortfolioStore } from '#services/portfolios/commands.ts'
 import { openFxReader } from '#streams/fx/reader.ts'
 import { openLiveReader } from '#streams/live-view/reader.ts'
-import { openMarketViews } from '#streams/market-summary/reader.ts'
 import { openHealthReader } from '#streams/provider-health/reader.ts'
 import { openWholeTables } from '#streams/runner/whole-tables.ts'
 import { openAccountBudget } from './account-budget.ts'
@@ -63,7 +62,6 @@ export async function start(context: RoleContext, now: () => number = Date.now):
   const { postgres, writes, reads, signIns, longWork, deletions } = pools
   const keyUse = openKeyUse(writes, log)
   const fx = fxRatesOf(await openFxReader(clickhouse, log))
-  const market = await openMarketViews(redis, config.namespace, log)
   const snapshotStreams = openSnapshotStreams({ settings: config, redis, log, metrics })
   const tiers = loadTiers(config.tiersFile)
   const directory = openKeyDirectory(postgres)
@@ -89,7 +87,6 @@ export async function start(context: RoleContext, now: () => number = Date.now):
     ...{ tiers, keys, meter, signIn },
     clickhouse,
     fx,
-    market,
     database: writes,
     reads,
     longWork: openLongWork(longWork),
@@ -110,7 +107,6 @@ export async function start(context: RoleContext, now: () => number = Date.now):
     async stop() {
       await snapshotStreams.close()
       fx.stop()
-      market.stop()
       await closeRedis(redis)
       await clickhouse.close()
       await keyUse.close()

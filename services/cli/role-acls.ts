@@ -2,10 +2,11 @@
  * The rights that each role needs and no more, derived from the catalogue of topics and the roles.
  *
  * A role writes the topics whose writer it is and reads those that name it a reader. A role that reads in a group has its group and
- * may write dead letters and unresolved names. `setup` creates topics, `cli` is the user of the tools.
+ * may write dead letters and unresolved names; one that computes a view of others sees how far their groups are. `setup` creates topics, `cli` is the user of the tools.
  */
 import type { Acl, AclOperation } from '#infra/kafka/acls.ts'
 import { allTopics } from '#schemas/topics.ts'
+import { VIEWS } from '#streams/views.ts'
 import { readingGroups } from './reading-groups.ts'
 import { DIVIDED_ROLES, TRANSACTIONAL_ROLES } from './roles.ts'
 
@@ -29,6 +30,7 @@ const prefixed = (found: Right[]): Right[] => found.map(right => ({ ...right, is
 
 /** The rights of a role in a namespace, for a principal such as `User:book`. */
 export function aclsOf(role: string, namespace: string, principal: string): Acl[] {
+  const sources = Object.keys(VIEWS.find(({ name }) => name === role)?.computedOf ?? {})
   const inGroup = readingGroups().some(({ group }) => group === role)
   const found = [
     ...allTopics.flatMap(({ name, writer, readers }) => {
@@ -44,6 +46,7 @@ export function aclsOf(role: string, namespace: string, principal: string): Acl[
       ]
     }),
     ...(inGroup || DIVIDED_ROLES.includes(role) ? rights('GROUP', namespace + role, 'READ') : []),
+    ...sources.flatMap(group => rights('GROUP', namespace + group, 'DESCRIBE')),
     ...(TRANSACTIONAL_ROLES.includes(role)
       ? prefixed(rights('TRANSACTIONAL_ID', `${namespace}${role}-`, 'WRITE'))
       : []),

@@ -181,8 +181,6 @@ export interface ListedAsk {
   lowest: MicroUsd
   /** How many of them list it. */
   providers: number
-  /** The offset of the last change of any ask of the item: all changes of its partition up to it are reflected. */
-  newest: number
 }
 
 /**
@@ -192,9 +190,9 @@ export interface ListedAsk {
  */
 export const readListedAsks = (clickhouse: ClickhouseReader, without: readonly string[]): Promise<ListedAsk[]> =>
   clickhouse.rows<ListedAsk>(
-    `SELECT item_id, minIf(micro, counts) AS lowest, countIf(counts) AS providers, max(version) AS newest
+    `SELECT item_id, minIf(micro, counts) AS lowest, countIf(counts) AS providers
     FROM (
-      SELECT item_id, micro, version, standing AND NOT has({without:Array(String)}, provider) AS counts
+      SELECT item_id, micro, standing AND NOT has({without:Array(String)}, provider) AS counts
       FROM ${clickhouse.database}.candle_standing FINAL
     ) GROUP BY item_id ORDER BY item_id SETTINGS max_threads = 1`,
     { without },

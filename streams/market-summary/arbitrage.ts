@@ -6,20 +6,15 @@
  * profit's bits keeps the order in which pairs are found among equals (a comparing sort of a million rows took
  * ten times as long). Invariant: both legs are within the age limit at `asOf`, and of providers that count.
  */
-import type { Side } from '#schemas/events/book-changed.ts'
 import type { Instant } from '#schemas/values/instant.ts'
 import { isDown, type ProviderHealth } from '#streams/provider-health/reader.ts'
 import { ARBITRAGE_AGE_LIMIT_MS, ARBITRAGE_ROWS_MAX, type ArbitrageFees, netProfit } from './arbitrage-amounts.ts'
 import { type Board, type BoardSide, updatedAt } from './board.ts'
-import { type ArbitrageColumns, arbitrageColumns, type ExcludedQuotes } from './table.ts'
+import { type ArbitrageColumns, type ArbitrageFacts, arbitrageColumns, type ExcludedQuotes } from './table.ts'
 
-/** A computed snapshot. */
-export interface ArbitrageSnapshot {
-  asOf: Instant
-  /** Provider keys by the number that rows carry. */
-  providers: readonly string[]
+/** The pairs of a moment. */
+interface ArbitragePairs extends ArbitrageFacts {
   columns: ArbitrageColumns
-  excluded: Record<Side, Record<string, ExcludedQuotes>>
 }
 
 /** What a snapshot is computed by. */
@@ -51,7 +46,7 @@ interface Walk {
 const FIRST_PAIRS = 65_536
 
 /** Computes the snapshot of a moment. */
-export function computeArbitrage(board: Board, terms: ArbitrageTerms, rowsMax = ARBITRAGE_ROWS_MAX): ArbitrageSnapshot {
+export function computeArbitrage(board: Board, terms: ArbitrageTerms, rowsMax = ARBITRAGE_ROWS_MAX): ArbitragePairs {
   const providers = [...new Set([...board.sides.ask.providers, ...board.sides.bid.providers])].sort()
   const ask = openWalk(board.sides.ask, providers, terms, fees => fees.buy)
   const bid = openWalk(board.sides.bid, providers, terms, fees => fees.sell)
@@ -70,7 +65,6 @@ export function computeArbitrage(board: Board, terms: ArbitrageTerms, rowsMax = 
   }
   const order = byProfit(found.profit.subarray(0, found.count)).subarray(0, rowsMax)
   return {
-    asOf: terms.asOf,
     providers,
     columns: columnsOf(board, { ask, bid }, found, order, terms.asOf),
     excluded: { ask: excludedOf(ask, terms), bid: excludedOf(bid, terms) },

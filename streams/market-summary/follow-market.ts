@@ -30,11 +30,14 @@ interface MarketFollowing {
   signal: AbortSignal
 }
 
-/** Resolves when the board shows the present market, and keeps following; `lost` rejects when the log is lost. */
+/**
+ * Resolves when the board shows the present market, and keeps following; `position` is the next offset that the board does not reflect,
+ * `lost` rejects when the log is lost.
+ */
 export async function followMarket(
   board: Board,
   { kafka, ids, live, log, signal }: MarketFollowing,
-): Promise<{ lost: Promise<void> } | undefined> {
+): Promise<{ position(partition: number): number; lost: Promise<void> } | undefined> {
   await kafka.codec.prepare([...topics.bookChanges.events])
   const startedAt = performance.now()
   const seed = async () => seedBoard(live, board, await ids?.idOf('bookChanges'))
@@ -56,7 +59,7 @@ export async function followMarket(
   following.closed.catch(() => undefined)
   await following.caughtUp
   log.info({ items: board.size, ms: Math.round(performance.now() - startedAt) }, 'the market is in memory')
-  return { lost: following.closed }
+  return { position: following.position, lost: following.closed }
 }
 
 const SIDES: readonly Side[] = ['ask', 'bid']

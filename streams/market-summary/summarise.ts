@@ -4,11 +4,35 @@
  * Rules: DECISIONS.md, "Market items" and "Liquidity".
  */
 import type { Side } from '#schemas/events/book-changed.ts'
-import type { ItemSummarised } from '#schemas/events/market-summary.ts'
 import type { Instant } from '#schemas/values/instant.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
 import { type Board, updatedAt } from './board.ts'
 import { type ExternalFacts, scoreLiquidity } from './liquidity.ts'
+
+/** The figures of one item, in micro-dollars and with unrounded scores; null where there is no data. */
+export interface ItemFigures {
+  item_id: number
+  /** Lowest ask and highest bid of the providers whose quotes count. */
+  best_ask_micro_usd: MicroUsd | null
+  best_bid_micro_usd: MicroUsd | null
+  /** Providers whose ask counts. */
+  provider_count: number
+  /** Mean of (ask - bid) / ask over the providers with both, in percent. */
+  avg_spread_pct: number | null
+  /** The composite best ask a day, 7 days and 30 days before. */
+  ask_24h_micro_usd: MicroUsd | null
+  ask_7d_micro_usd: MicroUsd | null
+  ask_30d_micro_usd: MicroUsd | null
+  /** Units by which listing counts fell in a day, 7 days and 30 days. */
+  sales_1d: number
+  sales_7d: number
+  sales_30d: number
+  listing_score: number | null
+  gap_score: number | null
+  volume_score: number | null
+  stability_score: number | null
+  external_score: number | null
+}
 
 /** Item → a figure. */
 export type ByItem<T> = ReadonlyMap<number, T>
@@ -52,7 +76,7 @@ const NO_UNITS = [0, 0, 0] as const
 const NO_CLOSES: readonly number[] = []
 
 /** Summarises items in the order given. */
-export function summarise(itemIds: readonly number[], board: Board, past: Past, terms: SummaryTerms): ItemSummarised[] {
+export function summarise(itemIds: readonly number[], board: Board, past: Past, terms: SummaryTerms): ItemFigures[] {
   const count = openCount(board, terms)
   const hasReference = past.referenceSales !== undefined || referenceHasQuotes(board, terms)
   return itemIds.map(item_id => {

@@ -1,40 +1,31 @@
 /**
  * The market summary as it is sent: the rows' texts and the indexes made once, so that reads have nothing to make.
  *
- * Rows are in the order of their ranks; `offsets` holds where each item's row ends. Amounts are dollar texts with
+ * Rows are in the order of their ranks; `offsets` holds item ids and where each one's row ends, alternating. Amounts are dollar texts with
  * two decimals, halves up; the sum of scores is rounded once (DECISIONS.md, "Liquidity"). What is not known is null.
  * Yields to the event loop in between: 40,000 rows take some hundred milliseconds, and other roles share the process.
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { constants, crc32, deflateRaw } from 'node:zlib'
-import type { ItemSummarised } from '#schemas/events/market-summary.ts'
+import type { z } from 'zod'
+import { nextTurn } from '#infra/runtime/turns.ts'
+import type { marketItemsReply } from '#schemas/api/market.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { formatInstant, type Instant } from '#schemas/values/instant.ts'
 import { type MicroUsd, toUsdText } from '#schemas/values/money.ts'
-import type { IndexGroup, MarketIndex, SummaryHead } from './table.ts'
-
-/** A summary in the form of its view. */
-export interface SummaryBody {
-  asOf: Instant
-  rows: number
-  /** The rows, joined by commas, as raw deflate that ends in a full flush. */
-  deflated: Buffer
-  /** Of the text. */
-  bytes: number
-  crc: number
-  /** Item id and end of its row in the text, alternating. */
-  offsets: Buffer
-  indexes: SummaryHead['indexes']
-}
+import type { ItemFigures } from './summarise.ts'
+import type { MarketIndex, SummaryFacts } from './table.ts'
 
 const ROWS_PER_TURN = 2_000
 const LEVEL = 4
 
 const deflate = promisify(deflateRaw) as (text: Buffer, options: object) => Promise<Buffer>
 
-/** Makes the body of items at a moment. */
-export async function summaryBody(items: readonly SummarisedItem[], asOf: Instant): Promise<SummaryBody> {
+/** A version of the summary of items at a moment: `rows` is raw deflate that ends in a full flush. */
+export async function summaryBody(
+  items: readonly SummarisedItem[],
+  asOf: Instant,
+): Promise<{ facts: SummaryFacts; values: Record<'rows' | 'offsets', Uint8Array> }> {
   const ranked = byRank(items)
   const parts: Buffer[] = []
   const offsets = new Uint32Array(ranked.length * 2)
@@ -55,50 +46,16 @@ export async function summaryBody(items: readonly SummarisedItem[], asOf: Instan
   const text = Buffer.concat(parts, bytes)
   const deflated = await deflate(text, { level: LEVEL, finishFlush: constants.Z_FULL_FLUSH })
   return {
-    asOf,
-    rows: ranked.length,
-    deflated,
-    bytes,
-    crc: crc32(text),
-    offsets: Buffer.from(offsets.buffer),
-    indexes: { item_type: indexBy('item_type', items), weapon_type: indexBy('weapon_type', items) },
+    facts: {
+      bytes,
+      crc: crc32(text),
+      indexes: { item_type: indexBy('item_type', items), weapon_type: indexBy('weapon_type', items) },
+    },
+    values: { rows: deflated, offsets: Buffer.from(offsets.buffer) },
   }
 }
 
-/** The `summary` of an item. */
-interface ShownSummary {
-  best_ask_usd: string | null
-  best_bid_usd: string | null
-  marketcap: string | null
-  supply: number | null
-  price_diff_24h: string | null
-  price_rate_24h: number | null
-  sales_1d: number
-  liquidity: number | null
-  listing_score: number | null
-  gap_score: number | null
-  volume_score: number | null
-  stability_score: number | null
-  external_score: number | null
-  provider_count: number
-  avg_spread_pct: number | null
-  total_volume_24h: number
-  rank: number
-  price_rate_7d: number | null
-  price_diff_7d: string | null
-  price_rate_30d: number | null
-  price_diff_30d: string | null
-  sales_7d: number
-  sales_30d: number
-  liquidity_last_updated: string
-}
-
-/** What a summary is shown with. */
-interface SummaryPlace {
-  supply: number | null
-  rank: number
-  asOf: Instant
-}
+type ShownSummary = z.infer<typeof marketItemsReply>['data']['items'][number]['summary']
 
 /** Micro-dollars times units as a text in dollars. */
 export const marketcapText = (micro: bigint): string => {
@@ -107,7 +64,7 @@ export const marketcapText = (micro: bigint): string => {
 }
 
 /** The market capitalisation in micro-dollars; undefined without a price or a supply. */
-const marketcapOf = (figures: ItemSummarised, supply: number | null): bigint | undefined =>
+const marketcapOf = (figures: ItemFigures, supply: number | null): bigint | undefined =>
   figures.best_ask_micro_usd === null || supply === null
     ? undefined
     : BigInt(figures.best_ask_micro_usd) * BigInt(supply)
@@ -131,7 +88,7 @@ const textOf = (micro: MicroUsd | null): string | null => (micro === null ? null
 const roundedOf = (score: number | null): number | null => (score === null ? null : Math.round(score))
 
 /** The composite liquidity score: the rounded sum of the unrounded parts, within 0 and 100. */
-function liquidityOf(figures: ItemSummarised): number | null {
+function liquidityOf(figures: ItemFigures): number | null {
   const { listing_score, gap_score, volume_score, stability_score, external_score } = figures
   if (listing_score === null) return null
   const parts = [listing_score, gap_score, volume_score, stability_score, external_score]
@@ -139,7 +96,10 @@ function liquidityOf(figures: ItemSummarised): number | null {
 }
 
 /** The `summary` of an item. */
-function shownSummary(figures: ItemSummarised, { supply, rank, asOf }: SummaryPlace): ShownSummary {
+function shownSummary(
+  figures: ItemFigures,
+  { supply, rank, asOf }: { supply: number | null; rank: number; asOf: Instant },
+): ShownSummary {
   const ask = figures.best_ask_micro_usd
   const [day, week, month] = [
     changeSince(ask, figures.ask_24h_micro_usd),
@@ -178,7 +138,7 @@ function shownSummary(figures: ItemSummarised, { supply, rank, asOf }: SummaryPl
 /** An item with its figures and supply. */
 export interface SummarisedItem {
   item: CatalogItem
-  figures: ItemSummarised
+  figures: ItemFigures
   supply: number | null
 }
 
@@ -218,6 +178,6 @@ function indexBy(category: 'item_type' | 'weapon_type', items: readonly Summaris
   )
   return {
     total_marketcap_usd: marketcapText(counted.reduce((sum, { marketcap }) => sum + marketcap, 0n)),
-    groups: counted.map(({ shown }): IndexGroup => shown),
+    groups: counted.map(({ shown }) => shown),
   }
 }

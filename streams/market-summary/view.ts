@@ -1,11 +1,8 @@
-import { defineView } from '#streams/runner/view.ts'
+import { defineComputedView } from '#streams/runner/computed-view.ts'
 
-/** The market as a whole in Redis; its role follows the log without a group. */
-export const view = defineView({
+/** The market as a whole in Redis: pairs of an ask and a bid, and figures of every item; its role follows the log without a group. */
+export const view = defineComputedView({
   name: 'market-summary',
-  topics: [],
-  store: 'redis',
-  process: 'history',
-  tables: [],
-  start: async context => (await import('./main.ts')).start(context),
+  computedOf: { 'provider-health': 'refreshes', history: 'bookChanges', candles: 'bookChanges', sales: 'sales' },
+  open: async tools => (await import('./compute.ts')).openMarketSummary(tools),
 })

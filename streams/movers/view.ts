@@ -1,16 +1,8 @@
-import { defineView } from '#streams/runner/view.ts'
+import { defineComputedView } from '#streams/runner/computed-view.ts'
 
-/** Items whose best ask moved most, in Redis; computed from candles and provider health, without a group. */
-export const view = defineView({
+/** Items whose best ask moved most, in Redis. */
+export const view = defineComputedView({
   name: 'movers',
-  topics: [],
-  store: 'redis',
-  process: 'history',
-  tables: [],
-  start: async context => (await import('./sink.ts')).start(context),
-  rebuild: async task => (await import('./sink.ts')).rebuildMovers(task),
-  verify: {
-    topics: [],
-    compare: async task => (await import('./verify.ts')).verifyMovers(task),
-  },
+  computedOf: { candles: 'bookChanges', 'provider-health': 'refreshes' },
+  open: async tools => (await import('./compute.ts')).openMovers(tools),
 })

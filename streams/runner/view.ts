@@ -5,12 +5,17 @@
  * (streams/views.ts) and pays for the roles that it runs alone.
  */
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
+import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { Table } from '#infra/clickhouse/table.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { LogAccess } from '#infra/kafka/log-access.ts'
+import type { Redis } from '#infra/redis/redis.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
-import type { CatalogReader, StartRole } from '#infra/runtime/role.ts'
+import type { CatalogReader, RoleContext, StartRole } from '#infra/runtime/role.ts'
 import type { TopicKey } from '#schemas/topics.ts'
+import type { Instant } from '#schemas/values/instant.ts'
+import type { Computed, Snapshot } from './computed-versions.ts'
 import type { RowSink } from './sink-runner.ts'
 import type { Findings } from './verify/findings.ts'
 
@@ -70,6 +75,8 @@ export interface View<Name extends string = string> {
   readonly process: 'history' | 'live'
   /** Its tables in ClickHouse. */
   readonly tables: readonly ViewTable[]
+  /** The views that it is computed of, each with the topic up to whose end that must be; undefined where it is built from the log. */
+  readonly computedOf?: Readonly<Record<string, TopicKey>>
   readonly start: StartRole
   /** Builds the view from the log while the old one is read, then switches; resolves with what it did. */
   readonly rebuild?: (task: RebuildTask) => Promise<object>
@@ -82,6 +89,44 @@ export interface TableView<Name extends string = string> extends View<Name> {
   readonly maxBytesPerPartition?: number
   /** Opens the sink of a partition of a topic, writing through a batcher. */
   open(topic: TopicKey, batcher: Batcher, catalog: () => Promise<CatalogReader>): Promise<RowSink>
+}
+
+/** A view that its role computes of other views, again and again. */
+export interface ComputedView<Name extends string = string> extends View<Name> {
+  readonly computedOf: Readonly<Record<string, TopicKey>>
+  /** Resolves with undefined when the role was stopped first. */
+  open(tools: ComputingTools): Promise<Computation | undefined>
+}
+
+/** What a view is computed with. */
+export interface ComputingTools {
+  context: RoleContext
+  kafka: KafkaConnection
+  redis: Redis
+  clickhouse: ClickhouseReader
+  log: Log
+  signal: AbortSignal
+}
+
+/** A snapshot, and how it is computed. */
+export interface ComputedSnapshot extends Snapshot {
+  /** Those of the view's sources that it is computed of; all of them when left out. */
+  readonly of?: readonly string[]
+  /** How long after a version the next one is due though nothing has come; at once when left out. */
+  readonly restMs?: number
+  /** The longest time between two of them, however long one takes. */
+  readonly atMostMs: number
+  /** How many feeds of providers count at a moment: none, and nothing is computed; more than in the last version, and the next is due. */
+  feeds(asOf: Instant): Promise<number>
+  /** Computes a version of a moment; undefined where nothing is known. */
+  compute(asOf: Instant): Promise<Computed | undefined>
+}
+
+/** What computes a view in one process. */
+export interface Computation {
+  readonly snapshots: readonly ComputedSnapshot[]
+  /** A topic that it reads itself, and the next offset of each partition. */
+  readonly own?: { readonly topic: TopicKey; position(partition: number): number }
 }
 
 /** Defines a view that its own role keeps. */

@@ -21,10 +21,10 @@ import { deleteLeftovers } from '#streams/live-view/open-table.ts'
 import { openLiveReader } from '#streams/live-view/reader.ts'
 import { headKey, rebuildKey } from '#streams/live-view/table.ts'
 import { openMarketViews } from '#streams/market-summary/reader.ts'
-import { openViewWriter } from '#streams/market-summary/sink.ts'
-import { arbitrageColumns, marketLeaseKey } from '#streams/market-summary/table.ts'
+import { ARBITRAGE, arbitrageColumns, columnBytes } from '#streams/market-summary/table.ts'
 import { openHealthReader } from '#streams/provider-health/reader.ts'
 import { openHealthSink } from '#streams/provider-health/sink.ts'
+import { computedLeaseKey, publishVersion } from '#streams/runner/computed-versions.ts'
 import { judgedRecords, write } from '#test/fixtures/sink-records.ts'
 import { openSnapshotMarket, type SnapshotMarket } from '#test/fixtures/snapshot-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -42,7 +42,7 @@ interface Call {
 const LEASE_MS = 600_000
 
 /** Rooms with scripts of their own. */
-const VIEWS = ['live-view', 'market-summary', 'fx', 'provider-health']
+const VIEWS = ['live-view', 'fx', 'provider-health']
 const SCRIPT_ROOMS = ['infra/redis', ...VIEWS.map(view => `streams/${view}`)]
 const SCRIPT = /const [A-Z]+ = `([^`]*redis\.call[^`]*)`/g
 
@@ -133,22 +133,18 @@ describe('Redis on a Cluster', () => {
   })
 
   it("keeps providers' health and the market's views", async () => {
-    const { namespace: prefix, log } = platform
+    const { namespace: prefix } = platform
     const sink = await openHealthSink(redis, prefix, openMetrics())
     await write(sink, judgedRecords(seededRandom('health'), 50))
     const reader = openHealthReader(redis, prefix)
     expect((await reader.readAll()).size).to.be.above(0)
     expect((await reader.read([...(await reader.readAll()).keys()])).size).to.be.above(0)
-    const lease = openLease(redis, marketLeaseKey(prefix), LEASE_MS)
+    const lease = openLease(redis, computedLeaseKey(ARBITRAGE.view, prefix), LEASE_MS)
     await lease.hold()
-    const columns = arbitrageColumns(2_000)
-    const snapshot = { asOf: 1, providers: ['a'], columns, excluded: { ask: {}, bid: {} } }
-    const writer = openViewWriter(redis, lease, prefix)
-    await writer.writeArbitrage(snapshot)
-    await writer.writeArbitrage({ ...snapshot, asOf: 2 })
-    const views = await openMarketViews(redis, prefix, log)
-    expect((await views.arbitrage())?.head.as_of).to.equal(2)
-    views.stop()
+    const facts = { providers: ['a'], excluded: { ask: {}, bid: {} } }
+    const values = { columns: columnBytes(arbitrageColumns(2_000)) }
+    for (const asOf of [1, 2]) await publishVersion({ redis, prefix }, ARBITRAGE, lease, { asOf, facts, values })
+    expect((await openMarketViews({ redis, prefix }).arbitrage.read())?.asOf).to.equal(2)
   })
 
   it('counts requests, addresses, streams and tokens', async () => {

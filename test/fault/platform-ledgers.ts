@@ -20,7 +20,7 @@ import { SALES_LEAST } from './marketplaces.ts'
 import { type DrainedScenario, type PlatformScenario, RULES, type ScenarioLoad } from './platform-scenario.ts'
 import { askPrices, expectAvailable, shownPrice, shownText, wrongRows } from './price-reader.ts'
 import { entryOfDelivered } from './resuming-client.ts'
-import { editionLedger, healthLedger, ratesLedger, salesLedgers, summaryLedger } from './side-ledgers.ts'
+import { editionLedger, healthLedger, ratesLedger, readSummary, salesLedgers, summaryLedger } from './side-ledgers.ts'
 import { liveLedgers, tableLedgers } from './view-ledgers.ts'
 
 const RATES_LEAST = 2
@@ -73,7 +73,7 @@ export async function expectPlatformBalanced(finished: FinishedScenario): Promis
 }
 
 async function viewLedgers({ scenario, refreshes, expected }: FinishedScenario) {
-  const { platform, kafka, marketplaces, options } = scenario
+  const { platform, kafka, marketplaces } = scenario
   const { servers, namespace } = platform.config
   const redis = await platform.openRedis()
   const reader = inVersions(openReader(servers.clickhouseReadOnly, { database: databaseName(namespace), name: 'test' }))
@@ -86,11 +86,21 @@ async function viewLedgers({ scenario, refreshes, expected }: FinishedScenario) 
       'provider health': await healthLedger(redis, namespace, refreshes, expected, least.feeds),
       'exchange rates': await ratesLedger(reader, kafka, RATES_LEAST),
       'prices by the API': await answeredLedger(scenario, expected),
-      'market summary': await summaryLedger(kafka, expected, options.items / 2),
+      'market summary': await summarisedLedger(scenario, expected),
     }
   } finally {
     await reader.close()
   }
+}
+
+/** The market's summary as the API answers it. */
+async function summarisedLedger(
+  { newKey, roles, options }: PlatformScenario,
+  expected: DrainedScenario['expected'],
+): Promise<Ledger> {
+  const key = await newKey()
+  const base = await eventually(() => roles.addresses('api')[0], 'the API', options.limitMs)
+  return summaryLedger((await readSummary(base, key))?.items ?? [], expected, options.items / 2)
 }
 
 /** All asks as the API answers them, item by item. */

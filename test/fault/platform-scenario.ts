@@ -16,7 +16,6 @@ import type { RoleName } from '#services/cli/roles.ts'
 import { openReceiver, type Receiver } from '#test/fixtures/webhook-receiver.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { givenOf, type PublishedRefresh } from '#test/harness/published-records.ts'
-import { readTopic } from '#test/harness/read-topic.ts'
 import { type Expected, type ExpectedChange, foldRefreshes } from '#test/harness/reference-fold.ts'
 import { randomOf, type SeededRandom } from '#test/harness/seeded-random.ts'
 import type { TestPlatform } from '#test/harness/test-platform.ts'
@@ -27,6 +26,7 @@ import { type Marketplaces, openMarketplaces } from './marketplaces.ts'
 import { type PriceReader, startPriceReader } from './price-reader.ts'
 import { readRefreshesOfLog } from './refreshes-of-log.ts'
 import { openResumingClient, type ResumingClient } from './resuming-client.ts'
+import { readSummary } from './side-ledgers.ts'
 import { startWholePlatform, type WholePlatform } from './whole-platform.ts'
 
 /** How large a scenario is. */
@@ -264,10 +264,11 @@ export async function stopClients({ listeners, reader, endAlerts }: ScenarioLoad
 }
 
 /** Resolves when the platform has summarised what it has served since: by the process that has followed the market so far. */
-async function summarised({ kafka }: PlatformScenario, since: number): Promise<void> {
-  const isSummarised = async () =>
-    (await readTopic(kafka, 'summaries')).some(
-      ({ event, value }) => event === 'MarketSummarised' && value.as_of > since,
-    )
+async function summarised({ newKey, roles }: PlatformScenario, since: number): Promise<void> {
+  const key = await newKey()
+  const isSummarised = async (): Promise<boolean> => {
+    const [base] = roles.addresses('api')
+    return base !== undefined && ((await readSummary(base, key))?.asOf ?? 0) > since
+  }
   await eventually(isSummarised, 'a summary of the last prices', SUMMARY_LIMIT_MS)
 }

@@ -1,7 +1,7 @@
 /**
  * What the roles beside the book write: sales, providers' health, exchange rates, the market's summary.
  *
- * Reads Kafka, Redis and ClickHouse only. What should be there comes from the marketplaces or from the reference fold, and
+ * Reads Kafka, Redis, ClickHouse and the API. What should be there comes from the marketplaces or from the reference fold, and
  * shares no code with the streams.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
@@ -12,8 +12,11 @@ import { type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.
 import type { PublishedRefresh } from '#test/harness/published-records.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { bookKey, type Expected } from '#test/harness/reference-fold.ts'
+import { dollars } from '#test/oracles/exact-amounts.ts'
 import { ratesInForce } from '#test/oracles/rates-in-force.ts'
 import { digestOf, editionOf, type ServedEdition, type ServedSale } from './marketplaces.ts'
+
+const ANSWER_LIMIT_MS = 60_000
 
 /** Completed refreshes of the log beside the editions that marketplaces served. */
 export function editionLedger(
@@ -107,8 +110,28 @@ export async function ratesLedger(tables: ClickhouseReader, kafka: KafkaConnecti
   return openLedger(rates(last?.value), rates(await ratesInForce(tables)), least)
 }
 
+/** An item of the market's summary. */
+interface SummaryRow {
+  item_id: number
+  summary: { best_ask_usd: string | null; best_bid_usd: string | null; provider_count: number }
+}
+
+/** The market's summary as the API answers it; undefined while it answers none. */
+export async function readSummary(
+  base: string,
+  key: string,
+): Promise<{ asOf: number; items: readonly SummaryRow[] } | undefined> {
+  const answer = await fetch(`${base}/v1/market/items`, {
+    headers: { authorization: `Bearer ${key}` },
+    signal: AbortSignal.timeout(ANSWER_LIMIT_MS),
+  })
+  if (answer.status !== 200) return undefined
+  const { meta, data } = (await answer.json()) as { meta: { generated_at: string }; data: { items: SummaryRow[] } }
+  return { asOf: Date.parse(meta.generated_at), items: data.items }
+}
+
 /** The items of the last summary beside the best prices of the final books. */
-export async function summaryLedger(kafka: KafkaConnection, { books }: Expected, least: number): Promise<Ledger> {
+export function summaryLedger(items: readonly SummaryRow[], { books }: Expected, least: number): Ledger {
   const wanted = new Map<number, { ask: number | null; bid: number | null; providers: number }>()
   for (const [key, rows] of books) {
     for (const [itemId, { price_micro_usd: micro }] of rows) {
@@ -120,17 +143,16 @@ export async function summaryLedger(kafka: KafkaConnection, { books }: Expected,
       } else item.bid = Math.max(micro, item.bid ?? micro)
     }
   }
-  const summaries = new Map((await readTopic(kafka, 'summaries')).map(({ key, value }) => [key, value]))
-  summaries.delete('summary')
-  const came = [...summaries.values()].filter(one => one.provider_count > 0 || one.best_bid_micro_usd !== null)
+  const came = items.filter(({ summary }) => summary.provider_count > 0 || summary.best_bid_usd !== null)
+  const usd = (micro: number | null): string | null => (micro === null ? null : dollars(micro))
   return openLedger(
     [...wanted].map(([itemId, { ask, bid, providers }]) => ({
       key: `${itemId}`,
-      what: [ask, bid, providers].join(' '),
+      what: [usd(ask), usd(bid), providers].join(' '),
     })),
-    came.map(one => ({
-      key: `${one.item_id}`,
-      what: [one.best_ask_micro_usd, one.best_bid_micro_usd, one.provider_count].join(' '),
+    came.map(({ item_id, summary }) => ({
+      key: `${item_id}`,
+      what: [summary.best_ask_usd, summary.best_bid_usd, summary.provider_count].join(' '),
     })),
     least,
   )

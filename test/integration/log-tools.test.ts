@@ -79,6 +79,7 @@ describe('log tools', () => {
     expect(found.readers).to.deep.equal([
       { reader: 'sales', lag: 0 },
       { reader: 'feed', lag: null },
+      { reader: 'market-summary', lag: null },
     ])
     expect(found.retention).to.deep.include({ isCompacted: false, ms: 30 * 86_400_000 })
     expect(lines.find(({ topic }) => topic === 'catalog.items').retention.isCompacted).to.equal(true)

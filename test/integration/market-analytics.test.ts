@@ -43,7 +43,7 @@ describe('market analytics on real refreshes', () => {
 
   before('the market behind the service', async () => {
     now = Date.now()
-    const providersFile = await startBelowMarket(platform)
+    const { providersFile } = await startBelowMarket(platform)
     model = await publishMarket(platform, now)
     sales = salesOf(model.itemIds.slice(0, 40))
     await storeSales(clickhouse, sales)

@@ -16,7 +16,7 @@ import { openLiveSink, writeHead } from '#streams/live-view/sink.ts'
 import { headKey } from '#streams/live-view/table.ts'
 import { Board } from '#streams/market-summary/board.ts'
 import { followMarket } from '#streams/market-summary/follow-market.ts'
-import { marketLeaseKey } from '#streams/market-summary/table.ts'
+import { computedLeaseKey } from '#streams/runner/computed-versions.ts'
 import { changeRecord, positionAt } from '#test/fixtures/sink-records.ts'
 import { openTestIngest } from '#test/fixtures/test-ingest.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -143,7 +143,10 @@ describe('a market that fills', () => {
         SUMMARY_LIMIT_MS,
       )
     const redis = await platform.openRedis()
-    await eventually(() => redis.exists(marketLeaseKey(platform.namespace)), 'a process that computes')
+    await eventually(
+      () => redis.exists(computedLeaseKey('market-summary', platform.namespace)),
+      'a process that computes',
+    )
     for (const path of ['items', 'indexes', 'arbitrage']) expect((await get(path)).status, path).to.equal(503)
 
     const provider = loadProviders().bidKeys[0] ?? expect.fail('no provider has bids')

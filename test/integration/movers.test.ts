@@ -1,6 +1,6 @@
 /**
  * Movers on real refreshes that went the whole way through the platform, against a brute force over the raw changes in the log;
- * what `verify` finds in rows changed by hand, a rebuild, and a killed role.
+ * a killed role, and candles that have stopped.
  */
 import { expect } from 'chai'
 import type { z } from 'zod'
@@ -9,25 +9,15 @@ import type { Redis } from '#infra/redis/redis.ts'
 import type { RoleContext } from '#infra/runtime/role.ts'
 import { moversReply } from '#schemas/api/movers.ts'
 import { start as startApi } from '#services/api/main.ts'
-import { rebuild } from '#services/cli/log-tools/rebuild.ts'
-import { findingsOf } from '#services/cli/log-tools/verify.ts'
 import { MOVERS_AGE_LIMIT_MS } from '#streams/movers/reader.ts'
-import {
-  decodeMovers,
-  encodeMovers,
-  type Mover,
-  type MoversHead,
-  type MoversWindow,
-  moversHeadKey,
-  moversLeaseKey,
-  moversRowsKey,
-} from '#streams/movers/table.ts'
+import { MOVERS, type MoversWindow } from '#streams/movers/table.ts'
+import { type ComputedHead, computedHeadKey, computedLeaseKey } from '#streams/runner/computed-versions.ts'
 import { PROVIDERS, publishMarket, startBelowMarket } from '#test/fixtures/real-market.ts'
-import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
-import { collectOutput } from '#test/harness/collected-output.ts'
+import { openTestIngest } from '#test/fixtures/test-ingest.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { keysOfTiers, openScenario, type Scenario } from '#test/harness/scenario.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
+import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { dollars, percentOf } from '#test/oracles/exact-amounts.ts'
 import type { MarketModel } from '#test/oracles/market-model.ts'
@@ -50,7 +40,6 @@ const NO_FILTERS = { limit: 200, min_price_usd: 0, min_providers: 0 } as const
 
 describe('movers on real refreshes', () => {
   const platform = useServers({ catalog: 'whole' })
-  const clickhouse = useClickhouse(platform)
   const items = new Map(loadCatalog().map(item => [item.item_id, item]))
   let scenario: Scenario
   let redis: Redis
@@ -60,9 +49,11 @@ describe('movers on real refreshes', () => {
   /** By the API's clock, which stands before any snapshot until a test says otherwise. */
   let now = Date.now()
   let environment: Record<string, string>
+  let providersFile: string
+  let candles: StartedRoles
 
   before('the market behind the service', async () => {
-    const providersFile = await startBelowMarket(platform)
+    ;({ providersFile, candles } = await startBelowMarket(platform))
     environment = { MARKETLOG_PROVIDERS: providersFile }
     redis = await platform.openRedis()
     role = await platform.spawnRole('movers', environment)
@@ -81,7 +72,8 @@ describe('movers on real refreshes', () => {
   })
   after(() => scenario?.close())
 
-  const head = async (): Promise<MoversHead> => JSON.parse((await redis.get(moversHeadKey(platform.namespace))) ?? '{}')
+  const head = async (): Promise<ComputedHead> =>
+    JSON.parse((await redis.get(computedHeadKey(MOVERS, platform.namespace))) ?? '{}')
   const asOf = async (): Promise<number> => (await head()).as_of ?? 0
 
   async function read(filters: Filters = {}): Promise<Reply> {
@@ -177,9 +169,6 @@ describe('movers on real refreshes', () => {
         .some(({ provider, micro }) => provider === PROVIDERS.lost && dollars(micro) === previous_best_ask_usd),
     )
     expect(lost.length).to.be.above(50)
-    expect((await head()).down)
-      .to.include(PROVIDERS.lost)
-      .and.not.include(PROVIDERS.slow)
   })
 
   it('have units consumed, in every window', async () => {
@@ -189,65 +178,39 @@ describe('movers on real refreshes', () => {
     }
   })
 
-  const check = () => findingsOf(platform.config, platform.log, 'movers', () => undefined)
-
-  it('are what verify computes from single changes, and rows changed, taken or added by hand are found', async () => {
-    await role.stop()
-    const clean = await check()
-    expect(clean.examples).to.deep.equal([])
-    // The oldest refreshes of this market are 40 days old, single changes are kept for 35.
-    const { 'rest on changes that are out of retention': forgotten = 0, ...others } = clean.not_compared
-    expect(others).to.deep.equal({})
-    expect(clean.compared)
-      .to.be.above(3 * 500)
-      .and.above(4 * forgotten)
-    const { version, windows } = await head()
-    const key = moversRowsKey(version, '24h', platform.namespace)
-    const rows = decodeMovers((await redis.getBuffer(key)) as Buffer, windows['24h'])
-    const [first, second, third, ...more] = rows as [Mover, Mover, Mover, ...Mover[]]
-    const unmoved = Math.max(...model.itemIds) + 1
-    const planted = [first, { ...second, units: second.units + 1 }, ...more, { ...third, itemId: unmoved }]
-    await redis.set(key, encodeMovers(planted), 'KEEPTTL')
-    const found = await check()
-    expect(found.examples.map(({ kind, row }) => `${kind} ${row}`)).to.have.members([
-      `different 24h ${second.itemId}`,
-      `missing 24h ${third.itemId}`,
-      `unexpected 24h ${unmoved}`,
-      'different 24h order',
-    ])
-    await rebuilt()
-    expect((await head()).version).not.to.equal(version)
-    expect((await check()).examples).to.deep.equal([])
-  })
-
-  const rebuilt = (): Promise<void> =>
-    rebuild(platform.config, platform.log, 'movers', collectOutput().stream, {
-      acceptLoss: false,
-      signal: new AbortController().signal,
-    })
-
-  it('go on after a kill of their role, under a rebuild too, and leave nothing behind', async () => {
-    role = await platform.spawnRole('movers', environment)
-    const startedAt = Date.now()
-    await eventually(async () => (await asOf()) > startedAt, 'the first of a role')
-    await rebuilt()
+  it('go on after a kill of their role, and leave nothing behind', async () => {
     role.kill('SIGKILL')
     await role.ended
     // As when it has run out.
-    await redis.del(moversLeaseKey(platform.namespace))
+    await redis.del(computedLeaseKey('movers', platform.namespace))
     const killedAt = Date.now()
     role = await platform.spawnRole('movers', environment)
     await eventually(async () => (await asOf()) > killedAt, 'the next holder of the lease')
     const reply = await read()
     expect(reply.data).to.deep.equal(expected(Date.parse(reply.meta.generated_at), {}).rows)
-    await role.stop()
-    expect((await check()).examples).to.deep.equal([])
     const { version } = await head()
-    const keys = (await redis.keys(`${platform.namespace}{movers}:*:*`)).filter(key => !key.includes(version))
+    const keys = (await redis.keys(`${platform.namespace}{movers}:movers:*:*`)).filter(key => !key.includes(version))
     for (const key of keys) expect(await redis.pttl(key), `${key} stays for ever`).not.to.equal(-1)
   })
 
-  it('say how old they are, and are a 503 when that is more than 30 s or candles hold no ask any more', async () => {
+  it('are as old as what candles hold: they used to be of now though candles had stopped', async () => {
+    await candles.stop()
+    const ingest = await openTestIngest(platform.connect())
+    const entries = [{ market_hash_name: [...items.values()][0]?.market_hash_name ?? '', price: 100, quantity: 1 }]
+    await ingest.publish({ provider: 'provider_08', side: 'ask', observedAt: Date.now(), currency: 'USD', entries })
+    await ingest.close()
+    await platform.drained(['candles', 'sales', 'alert-triggers'])
+    const drainedAt = Date.now()
+    const operator = await role.operatorUrl()
+    const readiness = async () => (await fetch(`${operator}/readyz`)).text()
+    await eventually(async () => /movers waits for candles/.test(await readiness()), 'the reason why none are computed')
+    expect(await asOf()).to.be.below(drainedAt)
+    candles = await platform.startRoles(['candles'], { providersFile })
+    await eventually(async () => (await asOf()) > drainedAt, 'movers of what candles have read')
+    await role.stop()
+  })
+
+  it('say how old they are, and are a 503 when that is more than 30 s', async () => {
     const refused = async (): Promise<boolean> => {
       const { status, body } = await scenario.ask('/v1/market/movers')
       return status === 503 && body.code === 'SERVICE_UNAVAILABLE'
@@ -258,11 +221,7 @@ describe('movers on real refreshes', () => {
     now += 1
     expect(await refused(), 'an old snapshot').to.equal(true)
     now = last
-    const { database } = clickhouse.writer
-    await clickhouse.writer.command(`TRUNCATE TABLE ${database}.candle_standing`)
-    const failure = await rebuilt().catch(error => error)
-    expect(String(failure)).to.include('no ask is listed')
-    await redis.del(moversHeadKey(platform.namespace))
+    await redis.del(computedHeadKey(MOVERS, platform.namespace))
     await eventually(refused, 'the refusal without a snapshot')
   })
 })

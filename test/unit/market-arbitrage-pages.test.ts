@@ -43,8 +43,7 @@ function viewOf(pairs: readonly Pair[]): ArbitrageView {
     columns.sellProvider[row] = seller
     columns.buyAgeMs[row] = age
   }
-  const head = { version: 'a', as_of: AS_OF, rows: pairs.length, chunks: 1, providers: PROVIDERS }
-  return { head: { ...head, excluded: { ask: {}, bid: {} } }, columns }
+  return { asOf: AS_OF, providers: PROVIDERS, excluded: { ask: {}, bid: {} }, columns }
 }
 
 /** What the definition says: filter, then cut the page, then leave out what has become too old. */

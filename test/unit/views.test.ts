@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import { type TopicDefinition, type TopicKey, topics } from '#schemas/topics.ts'
+import { viewOf } from '#services/cli/log-tools/views.ts'
 import { VIEWS } from '#streams/views.ts'
 
 const readersOf = (key: TopicKey): readonly string[] => (topics[key] as TopicDefinition).readers
@@ -10,6 +11,20 @@ describe('views', () => {
       view.topics.flatMap(key => (readersOf(key).includes(view.name) ? [] : [`${view.name} of ${key}`])),
     )
     expect(missing).to.deep.equal([])
+  })
+
+  it('that are computed of others name views, and read how far these are in a topic of theirs', () => {
+    for (const { name, computedOf } of VIEWS) {
+      for (const [source, topic] of Object.entries(computedOf ?? {})) {
+        expect(VIEWS.find(view => view.name === source)?.topics, `${source} of ${name}`).to.include(topic)
+        expect(readersOf(topic), `${name} of ${topic}`).to.include(name)
+      }
+    }
+  })
+
+  it('that are computed are neither rebuilt nor verified: what they are computed of is', () => {
+    for (const name of ['movers', 'market-summary'])
+      expect(() => viewOf(name)).to.throw(/is computed by its role.* of .*: rebuild and verify those/)
   })
 
   it('write the tables that name them, and have names of their own', () => {

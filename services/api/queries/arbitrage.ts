@@ -6,7 +6,7 @@
  * other replaces it, so a client that pages gets no row twice and misses none.
  */
 import type { ProviderRegistry } from '#infra/config/providers.ts'
-import { HttpError } from '#infra/http/http-error.ts'
+import { HttpError, orUnavailable } from '#infra/http/http-error.ts'
 import type { ArbitrageQuery } from '#schemas/api/arbitrage.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import {
@@ -24,18 +24,21 @@ export interface ArbitragePage {
   hasNext: boolean
 }
 
+const DOWN = 'No current arbitrage snapshot is available; retry in a few seconds.'
+
 /** The snapshot to answer from; throws the 503 when there is none, or when it is too old. */
-export async function currentArbitrage(market: MarketViews, now: number): Promise<ArbitrageView> {
-  const view = await market.arbitrage()
-  if (view && now - view.head.as_of <= ARBITRAGE_SNAPSHOT_LIMIT_MS) return view
-  throw new HttpError('SERVICE_UNAVAILABLE', 'No current arbitrage snapshot is available; retry in a few seconds.')
+export async function currentArbitrage(market: Pick<MarketViews, 'arbitrage'>, now: number): Promise<ArbitrageView> {
+  const view = await orUnavailable(market.arbitrage.read(), 'SERVICE_UNAVAILABLE', DOWN)
+  if (view && now - view.asOf <= ARBITRAGE_SNAPSHOT_LIMIT_MS) return view
+  throw new HttpError('SERVICE_UNAVAILABLE', DOWN)
 }
 
 /** The rows of a page. */
-export function arbitragePage({ head, columns }: ArbitrageView, query: ArbitrageQuery, now: number): ArbitragePage {
+export function arbitragePage(view: ArbitrageView, query: ArbitrageQuery, now: number): ArbitragePage {
+  const { providers, columns, asOf } = view
   const { buyMicroUsd, sellMicroUsd, buyProvider, sellProvider } = columns
-  const isBuyer = wanted(head.providers, query.providers_buy)
-  const isSeller = wanted(head.providers, query.providers_sell)
+  const isBuyer = wanted(providers, query.providers_buy)
+  const isSeller = wanted(providers, query.providers_sell)
   const some = rowsOf(columns, { buyProvider: isBuyer, sellProvider: isSeller })
   const least = query.min_spread_pct / 100
   const end = query.offset + query.limit
@@ -50,7 +53,7 @@ export function arbitragePage({ head, columns }: ArbitrageView, query: Arbitrage
     if ((sellMicroUsd[row] as number) - buy < least * buy) continue
     if (isBuyer[buyProvider[row] as number] === 0 || isSeller[sellProvider[row] as number] === 0) continue
     if (matched === end) return { rows, hasNext: true }
-    if (matched >= query.offset && now <= freshUntil(columns, row, head.as_of)) rows.push(row)
+    if (matched >= query.offset && now <= freshUntil(columns, row, asOf)) rows.push(row)
     matched += 1
   }
   return { rows, hasNext: false }
@@ -116,14 +119,14 @@ const wanted = (providers: readonly string[], chosen: readonly string[] | undefi
 
 /** Quotes that took no part, of the providers that a request asks about. */
 export function excludedQuotes(
-  { head }: ArbitrageView,
+  { excluded }: Pick<ArbitrageView, 'excluded'>,
   query: ArbitrageQuery,
   registry: ProviderRegistry,
 ): ExcludedQuotes {
   const sum: ExcludedQuotes = { stale: 0, down: 0, quarantined: 0 }
   const add = (side: Side, keys: readonly string[]): void => {
     for (const key of new Set(keys)) {
-      const counts = head.excluded[side][key]
+      const counts = excluded[side][key]
       sum.stale += counts?.stale ?? 0
       sum.down += counts?.down ?? 0
       sum.quarantined += counts?.quarantined ?? 0

@@ -12,6 +12,7 @@ import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { HttpError, orUnavailable } from '#infra/http/http-error.ts'
 import { sendPieces } from '#infra/http/reply.ts'
 import { rawQuery } from '#infra/http/request.ts'
+import type { ViewStore } from '#infra/redis/redis.ts'
 import { noteShared } from '#infra/runtime/connection-limits.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { arbitrageQuery, arbitrageReply } from '#schemas/api/arbitrage.ts'
@@ -19,7 +20,7 @@ import { indexesQuery, indexesReply, marketItemParams, marketItemReply, marketIt
 import { json, PRO, QUANT } from '#schemas/api/operation.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import { readItemPast } from '#streams/history/reader.ts'
-import { arbitrageFees, type MarketViews, type SummaryView } from '#streams/market-summary/reader.ts'
+import { arbitrageFees, type MarketViews, openMarketViews, type SummaryView } from '#streams/market-summary/reader.ts'
 import type { ProviderHealthReader } from '#streams/provider-health/reader.ts'
 import { openArbitragePages, openPairItemText } from '../arbitrage-pages.ts'
 import { preparedBody } from '../deflated-bodies.ts'
@@ -30,7 +31,7 @@ import type { LiveView } from '../queries/live-view.ts'
 
 /** What the pairs of arbitrage need. */
 interface ArbitrageNeeds {
-  market: MarketViews
+  market: Pick<MarketViews, 'arbitrage'>
   registry: ProviderRegistry
   catalog: CatalogReader
   /** Milliseconds since the epoch. */
@@ -39,7 +40,7 @@ interface ArbitrageNeeds {
 
 /** What summaries of the market need. */
 interface SummaryNeeds {
-  market: MarketViews
+  market: Pick<MarketViews, 'summary'>
   now: () => number
 }
 
@@ -53,7 +54,7 @@ interface MarketItemNeeds extends SummaryNeeds {
 }
 
 /** What all routes of the market as a whole need. */
-export type MarketNeeds = ArbitrageNeeds & MarketItemNeeds
+export type MarketNeeds = Omit<ArbitrageNeeds & MarketItemNeeds, 'market'> & { viewStore: ViewStore }
 
 type ArbitrageReply = z.infer<typeof arbitrageReply>
 
@@ -62,12 +63,10 @@ const DOWN = 'The market summary is temporarily unavailable.'
 const NO_INDEX = 'No item has all that an index counts yet: an ask, a bid and a supply.'
 
 /** The routes. */
-export const marketRoutes = (needs: MarketNeeds): Route[] => [
-  listArbitrage(needs),
-  listIndexes(needs),
-  listMarketItems(needs),
-  readMarketItem(needs),
-]
+export function marketRoutes({ viewStore, ...rest }: MarketNeeds): Route[] {
+  const needs = { ...rest, market: openMarketViews(viewStore) }
+  return [listArbitrage(needs), listIndexes(needs), listMarketItems(needs), readMarketItem(needs)]
+}
 
 /** The `meta` of an answer whose figures are of one moment. */
 export const analyticsMeta = (source: 'cache' | 'live' | 'mixed', asOf: number, now: number, timeframe: string) => ({
@@ -102,7 +101,7 @@ function listArbitrage({ market, registry, catalog, now }: ArbitrageNeeds): Rout
       const { items, hasNext } = pageOf(view, query, at)
       const { limit, offset } = query
       const meta: ArbitrageReply['meta'] = {
-        ...analyticsMeta('cache', view.head.as_of, at, '60m'),
+        ...analyticsMeta('cache', view.asOf, at, '60m'),
         excluded: excludedQuotes(view, query, registry),
       }
       const pagination: ArbitrageReply['pagination'] = {
@@ -119,8 +118,8 @@ function listArbitrage({ market, registry, catalog, now }: ArbitrageNeeds): Rout
   })
 }
 
-function currentSummary(market: MarketViews): SummaryView {
-  const view = market.summary()
+async function currentSummary({ summary }: Pick<MarketViews, 'summary'>): Promise<SummaryView> {
+  const view = await orUnavailable(summary.read(), 'SERVICE_UNAVAILABLE', DOWN)
   if (!view) throw new HttpError('SERVICE_UNAVAILABLE', DOWN)
   return view
 }
@@ -138,11 +137,11 @@ const listIndexes = ({ market, now }: SummaryNeeds): Route =>
     query: indexesQuery,
     reply: json('IndexesReply', indexesReply, 'Groups, largest first.'),
     errors: [],
-    handle({ query: { group_by } }) {
-      const { head } = currentSummary(market)
-      const index = head.indexes[group_by]
+    async handle({ query: { group_by } }) {
+      const { indexes, asOf } = await currentSummary(market)
+      const index = indexes[group_by]
       if (index.groups.every(group => group.included_count === 0)) throw new HttpError('SERVICE_UNAVAILABLE', NO_INDEX)
-      return { meta: { ...analyticsMeta('cache', head.as_of, now(), '24h'), group_by }, data: index }
+      return { meta: { ...analyticsMeta('cache', asOf, now(), '24h'), group_by }, data: index }
     },
   })
 
@@ -158,11 +157,11 @@ const listMarketItems = ({ market, now }: SummaryNeeds): Route =>
       'Computed every two minutes; `freshness_sec` is the age. Some 40,000 rows: ask for gzip. Rank is by market capitalisation.',
     reply: json('MarketItemsReply', marketItemsReply, 'One row per catalog item.'),
     errors: [],
-    handle({ request, response }) {
-      const { head, text, deflated } = currentSummary(market)
+    async handle({ request, response }) {
+      const { asOf, crc, text, deflated } = await currentSummary(market)
       const coding = chooseCoding(String(request.headers['accept-encoding'] ?? '')) ?? 'identity'
-      const meta = analyticsMeta('cache', head.as_of, now(), '24h')
-      const rows = { text, deflated, crc: head.body.crc }
+      const meta = analyticsMeta('cache', asOf, now(), '24h')
+      const rows = { text, deflated, crc }
       const body = preparedBody(`{"meta":${JSON.stringify(meta)},"data":{"items":[`, rows, ']}}', coding)
       const encoded = coding === 'gzip' ? ['Content-Encoding', 'gzip'] : []
       noteShared(response)
@@ -185,7 +184,7 @@ const readMarketItem = ({ catalog, clickhouse, live, health, registry, market, n
     async handle({ params: { item_id: itemId } }) {
       const item = catalog.byId(itemId)
       if (!item) throw itemNotFound()
-      const view = currentSummary(market)
+      const view = await currentSummary(market)
       const row = view.rowOf(itemId)
       if (row === undefined) throw new HttpError('SERVICE_UNAVAILABLE', 'The item is not in the market summary yet.')
       const at = now()
@@ -198,7 +197,7 @@ const readMarketItem = ({ catalog, clickhouse, live, health, registry, market, n
       const counting = (entries: typeof asks) => countingEntries(entries, registry.byKey, known, at)
       const providers = itemProviders(counting(asks), counting(bids), past, at)
       return {
-        meta: analyticsMeta('mixed', view.head.as_of, at, '24h'),
+        meta: analyticsMeta('mixed', view.asOf, at, '24h'),
         data: {
           item_id: item.item_id,
           market_hash_name: item.market_hash_name,

@@ -5,10 +5,10 @@ import type { ViewStore } from '#infra/redis/redis.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { type MoversQuery, moversQuery, moversReply } from '#schemas/api/movers.ts'
 import { json, PRO } from '#schemas/api/operation.ts'
-import { formatInstant } from '#schemas/values/instant.ts'
+import { formatInstant, type Instant } from '#schemas/values/instant.ts'
 import { toUsdText } from '#schemas/values/money.ts'
 import { percentOf } from '#streams/market-summary/reader.ts'
-import { MOVERS_AGE_LIMIT_MS, type Mover, type Movers, openMoversReader } from '#streams/movers/reader.ts'
+import { MOVERS_AGE_LIMIT_MS, type Mover, openMoversReader } from '#streams/movers/reader.ts'
 import { analyticsMeta } from './market.ts'
 
 /** What the movers need. */
@@ -40,20 +40,29 @@ export function listMovers({ viewStore, catalog, now }: MoverNeeds): Route {
     reply: json('MoversReply', moversReply, 'Items, largest change first.'),
     errors: [],
     async handle({ query }) {
-      const found = await orUnavailable(movers.read(query.window), 'SERVICE_UNAVAILABLE', DOWN)
+      const newest = async () => {
+        const found = await movers.read()
+        return found && { ...found, rows: await found.rows(query.window) }
+      }
+      const found = await orUnavailable(newest(), 'SERVICE_UNAVAILABLE', DOWN)
       const at = now()
-      if (!found || at - found.head.as_of > MOVERS_AGE_LIMIT_MS) throw new HttpError('SERVICE_UNAVAILABLE', DOWN)
+      if (!found || at - found.asOf > MOVERS_AGE_LIMIT_MS) throw new HttpError('SERVICE_UNAVAILABLE', DOWN)
       return {
-        meta: analyticsMeta('cache', found.head.as_of, at, query.window),
-        data: chosenMovers(found, query, catalog),
+        meta: analyticsMeta('cache', found.asOf, at, query.window),
+        data: chosenMovers(found.rows, found.since[query.window], query, catalog),
       }
     },
   })
 }
 
 /** The first rows that fit the filters. */
-function chosenMovers({ head, rows }: Movers, query: MoversQuery, catalog: CatalogReader): ShownMover[] {
-  const since = formatInstant(head.windows[query.window].since)
+function chosenMovers(
+  rows: readonly Mover[],
+  start: Instant,
+  query: MoversQuery,
+  catalog: CatalogReader,
+): ShownMover[] {
+  const since = formatInstant(start)
   const type = query.item_type?.toLowerCase()
   const leastMicro = Math.round(query.min_price_usd * MICRO_PER_USD)
   const shown: ShownMover[] = []

@@ -32,10 +32,16 @@ export const COMMAND_VIEWS: readonly CommandView[] = [
   ALERTS,
 ]
 
-/** The view of a name. */
+/** The view of a name; throws where it can be neither rebuilt nor verified. */
 export function viewOf(text: string): CommandView {
   const found = COMMAND_VIEWS.find(({ name, aliases }) => name === text || aliases.includes(text))
   if (found !== undefined) return found
+  const { computedOf } = VIEWS.find(({ name }) => name === text) ?? {}
+  if (computedOf !== undefined)
+    throw new CommandFailure(
+      `${text} is computed by its role, again and again, of ${Object.keys(computedOf).join(', ')}: rebuild and verify those`,
+      exitCodes.usage,
+    )
   const names = [...COMMAND_VIEWS.map(({ name }) => name), ...COMMAND_VIEWS.flatMap(({ aliases }) => aliases)]
   throw new CommandFailure(`no view is called ${text}. There are ${names.join(', ')}`, exitCodes.usage)
 }

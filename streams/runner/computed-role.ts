@@ -1,0 +1,191 @@
+/**
+ * Runs a view that is computed of other views: one process at a time computes it again and again, by a lease; the others are standby.
+ *
+ * Before a version is computed its sources reach the ends that their topics have at that moment, so the version is as old as the moment,
+ * whichever of them is the slowest. Where one does not get there, nothing is written: the version before stays and ages. A process that
+ * is frozen loses the lease, which guards what it writes (computed-versions.ts). Nothing is kept but in memory: a kill costs the time of
+ * a start. States: standby -> computing -> standby; ten minutes of nothing but failures end the process.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { openReader } from '#infra/clickhouse/clickhouse.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { type LagReader, openLagReader } from '#infra/kafka/lag.ts'
+import { Fenced } from '#infra/redis/guarded-write.ts'
+import { type Lease, openLease } from '#infra/redis/lease.ts'
+import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import type { Metrics } from '#infra/runtime/metrics.ts'
+import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
+import { topics } from '#schemas/topics.ts'
+import { computedLeaseKey, publishVersion } from './computed-versions.ts'
+import { openBackoff } from './slots.ts'
+import type { Computation, ComputedSnapshot, ComputedView, ComputingTools } from './view.ts'
+import { openWholeTables } from './whole-tables.ts'
+
+/** How often it is looked whether a version is due: a third of the 30 seconds that the youngest snapshots may be old. */
+const EVERY_MS = 10_000
+/** Of the time: a computation that takes longer than this share of it runs less often, since others share the machine. */
+const WORKING_SHARE = 0.1
+/** A killed holder is followed within this time. */
+const LEASE_MS = 20_000
+const RENEW_MS = 5_000
+const STAND_BY_MS = 1_000
+/** A read scans the changes of weeks; no client waits for it. */
+const READ_LIMIT_MS = 90_000
+/** Tables take rows once a second. */
+const SOURCES_LIMIT_MS = 5_000
+const SOURCES_POLL_MS = 250
+
+/** Starts the role; it works in the background from then on. */
+export async function runComputedView(context: RoleContext, view: ComputedView): Promise<RunningRole> {
+  const log = context.log.child({ role: view.name })
+  const stop = new AbortController()
+  const signal = AbortSignal.any([context.signal, stop.signal])
+  const troubles = new Map<string, string>()
+  const ended = run(view, { context, log, signal }, troubles).catch(error => {
+    if (!signal.aborted) context.fail(error)
+  })
+  return {
+    name: view.name,
+    ready: async () => [...troubles.values()][0],
+    async stop() {
+      stop.abort()
+      await ended
+    },
+  }
+}
+
+async function run(
+  view: ComputedView,
+  { context, log, signal }: Pick<ComputingTools, 'context' | 'log' | 'signal'>,
+  troubles: Map<string, string>,
+): Promise<void> {
+  const { config, metrics } = context
+  const { name } = view
+  const prefix = config.namespace
+  const redis = await openRedis(config, { name: `${prefix}${name}`, log })
+  const options = { database: databaseName(prefix), name: `marketlog-${name}`, readLimitMs: READ_LIMIT_MS }
+  const clickhouse = openWholeTables(openReader(config.servers.clickhouse, options))
+  const lease = openLease(redis, computedLeaseKey(name, prefix), LEASE_MS)
+  const kafka = connectKafka({ config, role: name, log })
+  // A computation may take longer than the lease; a process that is frozen does not renew it.
+  const renewing = setInterval(() => void lease.renew().catch(() => undefined), RENEW_MS)
+  const sources = openSources(view, kafka)
+  try {
+    const computation = await view.open({ context, kafka, redis, clickhouse, log, signal })
+    if (computation === undefined) return
+    const metric = `marketlog_${name.replaceAll('-', '_')}_seconds`
+    const seconds = metrics.histogram(metric, 'Time to compute and write a view.', ['view'])
+    const repeating = { lease, store: { redis, prefix }, sources, log, seconds, signal, troubles, own: computation.own }
+    await Promise.all(computation.snapshots.map(snapshot => repeat(snapshot, repeating)))
+  } finally {
+    clearInterval(renewing)
+    await sources.close().catch(() => undefined)
+    await lease.release().catch(() => undefined)
+    await clickhouse.close()
+    await closeRedis(redis)
+  }
+}
+
+interface Repeating {
+  lease: Lease
+  store: { redis: Redis; prefix: string }
+  sources: Sources
+  own: Computation['own']
+  log: Log
+  seconds: ReturnType<Metrics['histogram']>
+  signal: AbortSignal
+  /** By snapshot, why it is not computed now. */
+  troubles: Map<string, string>
+}
+
+/** Computes a snapshot again and again until the signal, each at its own pace, since one may take longer than another. */
+async function repeat(snapshot: ComputedSnapshot, repeating: Repeating): Promise<void> {
+  const { lease, store, sources, own, log, seconds, signal, troubles } = repeating
+  const { name, restMs = 0, atMostMs } = snapshot
+  const backoff = openBackoff(Date.now)
+  let last = { asOf: Number.NEGATIVE_INFINITY, feeds: 0 }
+  /** Resolves with how long to wait, and with why nothing could be computed. */
+  const once = async (): Promise<{ waitMs: number; trouble?: string }> => {
+    if ((await lease.hold()) === undefined) return { waitMs: STAND_BY_MS }
+    const asOf = Date.now()
+    const feeds = await snapshot.feeds(asOf)
+    if (feeds === 0 || (feeds <= last.feeds && asOf < last.asOf + restMs)) return { waitMs: EVERY_MS }
+    const behind = await sources.behind(snapshot.of, own, signal)
+    if (behind !== undefined) return { waitMs: STAND_BY_MS, trouble: `${name} waits for ${behind}` }
+    const [startedAt, end] = [performance.now(), seconds.startTimer({ view: name })]
+    const computed = await snapshot.compute(asOf)
+    if (computed !== undefined) {
+      await publishVersion(store, snapshot, lease, { ...computed, asOf })
+      log.debug({ view: name, count: computed.count, seconds: end() }, 'a version was written')
+      last = { asOf, feeds }
+    }
+    const tookMs = performance.now() - startedAt
+    return { waitMs: Math.max(0, Math.min(Math.max(EVERY_MS, tookMs / WORKING_SHARE), atMostMs) - tookMs) }
+  }
+  while (!signal.aborted) {
+    let found: Awaited<ReturnType<typeof once>>
+    try {
+      found = await once()
+      backoff.succeeded()
+    } catch (error) {
+      if (signal.aborted) return
+      found = {
+        waitMs: error instanceof Fenced ? STAND_BY_MS : backoff.failed(error),
+        trouble: `${name} could not be computed`,
+      }
+      log.warn({ view: name, err: error }, 'a view could not be computed; it is tried again')
+    }
+    if (found.trouble === undefined) troubles.delete(name)
+    else troubles.set(name, found.trouble)
+    await pause(found.waitMs, undefined, { signal }).catch(() => undefined)
+  }
+}
+
+/** The views and topics that a view is computed of. */
+interface Sources {
+  /** The first that does not reach the ends of now within some seconds; undefined where all do. */
+  behind(of: readonly string[] | undefined, own: Computation['own'], signal: AbortSignal): Promise<string | undefined>
+  close(): Promise<void>
+}
+
+function openSources({ computedOf }: ComputedView, kafka: KafkaConnection): Sources {
+  const groups = Object.entries(computedOf).map(([group, topic]) => ({ group, topic }))
+  let opened: Promise<LagReader> | undefined
+  const close = async (): Promise<void> => {
+    const reader = opened
+    opened = undefined
+    await (await reader)?.close()
+  }
+  async function behind(
+    of: readonly string[] | undefined,
+    own: Computation['own'],
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    opened ??= openLagReader(kafka, [...Object.values(computedOf), ...(own ? [own.topic] : [])])
+    const reader = await opened
+    const awaited = groups.filter(({ group }) => of?.includes(group) ?? true)
+    const ends = await reader.ends([...awaited.map(({ topic }) => topic), ...(own ? [own.topic] : [])])
+    const until = performance.now() + SOURCES_LIMIT_MS
+    for (;;) {
+      const late = (await reader.read(awaited, ends)).find(({ lag }) => lag > 0)
+      const isOwnLate = own && ends.get(own.topic)?.some((end, partition) => own.position(partition) < end)
+      if (!late && !isOwnLate) return undefined
+      if (performance.now() > until || signal.aborted) return late?.group ?? (own && topics[own.topic].name)
+      await pause(SOURCES_POLL_MS, undefined, { signal }).catch(() => undefined)
+    }
+  }
+  return {
+    close,
+    async behind(...asked) {
+      try {
+        return await behind(...asked)
+      } catch (error) {
+        // A client that has lost its brokers may not find the next ones: another one is opened for the next try.
+        await close().catch(() => undefined)
+        throw error
+      }
+    },
+  }
+}
