@@ -59,9 +59,12 @@ const NOTHING_COMMITTED = { next: -1, note: '' }
 
 /** Opens a reader of some topics and the groups that read them. */
 export async function openLagReader(kafka: KafkaConnection, keys: readonly TopicKey[]): Promise<LagReader> {
-  const admin = kafka.newClient('lag').admin()
-  await admin.connect()
   const reader = await openRangeReader(kafka, [...new Set(keys.map(kafka.topicName))])
+  const admin = kafka.newClient('lag').admin()
+  await admin.connect().catch(async error => {
+    await reader.close()
+    throw error
+  })
   const ends: LagReader['ends'] = async wanted => {
     const found: Ends = new Map()
     for (const key of new Set(wanted)) {
