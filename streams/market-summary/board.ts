@@ -96,13 +96,13 @@ export class Board {
     if (at > (refreshedAt[cell] as number)) refreshedAt[cell] = at
   }
 
-  /** How many sides of providers that are not down have a whole refresh: its marker comes to every partition, behind its changes. */
-  refreshedSides(down: ReadonlySet<string> = new Set()): number {
+  /** The sides of providers, but for those down, that have a whole refresh: its marker comes to every partition, behind its changes. */
+  refreshedSides(down: ReadonlySet<string> = new Set()): string[] {
     const isWhole = ({ providers, refreshedAt }: BoardSide, number: number): boolean =>
       refreshedAt.every((at, cell) => cell % providers.length !== number || at > 0)
-    return Object.values(this.sides).flatMap(side =>
-      side.providers.filter((key, number) => !down.has(key) && isWhole(side, number)),
-    ).length
+    return Object.entries(this.sides).flatMap(([name, side]) =>
+      side.providers.flatMap((key, number) => (!down.has(key) && isWhole(side, number) ? [`${name} ${key}`] : [])),
+    )
   }
 
   /** Takes out all quotes of a partition, and its providers' refreshes. */

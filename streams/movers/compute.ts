@@ -32,9 +32,12 @@ export async function openMovers({ context: { config }, redis, clickhouse }: Com
   const { all } = config.providersFile ? loadProviders(config.providersFile) : loadProviders()
   const health = openHealthReader(redis, config.namespace)
   const pasts = new Map<MoversWindow, WindowPast>()
-  async function downAt(asOf: Instant): Promise<string[]> {
+  async function providersAt(asOf: Instant): Promise<{ up: string[]; down: string[] }> {
     const known = await health.readAll()
-    return all.filter(each => isDown(each.refresh_interval_ms, known.get(each.key), asOf)).map(({ key }) => key)
+    const { up = [], down = [] } = Object.groupBy(all, ({ key, refresh_interval_ms }) =>
+      isDown(refresh_interval_ms, known.get(key), asOf) ? 'down' : 'up',
+    )
+    return { up: up.map(({ key }) => key), down: down.map(({ key }) => key) }
   }
   async function pastOf(window: MoversWindow, asOf: Instant): Promise<WindowPast> {
     const bounds = boundsOf(window, asOf)
@@ -47,9 +50,9 @@ export async function openMovers({ context: { config }, redis, clickhouse }: Com
   const movers: Computation['snapshots'][number] = {
     ...MOVERS,
     atMostMs: 20_000,
-    feeds: async asOf => all.length - (await downAt(asOf)).length,
+    feeds: async asOf => (await providersAt(asOf)).up,
     async compute(asOf) {
-      const asks = await readListedAsks(clickhouse, await downAt(asOf))
+      const asks = await readListedAsks(clickhouse, (await providersAt(asOf)).down)
       const listed = asks.filter(({ lowest }) => lowest > 0).length
       if (listed === 0) return undefined
       const windows: WindowPast[] = []

@@ -18,6 +18,7 @@ import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
 import { topics } from '#schemas/topics.ts'
+import type { Instant } from '#schemas/values/instant.ts'
 import { computedLeaseKey, publishVersion } from './computed-versions.ts'
 import { openBackoff } from './slots.ts'
 import type { Computation, ComputedSnapshot, ComputedView, ComputingTools } from './view.ts'
@@ -105,13 +106,14 @@ async function repeat(snapshot: ComputedSnapshot, repeating: Repeating): Promise
   const { lease, store, sources, own, log, seconds, signal, troubles } = repeating
   const { name, restMs = 0, atMostMs } = snapshot
   const backoff = openBackoff(Date.now)
-  let last = { asOf: Number.NEGATIVE_INFINITY, feeds: 0 }
+  let last: { asOf: Instant; feeds: ReadonlySet<string> } = { asOf: Number.NEGATIVE_INFINITY, feeds: new Set() }
   /** Resolves with how long to wait, and with why nothing could be computed. */
   const once = async (): Promise<{ waitMs: number; trouble?: string }> => {
     if ((await lease.hold()) === undefined) return { waitMs: STAND_BY_MS }
     const asOf = Date.now()
     const feeds = await snapshot.feeds(asOf)
-    if (feeds === 0 || (feeds <= last.feeds && asOf < last.asOf + restMs)) return { waitMs: EVERY_MS }
+    const isDue = asOf >= last.asOf + restMs || feeds.some(feed => !last.feeds.has(feed))
+    if (feeds.length === 0 || !isDue) return { waitMs: EVERY_MS }
     const behind = await sources.behind(snapshot.of, own, signal)
     if (behind !== undefined) return { waitMs: STAND_BY_MS, trouble: `${name} waits for ${behind}` }
     const [startedAt, end] = [performance.now(), seconds.startTimer({ view: name })]
@@ -119,7 +121,7 @@ async function repeat(snapshot: ComputedSnapshot, repeating: Repeating): Promise
     if (computed !== undefined) {
       await publishVersion(store, snapshot, lease, { ...computed, asOf })
       log.debug({ view: name, count: computed.count, seconds: end() }, 'a version was written')
-      last = { asOf, feeds }
+      last = { asOf, feeds: new Set(feeds) }
     }
     const tookMs = performance.now() - startedAt
     return { waitMs: Math.max(0, Math.min(Math.max(EVERY_MS, tookMs / WORKING_SHARE), atMostMs) - tookMs) }

@@ -116,8 +116,8 @@ export interface ComputedSnapshot extends Snapshot {
   readonly restMs?: number
   /** The longest time between two of them, however long one takes. */
   readonly atMostMs: number
-  /** How many feeds of providers count at a moment: none, and nothing is computed; more than in the last version, and the next is due. */
-  feeds(asOf: Instant): Promise<number>
+  /** The feeds of providers that count at a moment: without any nothing is computed; where one has come, the next version is due. */
+  feeds(asOf: Instant): Promise<readonly string[]>
   /** Computes a version of a moment; undefined where nothing is known. */
   compute(asOf: Instant): Promise<Computed | undefined>
 }

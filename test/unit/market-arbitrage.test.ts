@@ -125,12 +125,12 @@ describe('arbitrage', () => {
       for (let partition = 0; partition < partitions; partition++) board.mark(marked({ side, provider }), partition)
       return board.refreshedSides()
     }
-    expect(mark('ask', 'unknown', ITEM_PARTITIONS)).to.equal(0)
-    expect(mark('ask', 'b', ITEM_PARTITIONS - 1)).to.equal(0)
-    expect(mark('ask', 'b', ITEM_PARTITIONS)).to.equal(1)
-    expect(mark('bid', 'b', ITEM_PARTITIONS)).to.equal(2)
-    expect(mark('bid', 'd', ITEM_PARTITIONS)).to.equal(3)
-    expect(board.refreshedSides(new Set(['b']))).to.equal(1)
+    expect(mark('ask', 'unknown', ITEM_PARTITIONS)).to.deep.equal([])
+    expect(mark('ask', 'b', ITEM_PARTITIONS - 1)).to.deep.equal([])
+    expect(mark('ask', 'b', ITEM_PARTITIONS)).to.deep.equal(['ask b'])
+    expect(mark('bid', 'b', ITEM_PARTITIONS)).to.deep.equal(['ask b', 'bid b'])
+    expect(mark('bid', 'd', ITEM_PARTITIONS)).to.deep.equal(['ask b', 'bid b', 'bid d'])
+    expect(board.refreshedSides(new Set(['b']))).to.deep.equal(['bid d'])
   })
 
   it('columns survive as bytes, and refuse bytes that are cut off', () => {
