@@ -33,15 +33,37 @@ return holder and 2 or 1`
 
 const RELEASE = `if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1`
 
+const WORK_LEASE_MS = 10_000
+const RENEW_EVERY_MS = 2_500
 const ASK_EVERY_MS = 250
 
-/** Takes a lease, waiting for the expiry of a holder that was killed; false when another still holds it after the limit. */
-export async function holdWithin(lease: Lease, limitMs: number): Promise<boolean> {
-  const limit = performance.now() + limitMs
-  for (;;) {
-    if (await lease.hold()) return true
-    if (performance.now() > limit) return false
-    await pause(ASK_EVERY_MS)
+/** Works while it holds leases; rejects where another holds one of them. The signal aborts where one is lost meanwhile. */
+export async function withLeases<T>(
+  redis: Redis,
+  keys: readonly string[],
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const leases: Lease[] = []
+  const lost = new AbortController()
+  const renew = async (lease: Lease): Promise<void> => {
+    if (!(await lease.hold().catch(() => true))) lost.abort(new Error(`another process has taken ${lease.key}`))
+  }
+  const timer = setInterval(() => void Promise.all(leases.map(renew)), RENEW_EVERY_MS)
+  try {
+    for (const key of keys) {
+      const lease = openLease(redis, key, WORK_LEASE_MS)
+      // A holder that was killed keeps it until it expires.
+      const limit = performance.now() + WORK_LEASE_MS + RENEW_EVERY_MS
+      while (!(await lease.hold())) {
+        if (performance.now() > limit) throw new Error(`another process holds ${key}`)
+        await pause(ASK_EVERY_MS)
+      }
+      leases.push(lease)
+    }
+    return await work(lost.signal)
+  } finally {
+    clearInterval(timer)
+    await Promise.all(leases.map(lease => lease.release().catch(() => undefined)))
   }
 }
 

@@ -30,7 +30,7 @@ export interface ListingState extends KnownHeads {
 /** The number of items that each provider lists in a partition, as of a stamp. */
 interface Counts {
   stamp: string
-  generation: number
+  version: number
   byProvider: ReadonlyMap<string, number>
 }
 
@@ -42,7 +42,7 @@ interface Segment {
   stop: number
 }
 
-/** Tries for a generation that stays: a rebuild changes it once. */
+/** Tries for a version that stays: a rebuild changes it once. */
 export const ATTEMPTS = 4
 /**
  * Tries for counts and rows of one moment. Partitions are flushed some 20 times a second and a page takes about
@@ -79,22 +79,22 @@ async function countsOf(state: ListingState, side: Side, partition: number): Pro
     const answer = await scripts.counts({
       headKey: headKey(partition, prefix),
       headStamp: held?.stamp ?? '',
-      listingKeys: providers.map(provider => listingKey(partition, held?.generation ?? 0, side, provider, prefix)),
+      listingKeys: providers.map(provider => listingKey(partition, held?.version ?? 0, side, provider, prefix)),
       countStamp: before?.stamp ?? '',
     })
     if (answer === null) return missing(state, partition)
-    const { generation, stamp } = headOf(state, partition, held, answer)
-    if (generation !== held?.generation) continue
+    const { version, stamp } = headOf(state, partition, held, answer)
+    if (version !== held?.version) continue
     if (answer.counts === null) return before as Counts
     const { counts } = answer
-    const fresh = { stamp, generation, byProvider: new Map(providers.map((key, i) => [key, counts[i] ?? 0])) }
+    const fresh = { stamp, version, byProvider: new Map(providers.map((key, i) => [key, counts[i] ?? 0])) }
     counted[side][partition] = fresh
     return fresh
   }
-  throw new Error('the generation changed at every attempt')
+  throw new Error('the version changed at every attempt')
 }
 
-/** Undefined when the partition has moved on since it was counted, or at least to another generation. */
+/** Undefined when the partition has moved on since it was counted, or at least to another version. */
 async function readSegment(
   state: ListingState,
   side: Side,
@@ -108,15 +108,15 @@ async function readSegment(
   const answer = await scripts.page({
     headKey: headKey(partition, prefix),
     headStamp: held?.stamp ?? '',
-    listingKey: listingKey(partition, counts.generation, side, provider, prefix),
+    listingKey: listingKey(partition, counts.version, side, provider, prefix),
     start,
     stop,
-    itemKeyPrefix: itemKey(partition, counts.generation, side, 0, prefix).slice(0, -1),
+    itemKeyPrefix: itemKey(partition, counts.version, side, 0, prefix).slice(0, -1),
     provider,
   })
   if (answer === null) return missing(state, partition)
   const head = headOf(state, partition, held, answer)
-  if (mayHaveMoved ? head.generation !== counts.generation : head.stamp !== counts.stamp) return undefined
+  if (mayHaveMoved ? head.version !== counts.version : head.stamp !== counts.stamp) return undefined
   const parts = answer.rows === '' ? [] : answer.rows.split(SEPARATOR)
   const entries: LiveEntry[] = []
   for (let i = 0; i + 1 < parts.length; i += 2) {
@@ -155,7 +155,7 @@ export interface RowTaker {
   take(side: Side, provider: string, itemId: number, row: LiveRow): void
 }
 
-/** Passes all rows of a partition, in the generation that its head names before and after. */
+/** Passes all rows of a partition, in the version that its head names before and after. */
 export async function scanPartition(
   { redis, scripts, prefix, keysOf }: ListingState,
   partition: number,
@@ -165,12 +165,12 @@ export async function scanPartition(
     const text = await redis.get(headKey(partition, prefix))
     return text === null ? undefined : parseHead(text)
   }
-  const scanSide = async (side: Side, generation: number): Promise<void> => {
-    const listings = keysOf[side].map(key => listingKey(partition, generation, side, key, prefix))
+  const scanSide = async (side: Side, version: number): Promise<void> => {
+    const listings = keysOf[side].map(key => listingKey(partition, version, side, key, prefix))
     const itemIds = await redis.zunion(listings.length, listings)
     for (let from = 0; from < itemIds.length; from += ITEMS_PER_CALL) {
       const some = itemIds.slice(from, from + ITEMS_PER_CALL)
-      const texts = await scripts.rows(some.map(id => itemKey(partition, generation, side, Number(id), prefix)))
+      const texts = await scripts.rows(some.map(id => itemKey(partition, version, side, Number(id), prefix)))
       for (const [i, text] of texts.entries()) {
         const parts = text === '' ? [] : text.split(SEPARATOR)
         for (let at = 0; at + 1 < parts.length; at += 2) {
@@ -183,8 +183,8 @@ export async function scanPartition(
     const head = await readHead()
     if (!head) return undefined
     begin()
-    for (const side of SIDES) await scanSide(side, head.generation)
-    if ((await readHead())?.generation === head.generation) return head
+    for (const side of SIDES) await scanSide(side, head.version)
+    if ((await readHead())?.version === head.version) return head
   }
   throw new Error(`the live view of partition ${partition} was rebuilt at every attempt to read it`)
 }

@@ -1,7 +1,7 @@
 /**
  * The reads of the live view, each one script that sees one moment of a partition.
  *
- * Rows, counts and head of one answer reflect the same offset; the stamp (generation, next, and the initial of the head's next
+ * Rows, counts and head of one answer reflect the same offset; the stamp (version, next, and the initial of the head's next
  * member, which is another one where the table may not be read) identifies it, and what the caller already has under it is not sent again. All keys of a call share the partition's hash tag.
  *
  * Why scripts: [HGETALL, GET head] in a pipeline cost the client 42 to 54 us for 41 rows, since each of
@@ -57,7 +57,7 @@ const OPENING = `
 local head = redis.call('GET', KEYS[1])
 if not head then return {false} end
 local next, member = string.match(head, '"next":(%d+),"(%l)')
-local stamp = string.match(head, '"generation":(%d+)') .. ':' .. next .. member
+local stamp = string.match(head, '"version":(%d+)') .. ':' .. next .. member
 local answer = {stamp, ARGV[1] ~= stamp and head}
 `
 
@@ -138,7 +138,7 @@ export function headOf({ heads }: KnownHeads, partition: number, held: Head | un
   if (newest?.stamp === answer.stamp) return newest
   if (answer.head === null) return held as Head
   const head: Head = { ...parseHead(answer.head), stamp: answer.stamp }
-  if (newest?.generation === head.generation && isSetBack(newest, head))
+  if (newest?.version === head.version && isSetBack(newest, head))
     throw new Error(`partition ${partition} is at ${head.next}, and was at ${newest.next}`)
   heads[partition] = head
   return head

@@ -187,7 +187,7 @@ function justRead(state: ViewState, side: Side, itemIds: readonly number[]): rea
   const ageMs = performance.now() - seen.at
   if (ageMs > STALE_AFTER_MS) return undefined
   if (ageMs > REFRESH_AFTER_MS) refreshStamps(state)
-  const kept = state.store.get(itemKey(partition, head.generation, side, itemId, state.prefix))
+  const kept = state.store.get(itemKey(partition, head.version, side, itemId, state.prefix))
   return kept?.stamp === seen.stamp ? entriesOf({ side, itemId }, kept, head) : undefined
 }
 
@@ -240,7 +240,7 @@ function readBatches(state: ViewState): void {
   })
 }
 
-/** Reads items of one partition; again when a rebuild has changed the generation meanwhile. */
+/** Reads items of one partition; again when a rebuild has changed the version meanwhile. */
 async function readItems(
   state: ViewState,
   partition: number,
@@ -251,7 +251,7 @@ async function readItems(
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const held = heads[partition]
     const itemKeys = held
-      ? items.map(([, { side, itemId }]) => itemKey(partition, held.generation, side, itemId, prefix))
+      ? items.map(([, { side, itemId }]) => itemKey(partition, held.version, side, itemId, prefix))
       : []
     const stored = itemKeys.map(key => store.get(key))
     const askedAt = performance.now()
@@ -264,7 +264,7 @@ async function readItems(
     if (answer === null) return missing(state, partition)
     const head = headOf(state, partition, held, answer)
     state.seen[partition] = { stamp: answer.stamp, at: askedAt }
-    if (!held || head.generation !== held.generation) continue
+    if (!held || head.version !== held.version) continue
     const entries = new Map<string, readonly LiveEntry[]>()
     for (const [i, [name, item]] of items.entries()) {
       const text = answer.rows[i] ?? null
@@ -273,7 +273,7 @@ async function readItems(
     }
     return { head, entries }
   }
-  throw new Error('the generation changed at every attempt')
+  throw new Error('the version changed at every attempt')
 }
 
 /** The entries of an item; those made before, where rows and refresh times are still the same. */

@@ -13,8 +13,15 @@ import type { Redis } from '#infra/redis/redis.ts'
 import type { EntryText } from '#schemas/api/entry-text.ts'
 import { crc32Combine } from '#schemas/values/crc32.ts'
 import { USD_RATE } from '#schemas/values/money.ts'
-import { decodeRow, itemKey, type LiveRow, listingKey, readTouchedField, type SegmentEntry } from './table.ts'
-import type { TableId } from './writes.ts'
+import {
+  decodeRow,
+  itemKey,
+  type LiveRow,
+  listingKey,
+  readTouchedField,
+  type SegmentEntry,
+  type TableId,
+} from './table.ts'
 
 /** A segment that has no version yet. */
 interface MadeSegment {
@@ -130,14 +137,10 @@ export async function readRowPages(
   return pages
 }
 
-async function questionsOf(
-  redis: Redis,
-  { partition, generation, prefix }: TableId,
-  field: string,
-): Promise<Question[]> {
+async function questionsOf(redis: Redis, { partition, version, prefix }: TableId, field: string): Promise<Question[]> {
   const { side, provider } = readTouchedField(field)
-  const listing = listingKey(partition, generation, side, provider, prefix)
-  const itemKeyStart = itemKey(partition, generation, side, 0, prefix).slice(0, -1)
+  const listing = listingKey(partition, version, side, provider, prefix)
+  const itemKeyStart = itemKey(partition, version, side, 0, prefix).slice(0, -1)
   const count = await redis.zcard(listing)
   return Array.from({ length: Math.ceil(count / PAGE_ROWS) }, (_, page) => {
     const from = page * PAGE_ROWS

@@ -10,6 +10,7 @@
 import { createHash } from 'node:crypto'
 import PQueue from 'p-queue'
 import { marketplaceUrl, type Provider, type ProviderRegistry } from '#infra/config/providers.ts'
+import type { KeyWrite } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
@@ -17,29 +18,26 @@ import type { CatalogReader } from '#infra/runtime/role.ts'
 import { type EntryText, openEntryText } from '#schemas/api/entry-text.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { formatOf } from '#schemas/values/stored-format.ts'
+import type { FlushCompanion, OwnedHead } from '#streams/runner/view.ts'
 import { BUILD_PACE, type BuildPace, openBuildSchedule } from './build-schedule.ts'
 import { makeSegment, type RowPage, readRowPages } from './segment.ts'
 import { type KnownManifest, openSnapshotStore, type SnapshotStore, type StoredSnapshot } from './snapshot-store.ts'
 import {
   type LiveHead,
-  type OwnedHead,
   readTouchedField,
   SNAPSHOT_FORMAT,
   type SnapshotManifest,
   touchedField,
+  touchedKey,
 } from './table.ts'
 
-/** The snapshots of one partition, fed by the partition's sink. */
-export interface PartitionSnapshots {
-  /** Carries a flush out while nothing of its partition is read or published; `touched` is what it touches. */
-  flush(write: () => Promise<OwnedHead>, touched: readonly string[]): Promise<void>
-  close(): Promise<void>
-}
-
 /** Builds the snapshots of the partitions of a process. */
-export interface SnapshotBuilder {
-  /** Begins with a partition whose table is complete. */
-  open(table: { partition: number; prefix: string }, written: OwnedHead): PartitionSnapshots
+interface SnapshotBuilder {
+  /**
+   * Begins with a partition whose table is complete; flushes are carried out while nothing of the partition is read or
+   * published.
+   */
+  open(table: { partition: number; prefix: string }, written: OwnedHead): FlushCompanion
 }
 
 /** What a builder works with. */
@@ -115,14 +113,10 @@ interface StaleRows {
   pages: ReadonlyMap<string, readonly RowPage[]>
 }
 
-function openPartition(
-  shared: Shared,
-  table: { partition: number; prefix: string },
-  found: OwnedHead,
-): PartitionSnapshots {
+function openPartition(shared: Shared, table: { partition: number; prefix: string }, found: OwnedHead): FlushCompanion {
   const store = openSnapshotStore(shared.redis, table)
   const serial = new PQueue({ concurrency: 1 })
-  let written = found
+  let written = found as OwnedHead<LiveHead>
   let known: KnownManifest | undefined
   /** What the known manifest shows out of date; undefined: to be read from the notes of the flushes. */
   let stale: Set<string> | undefined
@@ -140,7 +134,7 @@ function openPartition(
     }
     if (isOver || stale.size === 0) return undefined
     const { head } = written
-    const pages = await readRowPages(shared.redis, { ...table, generation: head.generation }, stale)
+    const pages = await readRowPages(shared.redis, { ...table, version: head.version }, stale)
     stale = new Set()
     return { head, base: baseOf(shared, known, head), pages }
   }
@@ -171,9 +165,9 @@ function openPartition(
   })
   schedule.due()
   return {
-    async flush(write, touched) {
+    async flush(write, { touched, next }) {
       await serial.add(async () => {
-        written = await write()
+        written = (await write(noteTouched(table, touched, next))) as OwnedHead<LiveHead>
         for (const field of touched) stale?.add(field)
       })
       if (touched.length > 0) schedule.due()
@@ -185,8 +179,8 @@ function openPartition(
   }
 }
 
-const isCurrent = ({ form }: Shared, known: KnownManifest | undefined, { generation }: LiveHead): boolean =>
-  known?.manifest.generation === generation &&
+const isCurrent = ({ form }: Shared, known: KnownManifest | undefined, { version }: LiveHead): boolean =>
+  known?.manifest.tableVersion === version &&
   known.manifest.form === form &&
   formatOf(known.manifest) === SNAPSHOT_FORMAT
 
@@ -200,8 +194,8 @@ function staleFields(shared: Shared, { manifest, touched }: StoredSnapshot, head
 /** The manifest that a build starts from. */
 function baseOf(shared: Shared, known: KnownManifest | undefined, head: LiveHead): SnapshotManifest {
   if (known && isCurrent(shared, known, head)) return known.manifest
-  const { generation, next } = head
-  return { format: SNAPSHOT_FORMAT, generation, next, form: shared.form, ask: {}, bid: {} }
+  const { version, next } = head
+  return { format: SNAPSHOT_FORMAT, tableVersion: version, next, form: shared.form, ask: {}, bid: {} }
 }
 
 async function makeManifest(
@@ -226,4 +220,17 @@ async function makeManifest(
     sum.lines += made.entry.lines
   }
   return { manifest, ...sum }
+}
+
+/**
+ * The write that notes what a flush touches, in the same atomic write: a provider whose note is not above a manifest's `next` is in that
+ * manifest as the table shows it.
+ */
+function noteTouched(
+  { partition, prefix }: { partition: number; prefix: string },
+  fields: readonly string[],
+  next: number,
+): KeyWrite[] {
+  if (fields.length === 0) return []
+  return [{ command: 'HSET', key: touchedKey(partition, prefix), args: fields.flatMap(field => [field, String(next)]) }]
 }

@@ -85,7 +85,7 @@ export function openSnapshotReader(redis: Redis, prefix: string): SnapshotReader
     async pinPositioned(side, providers, topicId) {
       const manifests = await readManifests(
         { redis, prefix, newest },
-        (manifest, head) => manifest.generation === head.generation && head.topicId === topicId,
+        (manifest, head) => manifest.tableVersion === head.version && head.topicId === topicId,
       )
       const segments = providers.flatMap(provider =>
         segmentsOf(manifests, side, provider).map(segment => ({ ...segment, provider })),
@@ -102,11 +102,11 @@ export function openSnapshotReader(redis: Redis, prefix: string): SnapshotReader
 }
 
 /** Whether a snapshot is of the table that a head names, or of one that a rebuild has replaced by it. */
-const isUsable = (manifest: SnapshotManifest, { generation, succeeds = generation }: LiveHead): boolean =>
-  manifest.generation >= succeeds && manifest.generation <= generation
+const isUsable = (manifest: SnapshotManifest, { version, succeeds = version }: LiveHead): boolean =>
+  manifest.tableVersion >= succeeds && manifest.tableVersion <= version
 
 /** The snapshot of a partition that was pinned last. */
-interface PartitionSnapshot extends Pick<SnapshotManifest, 'generation' | 'next'> {
+interface PartitionSnapshot extends Pick<SnapshotManifest, 'tableVersion' | 'next'> {
   topicId: string
 }
 
@@ -125,9 +125,9 @@ async function readManifests(
     const manifest = parseManifest(text)
     const table = parseHead(head)
     if (!mayBeRead(manifest, table)) throw new Error(`partition ${partition} has a live view without its snapshot`)
-    const found = { topicId: table.topicId, generation: manifest.generation, next: manifest.next }
+    const found = { topicId: table.topicId, tableVersion: manifest.tableVersion, next: manifest.next }
     const pinned = newest[partition]
-    if (pinned?.generation === found.generation && isSetBack(pinned, found))
+    if (pinned?.tableVersion === found.tableVersion && isSetBack(pinned, found))
       throw new Error(`partition ${partition} has a snapshot of ${found.next}, and had one of ${pinned.next}`)
     newest[partition] = found
     return manifest

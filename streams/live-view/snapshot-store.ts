@@ -1,12 +1,13 @@
 /**
  * Reads and publishes the manifest of a partition, and stores the segments that it names.
  *
- * Sole writer of `snapshot:{live:<partition>}:*` but for the notes that flushes leave (writes.ts). Segments are stored
+ * Sole writer of `snapshot:{live:<partition>}:*` but for the notes that flushes leave (snapshot-builder.ts). Segments are stored
  * with an expiry first; publishing lifts it and gives one to those that are replaced, in one step and only while
  * head and manifest are as this owner knows them. So a killed builder leaves nothing, a fenced one publishes
  * nothing, and what a stream has pinned stays until it can be done.
  */
 import { publishGuarded } from '#infra/redis/guarded-publish.ts'
+import { nextVersion } from '#infra/redis/next-version.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import {
@@ -50,17 +51,6 @@ export interface SnapshotStore {
 
 const SIDES: readonly Side[] = ['ask', 'bid']
 
-/**
- * The counter follows Redis' clock: by itself it would fall back with a failover and name other content like segments that readers
- * have pinned.
- */
-const NEXT_VERSION = `
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local version = math.max(tonumber(redis.call('GET', KEYS[1]) or '0') + 1, now)
-redis.call('SET', KEYS[1], string.format('%.0f', version))
-return version`
-
 /** Opens the store of a partition. */
 export function openSnapshotStore(
   redis: Redis,
@@ -79,7 +69,7 @@ export function openSnapshotStore(
         touched: new Map(notes.map(([field, next]) => [field, Number(next)])),
       }
     },
-    nextVersion: async () => Number(await redis.eval(NEXT_VERSION, 1, versionsKey(partition, prefix))),
+    nextVersion: () => nextVersion(redis, versionsKey(partition, prefix)),
     async storeSegment(side, provider, version, bytes) {
       await redis.set(segmentKey(partition, side, provider, version, prefix), bytes, 'PX', REPLACED_SEGMENT_TTL_MS)
     },

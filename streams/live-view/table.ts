@@ -2,15 +2,17 @@
  * The live view in Redis: the keys and rows of its tables, and of the snapshots that are stored of them.
  *
  * All keys of one partition share the hash tag `{live:<partition>}`, so they live in one Redis Cluster slot and one
- * atomic write may hold them all. Rows and listings carry a generation: a rebuild fills a new one beside the old,
- * and the head names the one to read. A snapshot's segment holds the NDJSON lines of one provider, side and partition as raw
+ * atomic write may hold them all. Rows and listings are keys of a version (streams/runner/redis-versions.ts), and the head names the one to
+ * read. A snapshot's segment holds the NDJSON lines of one provider, side and partition as raw
  * deflate in blocks, each ended by a full flush, so that joined segments are one deflate stream and a block inflates by
- * itself. Segments never change; a manifest names those of one moment. Head and manifest name the version of the form that all
- * below them is in, so that rows need none; an owner of another version builds its own. Sole writers: sink.ts, rebuild.ts, snapshot-store.ts.
+ * itself. Segments never change; a manifest names those of one moment. Head and manifest name the form that all
+ * below them is in, so that rows need none; an owner that writes another form builds its own. Sole writers: the runner with fold.ts,
+ * snapshot-store.ts.
  */
 import type { Side } from '#schemas/events/book-changed.ts'
-import { formatOf, parseStored } from '#schemas/values/stored-format.ts'
+import { parseStored } from '#schemas/values/stored-format.ts'
 import { incompleteness } from '#streams/runner/positions.ts'
+import type { RedisVersion, ViewHead } from '#streams/runner/view.ts'
 
 /** One provider's live row for an item. */
 export interface LiveRow {
@@ -25,34 +27,24 @@ export interface LiveRow {
 }
 
 /** What a partition's view reflects. Its absence means that the view is not there, not that it is empty. */
-export interface LiveHead {
-  /** Of the rows and listings of its generation, and of itself: {@link LIVE_FORMAT} of its writer. */
-  format?: number
-  /** The generation whose rows are complete. */
-  generation: number
-  /**
-   * The oldest of the generations before it that each followed a whole one: a snapshot of any since then may be read
-   * until there is a new one.
-   */
-  succeeds?: number
-  /** The id of the topic market.book-changes that the rows reflect. */
-  topicId: string
-  /** The next offset that the rows do not reflect yet. */
-  next: number
-  /** The rows may not be read before `next` has reached it. Stands right behind `next` (reader-scripts.ts). */
-  until?: number
+export interface LiveHead extends ViewHead {
   /** Provider → when it was last refreshed. */
   ask: Record<string, number>
   bid: Record<string, number>
+  /**
+   * The oldest of the versions before it that each followed a whole one: a snapshot of any since then may be read
+   * until there is a new one.
+   */
+  succeeds?: number
 }
 
 /**
- * The form in which this version writes a generation. With a higher one the decoder of rows of the version before stays, and
+ * The form in which this process writes a version. With a higher one the decoder of rows of the form before stays, and
  * {@link parseHead} names it.
  */
-export const LIVE_FORMAT = 1
+export const LIVE_FORMAT = 2
 
-/** Reads a head; throws where its generation may not be read, or is in a form that this version does not know. */
+/** Reads a head; throws where its version may not be read, or is in a form that this process does not know. */
 export function parseHead(text: string): LiveHead {
   const head: LiveHead = parseStored('the live table', text, { [LIVE_FORMAT]: stored => stored })
   const lack = incompleteness(head)
@@ -60,38 +52,22 @@ export function parseHead(text: string): LiveHead {
   return head
 }
 
-/** Whether a generation may be gone on with: rows of two forms never share one. */
-export const isOwnFormat = (head: LiveHead): boolean => formatOf(head) === LIVE_FORMAT
-
-/** A partition's head as its owner last saw it. */
-export interface OwnedHead {
-  head: LiveHead
-  /** Its exact text in Redis. */
-  text: string
-}
+/** What all keys of a partition's tables begin with. */
+export const liveRoot = (partition: number | '*', prefix = ''): string => `${prefix}{live:${partition}}`
 
 /** Key of a partition's head, a JSON text of {@link LiveHead}. */
-export const headKey = (partition: number, prefix = ''): string => `${prefix}{live:${partition}}:head`
+export const headKey = (partition: number, prefix = ''): string => `${liveRoot(partition, prefix)}:head`
+
+/** One version of a partition's table in a namespace. */
+export type TableId = Pick<RedisVersion, 'partition' | 'version' | 'prefix'>
 
 /** Key of an item's hash: provider → row. */
-export const itemKey = (partition: number, generation: number, side: Side, itemId: number, prefix = ''): string =>
-  `${prefix}{live:${partition}}:${generation}:${side}:item:${itemId}`
+export const itemKey = (partition: number, version: number, side: Side, itemId: number, prefix = ''): string =>
+  `${liveRoot(partition, prefix)}:${version}:${side}:item:${itemId}`
 
 /** Key of a provider's sorted set of item ids (score = id): listing order, counts and paging. */
-export const listingKey = (partition: number, generation: number, side: Side, provider: string, prefix = ''): string =>
-  `${prefix}{live:${partition}}:${generation}:${side}:list:${provider}`
-
-/** Key of the counter that names generations, so that none is used twice. */
-export const generationsKey = (partition: number, prefix = ''): string => `${prefix}{live:${partition}}:generations`
-
-/** Key of the lease of a rebuild: while it is held, rows of generations above the head's belong to that rebuild. */
-export const rebuildKey = (partition: number, prefix = ''): string => `${prefix}rebuild:{live:${partition}}`
-
-/** The generation that a key of a partition belongs to; undefined for the head and the counter. */
-export function generationOf(key: string, partition: number, prefix = ''): number | undefined {
-  const generation = Number(key.slice(`${prefix}{live:${partition}}:`.length).split(':')[0])
-  return Number.isInteger(generation) ? generation : undefined
-}
+export const listingKey = (partition: number, version: number, side: Side, provider: string, prefix = ''): string =>
+  `${liveRoot(partition, prefix)}:${version}:${side}:list:${provider}`
 
 /** Writes a row as text; most stay below the 64 bytes up to which Redis packs small hashes. */
 export function encodeRow(row: LiveRow): string {
@@ -130,8 +106,8 @@ export interface SegmentEntry {
 export interface SnapshotManifest {
   /** Of the segments and of itself: {@link SNAPSHOT_FORMAT} of its writer. */
   format?: number
-  /** Of the live table; a manifest of another generation is not to be read. */
-  generation: number
+  /** Of the live table; a manifest of another one is not to be read. */
+  tableVersion: number
   /** The moment that the segments reflect: the head's `next` when the rows were read. */
   next: number
   /** A hash of what lines are made of besides rows: another one makes all segments out of date. */
@@ -141,7 +117,7 @@ export interface SnapshotManifest {
 }
 
 /** The form in which this version writes a manifest and its segments. In all forms `ask` and `bid` name segments by `version`. */
-export const SNAPSHOT_FORMAT = 1
+export const SNAPSHOT_FORMAT = 2
 
 /** Reads a manifest; throws where it is in a form that this version does not know. */
 export const parseManifest = (text: string): SnapshotManifest =>

@@ -1,20 +1,48 @@
-import { defineView } from '#streams/runner/view.ts'
+import { defineRedisView } from '#streams/runner/versioned-view.ts'
+import type { LiveFold } from './fold.ts'
+import { LIVE_FORMAT, type LiveHead, liveRoot } from './table.ts'
 
-/** The live asks and bids (market.book-changes) in Redis: one table, partition by partition, rebuilt together. */
-export const view = defineView({
+/** Compressed; some ten thousand changes, which is one write to Redis of some ten milliseconds. */
+const FETCH_BYTES = 2 ** 18
+
+/**
+ * The live asks and bids (market.book-changes) in Redis, and stored snapshots of them. An ask that has not changed for the log's
+ * retention is in no change of it: the base is the book's changelog.
+ */
+export const view = defineRedisView({
   name: 'live-view',
   aliases: ['live-asks', 'live-bids'],
   topics: ['bookChanges'],
-  store: 'redis',
-  process: 'live',
-  tables: [],
-  start: async context => (await import('./main.ts')).start(context),
-  async rebuild({ config, log, onProgress }) {
-    const { rebuildLiveView } = await import('./rebuild-view.ts')
-    return { partitions: await rebuildLiveView(config, log, onProgress) }
+  maxBytesPerPartition: FETCH_BYTES,
+  format: LIVE_FORMAT,
+  rootOf: liveRoot,
+  open: async (version, head) => (await import('./fold.ts')).openLiveFold(version, head as LiveHead | undefined),
+  base: {
+    topics: ['book'],
+    async fill(parts, folds, page) {
+      const { foldBook } = await import('#streams/book/reader.ts')
+      const { partitionOfItem } = await import('#schemas/values/item-partition.ts')
+      await foldBook<LiveFold>(parts, {
+        targetOf: itemId => folds.get(partitionOfItem(itemId)),
+        row: (fold, side, provider, itemId, stored) => fold.row({ side, provider, itemId, stored }),
+        refreshed(side, provider, at) {
+          for (const fold of folds.values()) fold.refreshed(side, provider, at)
+        },
+        unreadable(error) {
+          throw error
+        },
+        page,
+      })
+    },
   },
-  verify: {
-    topics: ['bookChanges', 'book'],
-    compare: async task => (await import('./verify.ts')).verifyLive(task),
+  succeed: (own, { version, succeeds = version }: LiveHead) => ({ ...own, succeeds }),
+  async companions({ config, log, metrics, catalog }, redis) {
+    const { loadProviders } = await import('#infra/config/providers.ts')
+    const { openSnapshotBuilder } = await import('./snapshot-builder.ts')
+    const builder = openSnapshotBuilder({
+      ...{ redis, log: log.child({ role: 'live-view' }), metrics, baseUrl: config.baseUrl, catalog: catalog() },
+      registry: config.providersFile ? loadProviders(config.providersFile) : loadProviders(),
+    })
+    return builder.open
   },
 })

@@ -1,7 +1,7 @@
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Instant } from '#schemas/values/instant.ts'
-import { openReadJudge, parsePosition } from '#streams/runner/positions.ts'
-import { decodeHealth, healthKey, healthPositionKey, type ProviderHealth } from './table.ts'
+import { openReadJudge } from '#streams/runner/positions.ts'
+import { decodeHealth, healthHeadKey, healthKey, type ProviderHealth, parseHealthHead } from './table.ts'
 
 export type { ProviderHealth } from './table.ts'
 
@@ -15,27 +15,32 @@ export interface ProviderHealthReader {
 
 /** Opens the reader of a namespace. */
 export function openHealthReader(redis: Redis, prefix: string): ProviderHealthReader {
-  const [hash, positionKey] = [healthKey(prefix), healthPositionKey(prefix)]
-  const judge = openReadJudge()
-  /** The second answer of a transaction whose first is the position; without one every provider would seem to be down. */
-  async function stored<T>(transaction: ReturnType<Redis['multi']>): Promise<T> {
-    const answers = (await transaction.exec()) ?? []
-    for (const [error] of answers) if (error) throw error
-    const [text, found] = answers.map(([, answer]) => answer) as [string | null, T]
-    const lack = judge(parsePosition(text))
-    if (lack !== undefined) throw new Error(`provider health may not be read: ${lack}`)
-    return found
+  const headKey = healthHeadKey(prefix)
+  let known = { version: 0, judge: openReadJudge() }
+  /** The answer of a transaction beside the head's; without a head every provider would seem to be down. */
+  async function stored<T>(
+    read: (transaction: ReturnType<Redis['multi']>, key: string) => typeof transaction,
+  ): Promise<T> {
+    for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+      const { version, judge } = known
+      const answers = (await read(redis.multi().get(headKey), healthKey(version, prefix)).exec()) ?? []
+      for (const [error] of answers) if (error) throw error
+      const [text, found] = answers.map(([, answer]) => answer) as [string | null, T]
+      const head = text === null ? undefined : parseHealthHead(text)
+      if (head === undefined || head.version === version) {
+        const lack = judge(head)
+        if (lack !== undefined) throw new Error(`provider health may not be read: ${lack}`)
+        return found
+      }
+      if (head.version !== known.version) known = { version: head.version, judge: openReadJudge() }
+    }
+    throw new Error('provider health was rebuilt at every attempt to read it')
   }
   return {
     async read(providers) {
       // The client would delay the request until it is connected again.
       if (redis.status !== 'ready') throw new Error('Redis is not connected')
-      const texts = await stored<(string | null)[]>(
-        redis
-          .multi()
-          .get(positionKey)
-          .hmget(hash, ...providers),
-      )
+      const texts = await stored<(string | null)[]>((transaction, key) => transaction.hmget(key, ...providers))
       return new Map(
         providers.flatMap((key, i): [string, ProviderHealth][] => {
           const text = texts[i]
@@ -44,12 +49,14 @@ export function openHealthReader(redis: Redis, prefix: string): ProviderHealthRe
       )
     },
     async readAll() {
-      const texts = await stored<Record<string, string>>(redis.multi().get(positionKey).hgetall(hash))
+      const texts = await stored<Record<string, string>>((transaction, key) => transaction.hgetall(key))
       return new Map(Object.entries(texts).map(([key, text]) => [key, decodeHealth(text)]))
     },
   }
 }
 
+/** A build changes the version once. */
+const ATTEMPTS = 3
 const INTERVALS_UNTIL_DOWN = 3
 const SHORTEST_UNTIL_DOWN_MS = 15 * 60_000
 const FAILURES_UNTIL_DOWN = 3

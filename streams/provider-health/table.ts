@@ -1,11 +1,11 @@
 /**
- * Provider health in Redis: one hash from provider to {@link StoredHealth}, and the position that it reflects.
- *
- * Both keys share a hash tag, so that one atomic write may hold them. Sole writer: sink.ts.
+ * Provider health in Redis: in each version one hash from provider to {@link StoredHealth}. Sole writer: the runner, with fold.ts.
  */
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { Instant } from '#schemas/values/instant.ts'
 import type { Minor } from '#schemas/values/money.ts'
+import { parseStored } from '#schemas/values/stored-format.ts'
+import type { ViewHead } from '#streams/runner/view.ts'
 
 /** What a provider's refreshes came to. */
 export interface ProviderHealth {
@@ -39,11 +39,21 @@ export interface StoredHealth extends ProviderHealth {
   sides: Partial<Record<Side, SideHealth>>
 }
 
-/** Key of the hash: provider → JSON of {@link StoredHealth}. */
-export const healthKey = (prefix = ''): string => `${prefix}{health}:providers`
+/** The form in which this process writes. */
+export const HEALTH_FORMAT = 1
 
-/** Key of the position in market.refreshes that {@link healthKey} reflects, the JSON text of a ViewPosition. */
-export const healthPositionKey = (prefix = ''): string => `${prefix}{health}:position`
+/** What all keys begin with. */
+export const healthRoot = (prefix = ''): string => `${prefix}{health}`
+
+/** Key of the head, a JSON text of a ViewHead. */
+export const healthHeadKey = (prefix = ''): string => `${healthRoot(prefix)}:head`
+
+/** Key of the hash of a version: provider → JSON of {@link StoredHealth}. */
+export const healthKey = (version: number, prefix = ''): string => `${healthRoot(prefix)}:${version}:providers`
+
+/** Reads a head; throws where it is in a form that this process does not know. */
+export const parseHealthHead = (text: string): ViewHead =>
+  parseStored('provider health', text, { [HEALTH_FORMAT]: head => head })
 
 /** The text of a stored record. */
 export const encodeHealth = (health: StoredHealth): string => JSON.stringify(health)

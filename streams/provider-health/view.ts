@@ -1,16 +1,18 @@
-import { defineView } from '#streams/runner/view.ts'
+import { defineRedisView } from '#streams/runner/versioned-view.ts'
+import type { HealthFold } from './fold.ts'
+import { decodeHealth, HEALTH_FORMAT, healthKey, healthRoot } from './table.ts'
 
 /** Health of each provider (market.refreshes) in Redis. */
-export const view = defineView({
+export const view = defineRedisView({
   name: 'provider-health',
   topics: ['refreshes'],
-  store: 'redis',
-  process: 'live',
-  tables: [],
-  start: async context => (await import('./main.ts')).start(context),
-  rebuild: async task => (await import('./rebuild.ts')).rebuildHealth(task),
-  verify: {
-    topics: ['refreshes'],
-    compare: async task => (await import('./verify.ts')).verifyHealth(task),
+  format: HEALTH_FORMAT,
+  rootOf: (_, prefix) => healthRoot(prefix),
+  async open({ redis, prefix, version }, _, metrics) {
+    const { openHealthFold } = await import('./fold.ts')
+    const key = healthKey(version, prefix)
+    const texts = Object.entries(await redis.hgetall(key))
+    return openHealthFold(key, new Map(texts.map(([provider, text]) => [provider, decodeHealth(text)])), metrics)
   },
+  carriedOver: (built: HealthFold, before: HealthFold) => built.lacking(before.health),
 })

@@ -21,8 +21,6 @@ export interface ViewPosition extends Position {
   until?: number
   /** Its readers are refused: the view has stopped, and why. */
   fault?: string
-  /** Of the last rebuild: positions before and after it cannot be compared. */
-  rebuild?: string
 }
 
 /** Reads the JSON text of a stored position. */
@@ -31,9 +29,9 @@ export function parsePosition(text: string | null): ViewPosition | undefined {
 }
 
 /** The position of a view that was at one and has reached `next`. */
-export function advanced({ topicId, generation, until, rebuild }: ViewPosition, next: number): ViewPosition {
+export function advanced({ topicId, generation, until }: ViewPosition, next: number): ViewPosition {
   return {
-    ...{ topicId, ...(generation && { generation }), next, ...(rebuild && { rebuild }) },
+    ...{ topicId, ...(generation && { generation }), next },
     ...(until !== undefined && next < until && { until }),
   }
 }
@@ -42,16 +40,15 @@ export function advanced({ topicId, generation, until, rebuild }: ViewPosition, 
 export const positionFrom = (from: ViewPosition, end: number): ViewPosition =>
   advanced({ ...from, until: end }, from.next)
 
-/** The position of a view that is built, by a rebuild with an id where it has one, from the log that is there, up to `next`. */
+/** The position of a view that is built from the log that is there, up to `next`. */
 export function rebuiltPosition(
   stored: ViewPosition | undefined,
   { topicId }: PartitionLog,
   next: number,
-  rebuild?: string,
 ): ViewPosition {
   const isSameTopic = stored === undefined || stored.topicId === topicId
   const generation = (stored?.generation ?? 0) + (isSameTopic ? 0 : 1)
-  return advanced({ topicId, generation, next, ...(rebuild && { rebuild }) }, next)
+  return advanced({ topicId, generation, next }, next)
 }
 
 /** More offsets than a partition ever has; 2^12 generations of them are whole numbers still. */
@@ -71,7 +68,7 @@ export const holdsAll = (stored: ViewPosition | undefined, { topicId, start }: P
 
 /** Whether a view has less at a position than at one that was seen before: its store was set back, and it is read again. */
 export const isSetBack = (seen: ViewPosition | undefined, found: ViewPosition): boolean =>
-  seen?.topicId === found.topicId && seen.rebuild === found.rebuild && seen.next > found.next
+  seen?.topicId === found.topicId && seen.next > found.next
 
 /** Why a view at a position may not be read; undefined: it may. */
 export function incompleteness({ next, until, fault }: ViewPosition): string | undefined {
@@ -94,6 +91,16 @@ export interface Source {
   topic: TopicKey
   partition: number
 }
+
+/** Tells the partitions of a view apart. */
+export const sourceName = ({ topic, partition }: Source): string => `${topic}-${partition}`
+
+/** The partitions of the log that a view reads. */
+export const sourcesOf = ({ topics: read }: { readonly topics: readonly TopicKey[] }): Source[] =>
+  read.flatMap(topic => Array.from({ length: topics[topic].partitions }, (_, partition) => ({ topic, partition })))
+
+/** Another owner has written what this one was about to. */
+export class Conflict extends Error {}
 
 /** A partition of the log as it is now. */
 export interface PartitionLog {

@@ -12,18 +12,17 @@ import { databaseName } from '#infra/runtime/config.ts'
 import { openGathering } from '#infra/runtime/gathering.ts'
 import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
 import { openSharedAnswer } from '#infra/runtime/shared-answer.ts'
-import { buildTables } from './build.ts'
-import type { Source } from './positions.ts'
+import { build } from './build.ts'
+import { Conflict, type Source, sourceName } from './positions.ts'
 import { type PartitionSink, type RowSink, runSink } from './sink-runner.ts'
+import { tableVersions } from './table-store.ts'
 import {
-  Conflict,
   intoVersion,
   isOfForm,
   type NewPosition,
   positionOf,
   readStoredViews,
   type StoredView,
-  sourceName,
   type VersionedView,
   writePositions,
 } from './table-versions.ts'
@@ -46,7 +45,8 @@ export async function runTableView(context: RoleContext, view: TableView): Promi
     const onProgress = (): void => {
       for (const progressed of waiting) progressed()
     }
-    const result = await buildTables(view, { config, log, signal, onProgress, isMissingOnly: true, acceptLoss: false })
+    const task = { config, log, signal, onProgress, isMissingOnly: true as const, acceptLoss: false }
+    const result = await build(tableVersions(view, config), task)
     if (result) log.info({ view: view.name, ...result }, 'a version of the view was built')
   })
   const sinks = openTableSinks(writer, view, batcher)

@@ -12,7 +12,7 @@ import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { type ClickhouseReader, type ClickhouseWriter, isMissingTable } from '#infra/clickhouse/clickhouse.ts'
 import { createTable, onCluster, type Table } from '#infra/clickhouse/table.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
-import { parsePosition, type Source, type ViewPosition } from './positions.ts'
+import { Conflict, parsePosition, type Source, type ViewPosition } from './positions.ts'
 
 /** The table's definition. */
 export const viewPositions: Table = {
@@ -80,13 +80,6 @@ function formOf({ tables }: VersionedView): string {
 export const isOfForm = (view: VersionedView, version: Version | undefined): version is Version =>
   version?.id.startsWith(`${formOf(view)}_`) ?? false
 
-/** The partitions of the log that a view reads. */
-export const sourcesOf = ({ topics: read }: VersionedView): Source[] =>
-  read.flatMap(topic => Array.from({ length: topics[topic].partitions }, (_, partition) => ({ topic, partition })))
-
-/** Tells the partitions of a view apart. */
-export const sourceName = ({ topic, partition }: Source): string => `${topic}-${partition}`
-
 const NOTHING: StoredView = { named: undefined, revision: 0, current: undefined, positions: [] }
 
 /** Reads what is stored of all views, by name; where there is no table of positions, nothing is. */
@@ -151,9 +144,6 @@ export interface NewPosition {
   position: ViewPosition
   after: number
 }
-
-/** Another owner has written what this one was about to. */
-export class Conflict extends Error {}
 
 /** Writes positions of a view, each on its condition; resolves with those that were refused. */
 export async function writePositions(

@@ -9,13 +9,18 @@ import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { Table } from '#infra/clickhouse/table.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { LogAccess } from '#infra/kafka/log-access.ts'
-import type { Redis } from '#infra/redis/redis.ts'
+import type { KeyWrite } from '#infra/redis/guarded-write.ts'
+import type { Redis, ViewStore } from '#infra/redis/redis.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
+import type { Metrics } from '#infra/runtime/metrics.ts'
 import type { CatalogReader, RoleContext, StartRole } from '#infra/runtime/role.ts'
 import type { TopicKey } from '#schemas/topics.ts'
 import type { Instant } from '#schemas/values/instant.ts'
 import type { Computed, Snapshot } from './computed-versions.ts'
+import type { Outcome, StreamRecord } from './outcome.ts'
+import type { LogParts } from './partition-log.ts'
+import type { ViewPosition } from './positions.ts'
 import type { RowSink } from './sink-runner.ts'
 import type { Findings } from './verify/findings.ts'
 
@@ -89,6 +94,70 @@ export interface TableView<Name extends string = string> extends View<Name> {
   readonly maxBytesPerPartition?: number
   /** Opens the sink of a partition of a topic, writing through a batcher. */
   open(topic: TopicKey, batcher: Batcher, catalog: () => Promise<CatalogReader>): Promise<RowSink>
+}
+
+/** The head of a partition of a view in Redis: which version is read, and what it reflects. The rest of it is the view's own. */
+export interface ViewHead extends ViewPosition {
+  /** The form of head and rows; 1 when left out. */
+  format?: number
+  version: number
+}
+
+/** A head as its owner last saw it. */
+export interface OwnedHead<Head extends ViewHead = ViewHead> {
+  head: Head
+  /** Its exact text in Redis. */
+  text: string
+}
+
+/** A partition of a view in Redis. */
+export interface RedisPartition extends ViewStore {
+  partition: number
+}
+
+/** The keys of one version of it. */
+export interface RedisVersion extends RedisPartition {
+  version: number
+}
+
+/** Folds records of a partition into what a version must write. */
+export interface RedisFold {
+  apply(record: StreamRecord): Outcome
+  /** What was applied since the last call: what it writes, and the view's own members of the head that it leads to. */
+  take(): { writes: KeyWrite[]; own: object; touched?: readonly string[] }
+}
+
+/** Carries out what goes with the flushes of a partition's role. */
+export interface FlushCompanion {
+  /** Carries a flush out, with further writes; `touched` is what it touches, up to `next`. */
+  flush(
+    write: (beside: readonly KeyWrite[]) => Promise<OwnedHead>,
+    flushed: { touched: readonly string[]; next: number },
+  ): Promise<void>
+  close(): Promise<void>
+}
+
+/** A view in Redis: a hash tag, a head and versions of its rows for each partition of its topic. */
+export interface RedisView<Name extends string = string, Fold extends RedisFold = RedisFold> extends View<Name> {
+  /** Bytes of one fetch for one partition. */
+  readonly maxBytesPerPartition?: number
+  /** Of the form in which this process writes head and rows: a version of another one is built again. */
+  readonly format: number
+  /** What all keys of a partition begin with, its hash tag included; `*` matches those of all. */
+  rootOf(partition: number | '*', prefix: string): string
+  /** Opens the fold of a version, of what it holds by its head; it has none before it is read. */
+  open(version: RedisVersion, head: ViewHead | undefined, metrics: Metrics): Promise<Fold>
+  /** What it is filled from before the log; `fill` passes that to the folds of partitions, and `page` writes what they hold. */
+  readonly base?: {
+    topics: readonly TopicKey[]
+    fill(parts: LogParts, folds: ReadonlyMap<number, Fold>, page: () => Promise<void>): Promise<void>
+  }
+  /** Of a version that is built and the one before, at one position: what of the latter rests on expired records. */
+  carriedOver?(built: Fold, before: Fold): KeyWrite[]
+  /** The own members of a head that follows a whole one. */
+  succeed?(own: object, before: ViewHead): object
+  /** Opens what goes with the flushes of a role. */
+  companions?(context: RoleContext, redis: Redis): Promise<(of: RedisPartition, written: OwnedHead) => FlushCompanion>
 }
 
 /** A view that its role computes of other views, again and again. */

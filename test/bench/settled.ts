@@ -49,6 +49,6 @@ async function unbuilt(redis: Redis, prefix: string): Promise<number[]> {
   return partitions.filter(each => {
     const [head, manifest] = [texts[2 * each], texts[2 * each + 1]]
     if (!head || !manifest) return true
-    return (JSON.parse(head) as LiveHead).generation !== (JSON.parse(manifest) as SnapshotManifest).generation
+    return (JSON.parse(head) as LiveHead).version !== (JSON.parse(manifest) as SnapshotManifest).tableVersion
   })
 }

@@ -9,22 +9,24 @@ import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { openAddressLimit } from '#infra/redis/address-limit.ts'
 import { openExpiringTokens } from '#infra/redis/expiring-tokens.ts'
-import { publishGuarded } from '#infra/redis/guarded-publish.ts'
-import { openLease } from '#infra/redis/lease.ts'
+import { openLease, withLeases } from '#infra/redis/lease.ts'
+import { nextVersion } from '#infra/redis/next-version.ts'
 import { mastersOf, type Redis, slotOf } from '#infra/redis/redis.ts'
 import { openRequestMeter } from '#infra/redis/request-meter.ts'
 import { openStreamLeases } from '#infra/redis/stream-leases.ts'
 import { openStreamSlots } from '#infra/redis/stream-slots.ts'
 import { readValues } from '#infra/redis/value-stream.ts'
-import { openMetrics } from '#infra/runtime/metrics.ts'
-import { deleteLeftovers } from '#streams/live-view/open-table.ts'
 import { openLiveReader } from '#streams/live-view/reader.ts'
-import { headKey, rebuildKey } from '#streams/live-view/table.ts'
+import { itemKey } from '#streams/live-view/table.ts'
+import { view as liveView } from '#streams/live-view/view.ts'
 import { openMarketViews } from '#streams/market-summary/reader.ts'
 import { ARBITRAGE, arbitrageColumns, columnBytes } from '#streams/market-summary/table.ts'
 import { openHealthReader } from '#streams/provider-health/reader.ts'
-import { openHealthSink } from '#streams/provider-health/sink.ts'
+import { view as healthView } from '#streams/provider-health/view.ts'
 import { computedLeaseKey, publishVersion } from '#streams/runner/computed-versions.ts'
+import { compareRows } from '#streams/runner/redis-compare.ts'
+import { buildKeyOf, dropVersions, newestKeyOf } from '#streams/runner/redis-versions.ts'
+import { openOwnSink } from '#test/fixtures/redis-views.ts'
 import { judgedRecords, write } from '#test/fixtures/sink-records.ts'
 import { openSnapshotMarket, type SnapshotMarket } from '#test/fixtures/snapshot-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -42,7 +44,7 @@ interface Call {
 const LEASE_MS = 600_000
 
 /** Rooms with scripts of their own. */
-const VIEWS = ['live-view', 'fx', 'provider-health']
+const VIEWS = ['runner', 'live-view', 'fx', 'provider-health']
 const SCRIPT_ROOMS = ['infra/redis', ...VIEWS.map(view => `streams/${view}`)]
 const SCRIPT = /const [A-Z]+ = `([^`]*redis\.call[^`]*)`/g
 
@@ -114,27 +116,23 @@ describe('Redis on a Cluster', () => {
     expect(scanned).to.equal(market.lines('ask').length + market.lines('bid').length)
   })
 
-  it('deletes what no reader has of a table, and switches one under its lease', async () => {
-    const { namespace: prefix } = platform
-    await redis.set(`${prefix}{live:1}:generations`, '5')
-    await redis.hset(`${prefix}{live:1}:5:ask:item:1`, 'a', 'left')
-    expect(await deleteLeftovers(redis, { partition: 1, prefix })).to.equal(1)
-    const lease = openLease(redis, rebuildKey(1, prefix), LEASE_MS)
-    expect(await lease.hold()).to.equal('taken')
-    const head = (await redis.get(headKey(1, prefix))) as string
-    const guards = [
-      { key: headKey(1, prefix), expected: head },
-      { key: lease.key, expected: lease.token },
-    ]
-    const publication = { guards, key: headKey(1, prefix), text: head, named: [], replaced: [], replacedTtlMs: 0 }
-    expect(await publishGuarded(redis, publication)).to.equal(true)
-    await lease.release()
-    expect(await publishGuarded(redis, publication)).to.equal(false)
+  it('compares versions, and deletes those that nobody reads', async () => {
+    const of = { redis, prefix: platform.namespace, partition: 1 }
+    const version = await nextVersion(redis, newestKeyOf(liveView, of))
+    const key = itemKey(1, version, 'ask', 1, of.prefix)
+    await redis.hset(key, 'a', 'left')
+    const versions = { found: { ...of, version: 1 }, expected: { ...of, version }, leftOut: new Map() }
+    const { different } = await compareRows(liveView, [versions], undefined, () => undefined)
+    expect(different.get('ask:item:1 a')).to.deep.include({ expected: 'left' })
+    await withLeases(redis, [buildKeyOf(liveView, of)], () =>
+      dropVersions(liveView, [of], each => each.version === version),
+    )
+    expect(await redis.exists(key)).to.equal(0)
   })
 
   it("keeps providers' health and the market's views", async () => {
     const { namespace: prefix } = platform
-    const sink = await openHealthSink(redis, prefix, openMetrics())
+    const sink = await openOwnSink(healthView, { redis, prefix, partition: 0 })
     await write(sink, judgedRecords(seededRandom('health'), 50))
     const reader = openHealthReader(redis, prefix)
     expect((await reader.readAll()).size).to.be.above(0)

@@ -5,7 +5,7 @@ import { expect } from 'chai'
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { start as startApi } from '#services/api/main.ts'
-import { healthPositionKey } from '#streams/provider-health/table.ts'
+import { healthHeadKey } from '#streams/provider-health/table.ts'
 import { readStoredViews, tableOf, type Version } from '#streams/runner/table-versions.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { inVersions } from '#test/fixtures/view-tables.ts'
@@ -121,11 +121,11 @@ describe('outages', () => {
 
   it('of provider health: unavailable, and not all of them down', async () => {
     // What used to happen: after a wipe of Redis every provider was reported as down, with nothing listed.
-    const key = healthPositionKey(platform.namespace)
+    const key = healthHeadKey(platform.namespace)
     await becomes('/providers', 200)
     await scenario.redis.del(key)
     await becomes('/providers', 503, 'SERVICE_UNAVAILABLE')
-    const position = { topicId: 'topic', next: 7 }
+    const position = { version: 1, topicId: 'topic', next: 7 }
     const lacking = [{ until: 8 }, { fault: 'its topic was deleted' }].map(each => ({ ...position, ...each }))
     for (const each of lacking) {
       await scenario.redis.set(key, JSON.stringify(each))

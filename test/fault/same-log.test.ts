@@ -18,8 +18,8 @@ import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { PROVIDER_PARTITIONS, type TopicKey, topics } from '#schemas/topics.ts'
 import { partitionOf } from '#schemas/values/partition.ts'
-import { healthKey } from '#streams/provider-health/table.ts'
 import { readTables } from '#test/fixtures/live-tables.ts'
+import { healthKeyNow } from '#test/fixtures/redis-views.ts'
 import { type MarketItem, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { inVersions } from '#test/fixtures/view-tables.ts'
 import { expectBalanced, type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
@@ -165,10 +165,12 @@ async function derive(platform: TestPlatform, environment: Record<string, string
   derived['live rows'] = [...rows].map(([key, row]) => ({ key, what: JSON.stringify(row) }))
   derived['live listings'] = listed.map(key => ({ key, what: 'listed' }))
   derived['live refresh times'] = [...refreshed].map(([key, at]) => ({ key, what: String(at) }))
-  derived['provider health'] = Object.entries(await redis.hgetall(healthKey(namespace))).map(([key, what]) => ({
-    key,
-    what,
-  }))
+  derived['provider health'] = Object.entries(await redis.hgetall(await healthKeyNow(redis, namespace))).map(
+    ([key, what]) => ({
+      key,
+      what,
+    }),
+  )
   return derived
 }
 

@@ -7,7 +7,8 @@
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Redis } from '#infra/redis/redis.ts'
-import { healthKey, type StoredHealth } from '#streams/provider-health/table.ts'
+import type { StoredHealth } from '#streams/provider-health/table.ts'
+import { healthKeyNow } from '#test/fixtures/redis-views.ts'
 import { type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
 import type { PublishedRefresh } from '#test/harness/published-records.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
@@ -85,7 +86,7 @@ export async function healthLedger(
     else if (verdict === 'applied') Object.assign(health, { completed: observedAt, failures: 0, reason: null })
     wanted.set(key, health)
   }
-  const stored = Object.entries(await redis.hgetall(healthKey(prefix)))
+  const stored = Object.entries(await redis.hgetall(await healthKeyNow(redis, prefix)))
   const came = stored.flatMap(([provider, text]) =>
     Object.entries((JSON.parse(text) as StoredHealth).sides).map(([side, one]) => ({
       key: `${side}|${provider}`,

@@ -24,14 +24,15 @@ import {
 } from '#test/oracles/candle-tables.ts'
 import { selectDayRows } from '#test/oracles/provider-days.ts'
 
-/** Holds the live tables against the fold's final books. */
+/** Holds the live tables against the fold's final books; a killed build may have left another version of them. */
 export async function liveLedgers(
   redis: Redis,
   prefix: string,
   { books, refreshedAt }: Expected,
   least: LeastOfMarket,
+  isKilled = false,
 ): Promise<Record<string, Ledger>> {
-  const view = await readTables(redis, prefix)
+  const view = await readTables(redis, prefix, isKilled)
   const rows: LedgerEntry[] = []
   for (const [key, items] of books) {
     const provider = key.split('|')[1] ?? ''

@@ -309,25 +309,23 @@ describe('GET /prices and /bids', () => {
       await scenario.write({ rows: moving })
     })
 
-    it('follows a rebuild into its generation without an empty answer', async () => {
+    it('follows a rebuild into its version without an empty answer', async () => {
       const rows = itemRows()
       const partition = partitionOfItem(scenario.items.full.item_id)
       const expected = JSON.stringify(rows.map(row => entryOf(row)))
-      const unlink = async (generation: number) => {
-        const keys = scenario.providers.map(({ key }) =>
-          listingKey(partition, generation, 'ask', key, platform.namespace),
-        )
-        const own = itemKey(partition, generation, 'ask', scenario.items.full.item_id, platform.namespace)
+      const unlink = async (version: number) => {
+        const keys = scenario.providers.map(({ key }) => listingKey(partition, version, 'ask', key, platform.namespace))
+        const own = itemKey(partition, version, 'ask', scenario.items.full.item_id, platform.namespace)
         await scenario.redis.unlink(own, ...keys)
       }
       await scenario.ask(path())
-      await scenario.write({ rows: scenario.rows, generation: 9 })
+      await scenario.write({ rows: scenario.rows, version: 9 })
       await unlink(3)
       expect(JSON.stringify((await scenario.ask(path())).body.items)).to.equal(expected)
       const rebuild = async () => {
-        for (let generation = 10; generation < 20; generation++) {
-          await scenario.write({ rows: scenario.rows, generation })
-          await unlink(generation - 1)
+        for (let version = 10; version < 20; version++) {
+          await scenario.write({ rows: scenario.rows, version })
+          await unlink(version - 1)
           await scenario.ask('/prices?limit=5')
         }
       }

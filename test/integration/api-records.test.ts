@@ -3,7 +3,7 @@ import { expect } from 'chai'
 import { candlesReply } from '#schemas/api/candles.ts'
 import { providersReply } from '#schemas/api/providers.ts'
 import type { Candle } from '#streams/candles/reader.ts'
-import { healthKey, type StoredHealth } from '#streams/provider-health/table.ts'
+import type { StoredHealth } from '#streams/provider-health/table.ts'
 import {
   convertedAt,
   makeChanges,
@@ -17,6 +17,7 @@ import {
   storeSales,
 } from '#test/fixtures/api-records.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
+import { healthKeyNow } from '#test/fixtures/redis-views.ts'
 import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { modelCandles } from '#test/oracles/candle-model.ts'
@@ -77,7 +78,11 @@ describe('stored records', () => {
       ...{ last_completed_at: now, last_checked_at: now, consecutive_failures: 0, quarantined_reason: null, sides: {} },
       ...{ total_offers: 12, unique_items: 7, total_value: 5_000, total_value_usd: 700, currency: 'CNY' },
     }
-    await scenario.redis.hset(healthKey(platform.namespace), 'provider_02', JSON.stringify(health))
+    await scenario.redis.hset(
+      await healthKeyNow(scenario.redis, platform.namespace),
+      'provider_02',
+      JSON.stringify(health),
+    )
     const records = Object.values(providersReply.parse((await scenario.ask('/v1/providers')).body))
     expect(records.map(({ key }) => key)).to.deep.equal(scenario.providers.map(({ key }) => key))
     expect(records.filter(({ health: { status } }) => status === 'up').map(({ key }) => key)).to.deep.equal([

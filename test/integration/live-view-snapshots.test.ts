@@ -6,7 +6,6 @@ import type { Redis } from '#infra/redis/redis.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
-import { readHead } from '#streams/live-view/sink.ts'
 import { openSnapshotBuilder } from '#streams/live-view/snapshot-builder.ts'
 import { openSnapshotReader } from '#streams/live-view/snapshot-reader.ts'
 import { openSnapshotStore } from '#streams/live-view/snapshot-store.ts'
@@ -19,6 +18,8 @@ import {
   touchedKey,
   versionsKey,
 } from '#streams/live-view/table.ts'
+import { view } from '#streams/live-view/view.ts'
+import { readHead } from '#streams/runner/redis-versions.ts'
 import type { SnapshotMarket } from '#test/fixtures/snapshot-market.ts'
 import { hashOf, openSnapshotMarket, QUICK_PACE } from '#test/fixtures/snapshot-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -158,7 +159,7 @@ describe('snapshots of the live view', () => {
     await market.built()
     await market.close()
     const before = await redis.get(manifestKey(4, prefix))
-    const { head, text } = (await readHead(redis, { partition: 4, prefix })) ?? expect.fail('no head')
+    const { head, text } = (await readHead(view, { redis, partition: 4, prefix })) ?? expect.fail('no head')
     await redis.hset(touchedKey(4, prefix), 'ask:provider_01', head.next + 1)
     await redis.set(headKey(4, prefix), JSON.stringify({ ...head, next: head.next + 1 }))
     const builder = openSnapshotBuilder({
@@ -180,7 +181,7 @@ describe('snapshots of the live view', () => {
     const prefix = `${platform.namespace}whole.`
     const store = openSnapshotStore(redis, { partition: 0, prefix })
     const entry = { version: 1, lines: 1, crc: 0, updated: 0, blocks: [[1, 3]] as [number, number][] }
-    const manifest = { generation: 1, next: 1, form: 'f', ask: { a: entry }, bid: {} }
+    const manifest = { tableVersion: 1, next: 1, form: 'f', ask: { a: entry }, bid: {} }
     const key = segmentKey(0, 'ask', 'a', 1, prefix)
     await redis.set(headKey(0, prefix), 'head')
     expect(await store.publish(manifest, undefined, 'head'), 'without its segment').to.equal(undefined)

@@ -5,7 +5,7 @@ import type { Outgoing } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { openTopicIds } from '#infra/kafka/topic-ids.ts'
 import { openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
-import { Fenced } from '#infra/redis/guarded-write.ts'
+import { nextVersion } from '#infra/redis/next-version.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { TopicIds } from '#infra/runtime/role.ts'
 import type { RefreshMarked, Side } from '#schemas/events/book-changed.ts'
@@ -13,11 +13,11 @@ import { type BookRefreshStored, bookRefreshStored } from '#schemas/events/book-
 import { ITEM_PARTITIONS, topics } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { findingsOf } from '#services/cli/log-tools/verify.ts'
-import { start as startLiveView } from '#streams/live-view/main.ts'
-import { deleteLeftovers, openTable } from '#streams/live-view/open-table.ts'
-import { openRebuilder } from '#streams/live-view/rebuild.ts'
-import { openLiveSink, readHead, writeHead } from '#streams/live-view/sink.ts'
-import { generationsKey, headKey, itemKey, rebuildKey } from '#streams/live-view/table.ts'
+import { headKey } from '#streams/live-view/table.ts'
+import { view } from '#streams/live-view/view.ts'
+import { build } from '#streams/runner/build.ts'
+import { redisVersions } from '#streams/runner/redis-store.ts'
+import { newestKeyOf } from '#streams/runner/redis-versions.ts'
 import {
   type BookRecord,
   changeOf,
@@ -27,7 +27,8 @@ import {
   urlChangeOf,
 } from '#test/fixtures/book-change-sequences.ts'
 import { expectedTables, readLiveHead, readTables } from '#test/fixtures/live-tables.ts'
-import { changeRecord, positionAt, write } from '#test/fixtures/sink-records.ts'
+import { openOwnSink } from '#test/fixtures/redis-views.ts'
+import { changeRecord, write } from '#test/fixtures/sink-records.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { bookChangeRecord, bookRowRecord, changelogPartition, markerRecords } from '#test/harness/published-records.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
@@ -39,13 +40,8 @@ const partitions = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => par
 describe('live view sink', () => {
   const platform = useServers({ setUp: false })
   let redis: Redis
-  const slot = (prefix: string) => ({ partition: 0, prefix: platform.namespace + prefix })
-  const open = async (prefix: string) => {
-    const found =
-      (await readHead(redis, slot(prefix))) ??
-      (await writeHead(redis, slot(prefix), null, { generation: 1, ...positionAt(0), ask: {}, bid: {} }))
-    return openLiveSink(redis, slot(prefix), found)
-  }
+  const slot = (prefix: string) => ({ redis, partition: 0, prefix: platform.namespace + prefix })
+  const open = (prefix: string) => openOwnSink(view, slot(prefix))
   const ownLog = (seed: ReturnType<typeof seededRandom>, records: number) =>
     randomLog(seed, { records, items: 60, providers: 5 }).filter(r => !isOfRow(r) || partitionOfItem(r.item_id) === 0)
 
@@ -84,22 +80,6 @@ describe('live view sink', () => {
     const { rows, listed } = await readTables(redis, slot('many.').prefix)
     expect([rows.size, listed.length]).to.deep.equal([9_000, 9_000])
   })
-
-  for (const { name, isHeld, kept } of [
-    { name: 'those of the head alone while no rebuild goes on', isHeld: false, kept: [3] },
-    { name: 'those of a rebuild that goes on too', isHeld: true, kept: [3, 4] },
-  ])
-    it(`keeps of the rows of all generations ${name}`, async () => {
-      const { partition, prefix } = slot(`left-${isHeld}.`)
-      await writeHead(redis, { partition, prefix }, null, { generation: 3, ...positionAt(0), ask: {}, bid: {} })
-      await redis.set(generationsKey(partition, prefix), 4)
-      if (isHeld) await redis.set(rebuildKey(partition, prefix), 'a rebuild')
-      const keyOf = (generation: number) => itemKey(partition, generation, 'ask', 1, prefix)
-      for (const generation of [2, 3, 4]) await redis.hset(keyOf(generation), 'provider_01', '1|10000|1|1|USD')
-      expect(await deleteLeftovers(redis, { partition, prefix })).to.equal(3 - kept.length)
-      const left = await Promise.all([2, 3, 4].map(async each => ((await redis.exists(keyOf(each))) ? [each] : [])))
-      expect(left.flat()).to.deep.equal(kept)
-    })
 
   it('makes a dead letter of a record that no store can hold', async () => {
     const sink = await open('poison.')
@@ -181,114 +161,131 @@ describe('live view on a log', () => {
     await reader.close()
   }
 
-  const openOwnRebuilder = async () => {
-    const reader = await openRangeReader(kafka, [kafka.topicName('bookChanges'), kafka.topicName('book')])
-    return { reader, ...openRebuilder({ kafka, reader, ids, redis, prefix: platform.namespace }) }
+  const buildAll = (onProgress: (step: string) => void = () => undefined, isMissingOnly = false) =>
+    build(redisVersions(view, platform.config), {
+      ...{ config: platform.config, log: platform.log, onProgress, isMissingOnly, acceptLoss: false },
+      signal: new AbortController().signal,
+    })
+  const dropHeads = () => redis.del(...partitions.map(partition => headKey(partition, platform.namespace)))
+  const versions = () =>
+    Promise.all(partitions.map(async each => (await readLiveHead(redis, each, platform.namespace)).version))
+  const runRole = async (work: () => Promise<void> = async () => undefined) => {
+    const roles = await platform.startRoles(['live-view'])
+    await roles.ready()
+    await work()
+    await roles.stop()
+    expect(roles.failures).to.deep.equal([])
   }
 
   it('is empty, with a head in every partition, before anything was published', async () => {
-    const roles = await platform.startRoles([startLiveView])
-    await roles.ready()
-    await roles.stop()
+    await runRole()
     const topicId = await ids.idOf('bookChanges')
     for (const partition of partitions) {
-      expect(await readLiveHead(redis, partition, platform.namespace)).to.deep.equal({
-        format: 1,
-        generation: 1,
-        topicId,
-        next: 0,
-        ask: {},
-        bid: {},
-      })
+      const { version, ...head } = await readLiveHead(redis, partition, platform.namespace)
+      expect(version).to.be.above(0)
+      expect(head).to.deep.equal({ format: 2, topicId, next: 0, ask: {}, bid: {} })
     }
   })
 
-  it('follows the log, over a restart', async () => {
+  it('follows the log, over a restart, which builds nothing', async () => {
+    const before = await versions()
     const log = randomLog(seededRandom('log'), { records: 3_000, items: 200, providers: 12 })
     for (const half of [log.slice(0, 1_500), log.slice(1_500)]) {
       await publish(half)
-      const roles = await platform.startRoles([startLiveView])
-      await caughtUp()
-      await roles.stop()
-      expect(roles.failures).to.deep.equal([])
+      await runRole(caughtUp)
     }
     expect(await readTables(redis, platform.namespace)).to.deep.equal(expectedTables(published))
+    expect(await versions()).to.deep.equal(before)
   })
 
-  it('is rebuilt from the changelog when its heads are gone, and nothing is left of the old table', async () => {
+  it('is built from the changelog when its heads are gone, and nothing is left of the version before', async () => {
     const before = await readTables(redis, platform.namespace)
     await holdBackOne()
-    await redis.del(...partitions.map(partition => headKey(partition, platform.namespace)))
-    const roles = await platform.startRoles([startLiveView])
-    await roles.ready()
-    await roles.stop()
+    const [first = 0] = await versions()
+    await dropHeads()
+    await runRole()
     expect(await readTables(redis, platform.namespace)).to.deep.equal(before)
-    expect((await readLiveHead(redis, 0, platform.namespace)).generation).to.be.above(1)
+    expect((await versions())[0]).to.be.above(first)
   })
 
-  it('shows no head before the last row of a rebuild is in place, and misses nothing that is published meanwhile', async () => {
-    await redis.del(...partitions.map(partition => headKey(partition, platform.namespace)))
-    const { reader, ...rebuilder } = await openOwnRebuilder()
-    const rebuilding = Promise.all(partitions.map(partition => rebuilder.rebuild(partition)))
-    await publish(
-      randomLog(seededRandom('meanwhile'), {
-        records: 400,
-        items: 200,
-        providers: 12,
-        startMs: Date.UTC(2026, 6, 1),
-      }).filter(r => !isChange(r) || r.change === 'added'),
-    )
-    const heads = await rebuilding
-    await reader.close()
-    expect(await redis.exists(headKey(3, platform.namespace))).to.equal(0)
-    expect(await redis.keys(`${platform.namespace}{live:3}:${heads[3]?.generation}:*`)).not.to.deep.equal([])
-    for (const partition of partitions) {
-      const head = heads[partition] ?? expect.fail('no head')
-      await writeHead(redis, { partition, prefix: platform.namespace }, null, head)
-    }
-    const roles = await platform.startRoles([startLiveView])
-    await caughtUp()
-    await roles.stop()
+  it('is built by itself in a partition whose head is lost, or in another form, while the others stay as they are', async () => {
+    const [lost, other] = [3, 5]
+    const before = await versions()
+    await runRole(async () => {
+      await redis.del(headKey(lost, platform.namespace))
+      const head = await readLiveHead(redis, other, platform.namespace)
+      await redis.set(headKey(other, platform.namespace), JSON.stringify({ ...head, format: 1 }))
+      const isBuilt = async () =>
+        (await versions()).every((version, at) => (version !== before[at]) === [lost, other].includes(at))
+      await eventually(() => isBuilt().catch(() => false), 'the two partitions')
+    })
     expect(await readTables(redis, platform.namespace)).to.deep.equal(expectedTables(published))
   })
 
-  it('is built once when another owner was quicker: the slower one is refused', async () => {
-    const slot = { partition: 3, prefix: platform.namespace }
-    await redis.del(headKey(slot.partition, slot.prefix))
-    const { reader, rebuild } = await openOwnRebuilder()
-    const overtaken = async (partition: number) => {
-      await openTable({ ...sources, rebuilder: { rebuild } }, slot)
-      return rebuild(partition)
+  it('is as it was where a build ends before its switch, and what that left is dropped by the next', async () => {
+    const before = await versions()
+    const stop = (step: string) => {
+      if (step === 'switching') throw new Error('killed')
     }
-    const sources = { redis, faultOf: async () => undefined }
-    expect(
-      await openTable({ ...sources, rebuilder: { rebuild: overtaken } }, slot).catch(error => error),
-    ).to.be.instanceOf(Fenced)
-    expect(await readTables(redis, slot.prefix)).to.deep.equal(expectedTables(published))
-    const opened = await openTable({ ...sources, rebuilder: { rebuild } }, slot)
-    expect(opened).to.include({ rebuiltFor: undefined, deleted: 0 })
-    await reader.close()
+    expect(await buildAll(stop).catch(({ message }: Error) => message)).to.equal('killed')
+    expect(await versions()).to.deep.equal(before)
+    const left = await readTables(redis, platform.namespace).catch(({ message }: Error) => message)
+    expect(left).to.match(/is left over/)
+    await buildAll()
+    expect(await readTables(redis, platform.namespace)).to.deep.equal(expectedTables(published))
+  })
+
+  it('misses nothing that is published while it is built', async () => {
+    await dropHeads()
+    const log = randomLog(seededRandom('meanwhile'), {
+      ...{ records: 400, items: 200, providers: 12, startMs: Date.UTC(2026, 6, 1) },
+    }).filter(r => !isChange(r) || r.change === 'added')
+    let publishing: Promise<void> | undefined
+    await buildAll(() => {
+      publishing ??= publish(log)
+    })
+    await publishing
+    await runRole(caughtUp)
+    expect(await readTables(redis, platform.namespace)).to.deep.equal(expectedTables(published))
+  })
+
+  it('is built once by two at the same time', async () => {
+    await dropHeads()
+    const built = await Promise.all([1, 2].map(() => buildAll(undefined, true)))
+    expect(built.filter(result => result !== undefined)).to.have.length(1)
+    expect(await readTables(redis, platform.namespace)).to.deep.equal(expectedTables(published))
+  })
+
+  it('is not switched to a version that another build has overtaken', async () => {
+    const before = await versions()
+    let overtaking: Promise<unknown> | undefined
+    const overtaken = buildAll(step => {
+      if (step.startsWith('reading'))
+        overtaking ??= Promise.all(
+          partitions.map(partition => nextVersion(redis, newestKeyOf(view, { partition, prefix: platform.namespace }))),
+        )
+    })
+    expect(await overtaken.catch((error: Error) => error.constructor.name)).to.be.oneOf(['Fenced', 'Conflict'])
+    await overtaking
+    expect(await versions()).to.deep.equal(before)
+    await buildAll()
   })
 
   it('is verified while another URL is in the log and not yet in the table', async () => {
     const row = changeOf({ provider: 'a', itemId: 7, after: { micro: 10_000, quantity: 1 }, seenAt: 1 })
     await publish([row])
-    const roles = await platform.startRoles([startLiveView])
-    await caughtUp()
-    await roles.stop()
+    await runRole(caughtUp)
     await publish([urlChangeOf(row, 'https://m.example/c')])
-    const { compared, examples } = await findingsOf(platform.config, platform.log, 'live-view', () => undefined)
-    expect([compared > 0, examples]).to.deep.equal([true, []])
+    const { config, log } = platform
+    const { compared, examples, not_compared } = await findingsOf(config, log, 'live-view', () => undefined)
+    expect([compared > 0, examples, not_compared]).to.deep.equal([true, [], { 'came while they were compared': 1 }])
   })
 
-  it('is rebuilt when the log that it had followed was replaced by a shorter one', async () => {
-    const { head, text } =
-      (await readHead(redis, { partition: 5, prefix: platform.namespace })) ?? expect.fail('no head')
-    await writeHead(redis, { partition: 5, prefix: platform.namespace }, text, { ...head, next: 10 ** 9 })
-    const roles = await platform.startRoles([startLiveView])
-    await roles.ready()
-    await caughtUp()
-    await roles.stop()
+  it('is built again when the log that it had followed was replaced by a shorter one', async () => {
+    const key = headKey(5, platform.namespace)
+    const head = await readLiveHead(redis, 5, platform.namespace)
+    await redis.set(key, JSON.stringify({ ...head, next: 10 ** 9 }))
+    await runRole(caughtUp)
     expect(await readTables(redis, platform.namespace)).to.deep.equal(expectedTables(published))
   })
 })

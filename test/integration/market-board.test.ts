@@ -12,11 +12,13 @@ import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { type LiveReader, openLiveReader } from '#streams/live-view/reader.ts'
-import { openLiveSink, writeHead } from '#streams/live-view/sink.ts'
 import { headKey } from '#streams/live-view/table.ts'
+import { view as liveView } from '#streams/live-view/view.ts'
 import { Board } from '#streams/market-summary/board.ts'
 import { followMarket } from '#streams/market-summary/follow-market.ts'
 import { computedLeaseKey } from '#streams/runner/computed-versions.ts'
+import { headAt } from '#streams/runner/redis-versions.ts'
+import { makeVersion, openOwnSink } from '#test/fixtures/redis-views.ts'
 import { changeRecord, positionAt } from '#test/fixtures/sink-records.ts'
 import { openTestIngest } from '#test/fixtures/test-ingest.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -28,7 +30,6 @@ const ITEM = 7
 const STAYING = 8
 const PARTITION = partitionOfItem(ITEM)
 const KEYS = { ask: ['p'], bid: ['p'] }
-const EMPTY = { generation: 1, ...positionAt(0), ask: {}, bid: {} }
 const LATEST = ITEM_PARTITIONS - 1
 /** The summary is computed every ten seconds, twice where the refresh came within the first. */
 const SUMMARY_LIMIT_MS = 150_000
@@ -53,7 +54,7 @@ describe('the market in memory', () => {
   after(() => stop.abort())
 
   /** Writes the head of a partition without rows. */
-  const openPartition = (partition: number, prefix: string) => writeHead(redis, { partition, prefix }, null, EMPTY)
+  const openPartition = (partition: number, prefix: string) => makeVersion(liveView, { redis, partition, prefix })
 
   const follow = async (scan: LiveReader['scan']): Promise<Board> => {
     const board = new Board(KEYS)
@@ -72,7 +73,7 @@ describe('the market in memory', () => {
     for (let partition = 0; partition < LATEST; partition++) {
       if (partition !== PARTITION) await openPartition(partition, prefix)
     }
-    const sink = openLiveSink(redis, { partition: PARTITION, prefix }, await openPartition(PARTITION, prefix))
+    const sink = await openOwnSink(liveView, { redis, partition: PARTITION, prefix })
     sink.apply(changeRecord(changed({ item_id: ITEM }), 0, PARTITION))
     await sink.flush(positionAt(1))
     const live = openLiveReader(redis, prefix, KEYS)
@@ -89,12 +90,12 @@ describe('the market in memory', () => {
     expect({ fillings, quoted: quoted(board) }).to.deep.equal({ fillings: 1, quoted: [STAYING] })
   })
 
-  it('used to keep rows of a generation that a rebuild replaced while they were read', async () => {
+  it('used to keep rows of a version that a rebuild replaced while they were read', async () => {
     const prefix = `${platform.namespace}switched.`
     for (let partition = 0; partition < ITEM_PARTITIONS; partition++) {
       if (partition !== PARTITION) await openPartition(partition, prefix)
     }
-    const sink = openLiveSink(redis, { partition: PARTITION, prefix }, await openPartition(PARTITION, prefix))
+    const sink = await openOwnSink(liveView, { redis, partition: PARTITION, prefix })
     sink.apply(changeRecord(changed({ item_id: ITEM }), 0, PARTITION))
     await sink.flush(positionAt(2))
     const live = openLiveReader(redis, prefix, KEYS)
@@ -105,7 +106,7 @@ describe('the market in memory', () => {
         take: (...row) => {
           take(...row)
           // On the reader's own connection, so it is answered before the head is read again.
-          const head = JSON.stringify({ ...EMPTY, generation: 2, next: 2 })
+          const head = JSON.stringify(headAt(liveView, 2, positionAt(2), { ask: {}, bid: {} }))
           if (switches.length === 0) switches.push(redis.set(headKey(PARTITION, prefix), head))
         },
       }),

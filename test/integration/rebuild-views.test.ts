@@ -98,8 +98,8 @@ describe('rebuild and verify', () => {
     const counts: number[] = []
     for (const provider of providers) {
       for (let partition = 0; partition < ITEM_PARTITIONS; partition++) {
-        const { generation } = await head(partition)
-        counts.push(await redis.zcard(listingKey(partition, generation, 'ask', provider, platform.namespace)))
+        const { version } = await head(partition)
+        counts.push(await redis.zcard(listingKey(partition, version, 'ask', provider, platform.namespace)))
       }
     }
     return counts.filter(count => count > 0).join(' ')
@@ -108,8 +108,8 @@ describe('rebuild and verify', () => {
   it('live-view: a row changed by hand, one taken and one too many are found, and gone after a rebuild', async () => {
     const itemId = market.items[5]?.item_id ?? 0
     const partition = partitionOfItem(itemId)
-    const { generation } = await head(partition)
-    const key = itemKey(partition, generation, 'ask', itemId, platform.namespace)
+    const { version } = await head(partition)
+    const key = itemKey(partition, version, 'ask', itemId, platform.namespace)
     const [provider = '', ...others] = Object.keys(await redis.hgetall(key))
     await redis.hset(key, provider, '1|10000|1|1|USD')
     await redis.hdel(key, others[0] ?? '')
@@ -119,15 +119,15 @@ describe('rebuild and verify', () => {
     expect(failure.exitCode).to.equal(1)
     const found = output.lines().filter(({ kind }) => kind !== undefined)
     expect(found.map(({ kind, row }) => `${kind} ${row}`)).to.have.members([
-      `different ask|${provider}|${itemId}`,
-      `missing ask|${others[0]}|${itemId}`,
-      `unexpected ask|provider_41|${itemId}`,
+      `different ask:item:${itemId} ${provider}`,
+      `missing ask:item:${itemId} ${others[0]}`,
+      `unexpected ask:item:${itemId} provider_41`,
     ])
     await rebuilt('live-view')
     await market.publishRound()
     await settled()
     expect((await check('live-view')).examples).to.deep.equal([])
-    expect((await head(partition)).generation).to.be.greaterThan(generation)
+    expect((await head(partition)).version).to.be.greaterThan(version)
   })
 
   it('live-view: bulk snapshots are there before, right after and long after the switch', async () => {

@@ -5,14 +5,15 @@
  */
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { withAdmin } from '#infra/kafka/with-admin.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { refreshJudged } from '#schemas/events/refresh-judged.ts'
 import { findingsOf, verify as verifyView } from '#services/cli/log-tools/verify.ts'
 import { viewOf } from '#services/cli/log-tools/views.ts'
-import { start as startHealth } from '#streams/provider-health/main.ts'
-import { decodeHealth, encodeHealth, healthKey, healthPositionKey } from '#streams/provider-health/table.ts'
+import { decodeHealth, encodeHealth, healthHeadKey } from '#streams/provider-health/table.ts'
 import { parsePosition } from '#streams/runner/positions.ts'
 import { readStoredViews } from '#streams/runner/table-versions.ts'
+import { healthKeyNow } from '#test/fixtures/redis-views.ts'
 import { judgedRecords } from '#test/fixtures/sink-records.ts'
 import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { collectOutput } from '#test/harness/collected-output.ts'
@@ -52,16 +53,16 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
     }
     const half = [VERDICTS / 2, TABLES / 2] as const
     await publish(verdicts.slice(0, half[0]), tables.slice(0, half[1]))
-    const first = await platform.startRoles(['fx', startHealth])
+    const first = await platform.startRoles(['fx', 'provider-health'])
     await settled(...half)
     await first.stop()
     await publish(verdicts.slice(half[0]), tables.slice(half[1]))
     await ingest.send([ratesRecord(kafka.codec, today, { EUR: 'none' })])
-    await platform.startRoles(['fx', startHealth, 'sales'])
+    await platform.startRoles(['fx', 'provider-health', 'sales'])
     await settled()
   })
 
-  const nextOfHealth = async () => parsePosition(await redis.get(healthPositionKey(platform.namespace)))?.next
+  const nextOfHealth = async () => parsePosition(await redis.get(healthHeadKey(platform.namespace)))?.next
   const nextOfRates = async () => (await readStoredViews(clickhouse.writer)).of('fx').positions[0]?.position.next
 
   /** Resolves when both roles have read all. */
@@ -109,18 +110,18 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
   })
 
   it('show each wrong row of health, and none after a rebuild, after which the role goes on', async () => {
-    const key = healthKey(platform.namespace)
+    const key = await healthKeyNow(redis, platform.namespace)
     const [one = '', two = ''] = Object.keys(modelHealth(verdicts)).toSorted()
     const wrong = decodeHealth((await redis.hget(key, one)) ?? '')
     await redis.hset(key, one, encodeHealth({ ...wrong, consecutive_failures: wrong.consecutive_failures + 1 }))
     await redis.hset(key, 'provider_none', encodeHealth(wrong))
     await redis.hdel(key, two)
     expect(await kinds('provider-health')).to.deep.equal([
-      ...[`different ${one}`, `missing ${two}`],
-      'unexpected provider_none',
+      ...[`different providers ${one}`, `missing providers ${two}`],
+      'unexpected providers provider_none',
     ])
     const providers = Object.keys(modelHealth(verdicts)).length
-    expect(await rebuild('provider-health')).to.deep.equal({ records: VERDICTS, providers, carried: 0 })
+    expect(await rebuild('provider-health')).to.deep.equal({ records: VERDICTS, carried: 0 })
     await settled()
     expect(await verify('provider-health')).to.include({ compared: providers, differences: 0 })
     const book = await platform.openPublisher(kafka, 'book')
@@ -128,9 +129,38 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
     const value = kafka.codec.encode(refreshJudged, { ...verdicts[0], ...last } as never)
     await book.send([{ topic: 'refreshes', key: one, value }])
     await eventually(async () => (await nextOfHealth()) === VERDICTS + 1, 'one more verdict')
-    const stored = Object.entries(await redis.hgetall(key)).map(([provider, text]) => [provider, JSON.parse(text)])
+    const texts = Object.entries(await redis.hgetall(await healthKeyNow(redis, platform.namespace)))
+    const stored = texts.map(([provider, text]) => [provider, JSON.parse(text)])
     expect(Object.fromEntries(stored)).to.deep.equal(modelHealth([...verdicts, { ...verdicts[0], ...last } as never]))
     expect(await verify('provider-health')).to.include({ differences: 0 })
+  })
+
+  it('keep, rebuilt, the health that rests on verdicts that the log no longer holds, and count it as not compared', async () => {
+    const read = async () => redis.hgetall(await healthKeyNow(redis, platform.namespace))
+    const before = await read()
+    const providers = Object.keys(before)
+    const end = (await nextOfHealth()) ?? 0
+    const lastApplied = (key: string, side: string) =>
+      verdicts.findLastIndex(one => one.provider === key && one.side === side && one.verdict === 'applied')
+    const sidesOf = (key: string) => [...new Set(verdicts.flatMap(one => (one.provider === key ? [one.side] : [])))]
+    const appliedOf = (key: string) => sidesOf(key).map(side => lastApplied(key, side))
+    const start = Math.min(...providers.flatMap(appliedOf).filter(at => at >= 0)) + 1
+    const carried = providers.filter(key => appliedOf(key).some(at => at < start)).length
+    const partitions = [{ partition: 0, offset: String(start) }]
+    const topic = kafka.topicName('refreshes')
+    await withAdmin(kafka, async admin => {
+      // It knows then who leads the partition.
+      await admin.fetchTopicOffsets(topic)
+      await admin.deleteTopicRecords({ topic, partitions })
+    })
+    expect(await rebuild('provider-health')).to.deep.equal({ records: end - start, carried })
+    expect([carried > 0, carried < providers.length]).to.deep.equal([true, true])
+    expect(await read()).to.deep.equal(before)
+    const { compared, differences, not_compared } = await verify('provider-health')
+    expect([compared, differences, not_compared]).to.deep.equal([
+      ...[providers.length - carried, 0],
+      { 'rest on records that the log no longer holds': carried },
+    ])
   })
 
   it('show each wrong rate, and none after a rebuild, after which the role goes on', async () => {

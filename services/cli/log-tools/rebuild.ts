@@ -1,8 +1,8 @@
 /**
  * `marketlog rebuild VIEW`: rebuilds a view from the log while the old one is read and written, then switches to it.
  *
- * How, and why that is safe: streams/live-view/rebuild-view.ts and streams/runner/build.ts. Alerts keep no view but the
- * role's own state: streams/alert-triggers/rebuild.ts.
+ * How, and why that is safe: streams/runner/build.ts. Alerts keep no view but the role's own state:
+ * streams/alert-triggers/rebuild.ts.
  */
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'

@@ -1,9 +1,8 @@
 /**
  * `marketlog verify VIEW`: derives a view from the log and compares it with what is stored, while the role goes on.
  *
- * The cut is the view's own position; alerts are read until they settle. Changes nothing that is read: of a view in ClickHouse another
- * version is made and dropped (streams/runner/verify-tables.ts). Prints each difference and a summary as JSON lines; exit code 1 on any,
- * and where nothing was compared.
+ * The cut is the view's own position; alerts are read until they settle. Changes nothing that is read: another version is made and dropped
+ * (streams/runner/verify.ts). Prints each difference and a summary as JSON lines; exit code 1 on any, and where nothing was compared.
  */
 import { openLogAccess } from '#infra/kafka/log-access.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'

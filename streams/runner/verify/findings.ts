@@ -29,6 +29,9 @@ export interface Findings {
 /** Why a row is left out that the role wrote after the log was read. */
 export const CAME_MEANWHILE = 'came while they were compared'
 
+/** Why a row is left out that nothing can be derived of any more. */
+export const EXPIRED = 'rest on records that the log no longer holds'
+
 const EXAMPLES = 50
 
 /** Nothing compared yet. */

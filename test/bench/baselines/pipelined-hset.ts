@@ -32,9 +32,9 @@ async function withFields<T>(request: SinkQuestion, use: (redis: Redis, fields: 
   })
   try {
     const heads = await Promise.all(request.to.map((_, partition) => redis.get(headKey(partition, prefix))))
-    const generations = heads.map(head => (JSON.parse(head ?? '{}') as LiveHead).generation)
+    const versions = heads.map(head => (JSON.parse(head ?? '{}') as LiveHead).version)
     const fields = (await readChanges(request)).map(({ partition, change }) => ({
-      key: itemKey(partition, generations[partition] ?? 0, change.side, change.item_id, prefix),
+      key: itemKey(partition, versions[partition] ?? 0, change.side, change.item_id, prefix),
       provider: change.provider,
       text: encodeRow(liveRowOf(change) as LiveRow),
     }))

@@ -4,7 +4,7 @@ import { loadProviders, type Provider } from '#infra/config/providers.ts'
 import { providerRecord } from '#schemas/api/providers.ts'
 import type { RefreshJudged, Verdict } from '#schemas/events/refresh-judged.ts'
 import { providerRecordOf, statusOf } from '#services/api/queries/provider-records.ts'
-import { step } from '#streams/provider-health/step.ts'
+import { step } from '#streams/provider-health/fold.ts'
 import type { StoredHealth } from '#streams/provider-health/table.ts'
 import { modelHealth, modelIsDown } from '#test/oracles/provider-health.ts'
 

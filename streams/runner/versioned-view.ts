@@ -1,0 +1,43 @@
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import type { Versions } from './build.ts'
+import type { RedisFold, RedisView, TableView, View } from './view.ts'
+
+/** Defines a view in ClickHouse: the runner keeps it and builds its versions. */
+export function defineTableView<Name extends string>(
+  spec: Pick<TableView<Name>, 'name' | 'topics' | 'tables' | 'maxBytesPerPartition' | 'open'> &
+    Partial<Pick<TableView<Name>, 'process'>>,
+): TableView<Name> {
+  const view: TableView<Name> = {
+    process: 'history',
+    ...spec,
+    store: 'clickhouse',
+    start: async context => (await import('./table-role.ts')).runTableView(context, view),
+    ...builtBy(async config => (await import('./table-store.ts')).tableVersions(view, config)),
+  }
+  return view
+}
+
+/** Defines a view in Redis: the runner keeps it and builds its versions. */
+export function defineRedisView<Name extends string, Fold extends RedisFold>(
+  spec: Omit<RedisView<Name, Fold>, 'store' | 'process' | 'tables' | 'start' | 'rebuild' | 'verify'>,
+): RedisView<Name, Fold> {
+  const view: RedisView<Name, Fold> = {
+    ...spec,
+    store: 'redis',
+    process: 'live',
+    tables: [],
+    start: async context => (await import('./redis-role.ts')).runRedisView(context, view),
+    ...builtBy(async config => (await import('./redis-store.ts')).redisVersions(view, config)),
+  }
+  return view
+}
+
+const builtBy = (
+  versions: (config: PlatformConfig) => Promise<Versions>,
+): Required<Pick<View, 'rebuild' | 'verify'>> => ({
+  rebuild: async task => (await import('./build.ts')).build(await versions(task.config), task),
+  verify: {
+    topics: [],
+    compare: async task => (await import('./verify.ts')).verify(await versions(task.config), task),
+  },
+})
