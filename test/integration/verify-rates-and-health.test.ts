@@ -10,6 +10,7 @@ import type { Redis } from '#infra/redis/redis.ts'
 import { refreshJudged } from '#schemas/events/refresh-judged.ts'
 import { findingsOf, verify as verifyView } from '#services/cli/log-tools/verify.ts'
 import { viewOf } from '#services/cli/log-tools/views.ts'
+import { openHealthReader } from '#streams/provider-health/reader.ts'
 import { decodeHealth, encodeHealth, healthHeadKey } from '#streams/provider-health/table.ts'
 import { parsePosition } from '#streams/runner/positions.ts'
 import { readStoredViews } from '#streams/runner/table-versions.ts'
@@ -138,6 +139,8 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
   it('keep, rebuilt, the health that rests on verdicts that the log no longer holds, and count it as not compared', async () => {
     const read = async () => redis.hgetall(await healthKeyNow(redis, platform.namespace))
     const before = await read()
+    const reader = openHealthReader(redis, platform.namespace)
+    const shown = await reader.readAll()
     const providers = Object.keys(before)
     const end = (await nextOfHealth()) ?? 0
     const lastApplied = (key: string, side: string) =>
@@ -156,6 +159,7 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
     expect(await rebuild('provider-health')).to.deep.equal({ records: end - start, carried })
     expect([carried > 0, carried < providers.length]).to.deep.equal([true, true])
     expect(await read()).to.deep.equal(before)
+    expect(await Promise.all([1, 2].map(() => reader.readAll()))).to.deep.equal([shown, shown])
     const { compared, differences, not_compared } = await verify('provider-health')
     expect([compared, differences, not_compared]).to.deep.equal([
       ...[providers.length - carried, 0],
