@@ -6,6 +6,8 @@
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { withAdmin } from '#infra/kafka/with-admin.ts'
+import type { Redis } from '#infra/redis/redis.ts'
+import { manifestKey, parseManifest } from '#streams/live-view/table.ts'
 import { type FeedListeners, openFeedListeners } from '#test/fixtures/feed-listeners.ts'
 import { firstItems, type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -21,9 +23,11 @@ describe('a feed that resumes', () => {
   let market: MovingMarket
   let base: string
   let listeners: FeedListeners
+  let redis: Redis
 
   before(async () => {
     kafka = platform.connect()
+    redis = await platform.openRedis()
     const publisher = await platform.openPublisher(kafka, 'book')
     listeners = openFeedListeners(platform)
     const items = await firstItems(kafka, 200)
@@ -45,20 +49,18 @@ describe('a feed that resumes', () => {
   const byItem = (a: { item_id: number }, b: { item_id: number }) => a.item_id - b.item_id
 
   /**
-   * As retention does, and at once: the topic begins at its end of now, up to which the state is there. `base` is another gateway then,
-   * which has nothing older in its window.
+   * As retention does, and at once: the topic begins at its end of now, which the stored state has reached in each partition. `base` is
+   * another gateway then, which has nothing older in its window.
    */
   async function dropTheLog(): Promise<void> {
-    const path = '/feed/prices?snapshot=true'
-    const isReached = async () => {
-      const { events, event: come, close } = await listen(path)
-      await come(({ event }) => event === 'snapshot.end')
-      close()
-      const end = events.findIndex(({ event }) => event === 'snapshot.end')
-      return market.isUpToDate({ events: events.slice(0, end) }, path)
-    }
-    await eventually(isReached, 'the state of what will be dropped')
     const topic = kafka.topicName('bookChanges')
+    const isReached = () =>
+      withAdmin(kafka, async admin => {
+        const ends = await admin.fetchTopicOffsets(topic)
+        const manifests = await redis.mget(ends.map(({ partition }) => manifestKey(partition, platform.namespace)))
+        return ends.every(({ high }, at) => parseManifest(manifests[at] ?? '{}').next === Number(high))
+      })
+    await eventually(isReached, 'the state of what will be dropped')
     await withAdmin(kafka, async admin => {
       const ends = await admin.fetchTopicOffsets(topic)
       const partitions = ends.map(({ partition, high }) => ({ partition, offset: high }))
