@@ -16,7 +16,7 @@ import { PROVIDER_PARTITIONS, type TopicKey } from '#schemas/topics.ts'
 import { type BestPrices, decisiveNumber, holds, parseThreshold } from '#schemas/values/alert.ts'
 import { CLOCK_SLACK_MS } from '#schemas/values/event-time.ts'
 import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
-import { CAME_MEANWHILE, compare, type Findings, leaveOut, noFindings } from '#streams/runner/verify/findings.ts'
+import { CAME_MEANWHILE, compare, type Findings, leaveOut, noFindings } from '#streams/runner/findings.ts'
 import type { VerifyTask } from '#streams/runner/view.ts'
 
 /** The tables of alerts, as the service that owns them reads them. */

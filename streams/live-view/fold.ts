@@ -36,26 +36,17 @@ const emptyBatch = (): LiveBatch => ({ ask: emptySide(), bid: emptySide() })
 /** Folds a change, or another URL of a row, into a batch. */
 function foldChange(batch: LiveBatch, change: BookChanged | OfferUrlChanged): void {
   const { side, provider, item_id: itemId } = change
-  const { price, price_micro_usd: microUsd } = change
-  if (price === null || microUsd === null) {
-    setRow(batch[side], itemId, provider, null)
-    setListing(batch[side], itemId, provider, false)
-    return
-  }
-  setRow(
-    batch[side],
-    itemId,
-    provider,
-    encodeRow({
-      price,
-      currency: change.currency,
-      priceMicroUsd: microUsd,
-      quantity: change.quantity,
-      seenAt: change.seen_at,
-      url: change.url,
-    }),
-  )
-  if ('change' in change && change.change === 'added') setListing(batch[side], itemId, provider, true)
+  const text = textOf(change)
+  setRow(batch[side], itemId, provider, text)
+  if (text === null) setListing(batch[side], itemId, provider, false)
+  else if ('change' in change && change.change === 'added') setListing(batch[side], itemId, provider, true)
+}
+
+/** The text of a row as a change, or the book's changelog, has it; null where nothing is listed. */
+function textOf(row: BookChanged | OfferUrlChanged | BookRowStored): string | null {
+  const { price, currency, price_micro_usd: priceMicroUsd, quantity, seen_at: seenAt, url } = row
+  if (price === null || priceMicroUsd === null) return null
+  return encodeRow({ price, currency, priceMicroUsd, quantity, seenAt, url })
 }
 
 /** A row of the book's own changelog; null takes it out. */
@@ -67,17 +58,7 @@ interface BaseRow {
 }
 
 function foldRow(batch: LiveBatch, { side, provider, itemId, stored }: BaseRow): void {
-  const text =
-    stored === null
-      ? null
-      : encodeRow({
-          price: stored.price,
-          currency: stored.currency,
-          priceMicroUsd: stored.price_micro_usd,
-          quantity: stored.quantity,
-          seenAt: stored.seen_at,
-          url: stored.url,
-        })
+  const text = stored && textOf(stored)
   setRow(batch[side], itemId, provider, text)
   setListing(batch[side], itemId, provider, text !== null)
 }

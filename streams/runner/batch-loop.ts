@@ -1,5 +1,5 @@
 /**
- * What both runners do with a batch beside their own work: the slot, the clock, the counters and the backoff after failures.
+ * What goes with each batch of a group (group-loop.ts): the slot, the clock, the counters and the backoff after failures.
  *
  * Invariant: an error drops the partition's slot, so nothing that a failed attempt left in memory is
  * used again; an error of the group goes on to the client, which joins again.
@@ -16,10 +16,10 @@ import type { UnknownEvents } from './unknown-events.ts'
 
 const STOPPED_PAUSE_MS = 2_000
 
-/** The runner's own work on a batch. */
+/** The work on a batch. */
 export type ProcessBatch<S> = (slot: S, batch: MessageBatch, tick: Tick, commit: Commit) => Promise<BatchAnswer>
 
-/** Handles the batches of a group with a runner's own work. */
+/** Handles the batches of a group. */
 export function batchLoop<S extends { close(): Promise<void> }>(options: {
   group: string
   log: Log

@@ -23,6 +23,7 @@ import { Refused } from '#infra/runtime/refused.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { type DeadLetters, openDeadLetters } from './dead-letters.ts'
+import type { Findings } from './findings.ts'
 import { foldRecord } from './group-loop.ts'
 import type { Outcome } from './outcome.ts'
 import type { LogParts } from './partition-log.ts'
@@ -36,7 +37,6 @@ import {
 } from './positions.ts'
 import type { RowSink } from './sink-runner.ts'
 import { adviceOn } from './unknown-events.ts'
-import type { Findings } from './verify/findings.ts'
 import type { RebuildTask, View } from './view.ts'
 
 /** The versions of a view, of all of its partitions or of some. */
@@ -77,7 +77,7 @@ export interface VersionStore {
   /** Copies rows that rest on expired records into the new version, before it is filled; resolves with their number. */
   carryOver?(sources: readonly BuildSource[]): Promise<number>
   /** Fills the new version with what the log from its positions on is applied to. */
-  fillFromBase?(filling: Filling, onPage: () => void): Promise<void>
+  fillFromBase?(onPage: () => void): Promise<void>
   /** Makes the new version the one that is read; throws {@link Conflict} where another one was built meanwhile. */
   switchTo(filling: Filling): Promise<void>
   dropNew(): Promise<void>
@@ -224,7 +224,7 @@ export async function openFilling(
 export async function fillFromBase(filling: Filling, onProgress: (records: number) => void): Promise<void> {
   const { store, parts } = filling
   if (store.fillFromBase === undefined) return
-  await store.fillFromBase(filling, () => onProgress(filling.records))
+  await store.fillFromBase(() => onProgress(filling.records))
   const { reader, kafka } = parts
   await sweep(filling, {
     onProgress,

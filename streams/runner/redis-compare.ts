@@ -2,8 +2,8 @@
 import type { KeyWrite } from '#infra/redis/guarded-write.ts'
 import { readSlots } from '#infra/redis/servers.ts'
 import type { Comparison, DifferentRows } from './build.ts'
+import { leaveOut, noFindings } from './findings.ts'
 import { versionKeys } from './redis-versions.ts'
-import { leaveOut, noFindings } from './verify/findings.ts'
 import type { RedisVersion, RedisView } from './view.ts'
 
 /** The version of a partition that is read, and the one that the log gives. */

@@ -19,11 +19,11 @@ import {
   type VersionStore,
   type Versions,
 } from './build.ts'
+import { CAME_MEANWHILE, EXPIRED } from './findings.ts'
 import { readPartitionLog } from './partition-log.ts'
 import { Conflict, decide, holdsAll, rebuiltPosition, sourcesOf } from './positions.ts'
 import { type ComparedVersions, compareRows, rowsOf } from './redis-compare.ts'
 import { buildKeyOf, dropVersions, headAt, headKeyOf, isOfFormat, newestKeyOf, readHead } from './redis-versions.ts'
-import { CAME_MEANWHILE, EXPIRED } from './verify/findings.ts'
 import type { RedisFold, RedisPartition, RedisVersion, RedisView, ViewHead } from './view.ts'
 
 /** A partition of the version that is built. */
@@ -74,7 +74,7 @@ function openRedisStore(view: RedisView, parts: BuildParts, partitions: readonly
       const into = newOf(work, source)
       return { apply: into.fold.apply, flush: () => flush(work, into) }
     },
-    ...(base && { fillFromBase: (_: Filling, onPage: () => void) => fill(work, base, onPage) }),
+    ...(base && { fillFromBase: (onPage: () => void) => fill(work, base, onPage) }),
     async switchTo(filling) {
       for (const each of filling.sources.values()) filling.carried += await switchPartition(work, filling, each)
     },

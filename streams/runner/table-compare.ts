@@ -1,9 +1,9 @@
 /** Compares two versions of a view in ClickHouse, part by part of each table, by queries that resolve with the rows that differ. */
 import type { ClickhouseWriter } from '#infra/clickhouse/clickhouse.ts'
 import type { BuildSource, Comparison, DifferentRows } from './build.ts'
+import { EXPIRED, leaveOut, noFindings } from './findings.ts'
 import { mergeVersion } from './positions.ts'
 import { tableOf, type Version } from './table-versions.ts'
-import { EXPIRED, leaveOut, noFindings } from './verify/findings.ts'
 import type { TableView, ViewTable } from './view.ts'
 
 /** A comparison of one part; a text is empty where there is no such row. */

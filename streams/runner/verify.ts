@@ -16,7 +16,7 @@ import {
   type Versions,
   withStore,
 } from './build.ts'
-import { CAME_MEANWHILE, compare, type Findings, leaveOut } from './verify/findings.ts'
+import { CAME_MEANWHILE, compare, type Findings, leaveOut } from './findings.ts'
 import type { VerifyTask } from './view.ts'
 
 const ROUNDS = 3

@@ -18,11 +18,11 @@ import type { CatalogReader, RoleContext, StartRole } from '#infra/runtime/role.
 import type { TopicKey } from '#schemas/topics.ts'
 import type { Instant } from '#schemas/values/instant.ts'
 import type { Computed, Snapshot } from './computed-versions.ts'
+import type { Findings } from './findings.ts'
 import type { Outcome, StreamRecord } from './outcome.ts'
 import type { LogParts } from './partition-log.ts'
 import type { ViewPosition } from './positions.ts'
 import type { RowSink } from './sink-runner.ts'
-import type { Findings } from './verify/findings.ts'
 
 /** Rows of a table that rest on records of a topic which the log may no longer hold. */
 export interface Origin {

@@ -60,7 +60,7 @@ describe('lines of records', () => {
 
   const linesOf = async (topic: TopicDefinition, records: readonly ScannedRecord[], isRaw: boolean) => {
     await reader.learn(records)
-    return (await openRecordText(reader, topic, isRaw)(records)).toString()
+    return openRecordText(reader, topic, isRaw)(records).toString()
   }
 
   it('are what JSON.stringify makes of the decoded record', async () => {

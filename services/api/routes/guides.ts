@@ -27,19 +27,18 @@ interface Guides {
 }
 
 const ORDER = [
-  ...[
-    'quick-start',
-    'packages',
-    'authentication',
-    'errors',
-    'prices',
-    'analytics',
-    'feeds',
-    'alerts',
-    'webhooks',
-    'portfolios',
-  ],
-  ...['topics', 'changelog'],
+  'quick-start',
+  'packages',
+  'authentication',
+  'errors',
+  'prices',
+  'analytics',
+  'feeds',
+  'alerts',
+  'webhooks',
+  'portfolios',
+  'topics',
+  'changelog',
 ]
 /** What guides call the platform that serves them. */
 const EXAMPLE_ROOT = 'https://marketlog.example'

@@ -28,7 +28,7 @@ export function outputDestination(access: LogAccess, key: TopicKey, output: Outp
   return {
     async put(records) {
       for (let at = 0; at < records.length; at += RECORDS_PER_WRITE) {
-        await write(output, await textOf(records.slice(at, at + RECORDS_PER_WRITE)))
+        await write(output, textOf(records.slice(at, at + RECORDS_PER_WRITE)))
       }
     },
     close: async () => undefined,
@@ -44,7 +44,7 @@ export async function topicDestination(access: LogAccess, key: TopicKey, name: s
 }
 
 /** The lines of some records, each with its line end. */
-type RecordText = (records: readonly ScannedRecord[]) => Promise<Buffer<ArrayBuffer>>
+type RecordText = (records: readonly ScannedRecord[]) => Buffer<ArrayBuffer>
 
 const FIRST_CAPACITY = 64 * 1024
 const piece = (text: string): Buffer => Buffer.from(text)
@@ -101,7 +101,7 @@ export function openRecordText(codec: Codec, { name, events }: TopicDefinition, 
     return true
   }
   let capacity = FIRST_CAPACITY
-  return async records => {
+  return records => {
     const to = new JsonText(capacity)
     for (const record of records) {
       if (isRaw) raw(to, record)

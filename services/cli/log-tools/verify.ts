@@ -7,7 +7,7 @@
 import { openLogAccess } from '#infra/kafka/log-access.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
-import type { Findings } from '#streams/runner/verify/findings.ts'
+import type { Findings } from '#streams/runner/findings.ts'
 import { CommandFailure, exitCodes } from '../command-failure.ts'
 import { openProgress } from '../progress.ts'
 import { type Output, write } from './output.ts'
