@@ -7,6 +7,12 @@ import { exampleItem, instant, itemMembers } from './reply-values.ts'
 /** Type of the one kind of event. */
 export const ALERT_TRIGGERED = 'alert.triggered'
 
+/** Pauses before the second, third, ... attempt of a delivery. */
+export const RETRY_PAUSES_SECONDS = [5, 30, 120, 600, 3_600, 21_600] as const
+
+const pauseText = (seconds: number): string =>
+  seconds < 60 ? `${seconds} s` : seconds < 3_600 ? `${seconds / 60} min` : `${seconds / 3_600} h`
+
 const decimalText = z.string()
 
 /** The body that custom and google_sheets destinations are sent. */
@@ -87,6 +93,6 @@ export const alertTriggered: Delivered = {
   responses: {
     '2XX': 'It has arrived.',
     '4XX': '408, 409, 425 and 429 are tried again, and not before `Retry-After`; any other ends the delivery.',
-    '5XX': 'It is tried again after 5 s, 30 s, 2 min, 10 min, 1 h and 6 h, and not before `Retry-After`.',
+    '5XX': `It is tried again after ${RETRY_PAUSES_SECONDS.slice(0, -1).map(pauseText).join(', ')} and ${pauseText(RETRY_PAUSES_SECONDS[5])}, and not before \`Retry-After\`.`,
   },
 }

@@ -47,7 +47,7 @@ describe('housekeeping of deliveries', () => {
     )
 
   it('keeps 90 days, attempts and mails included, and forgets what is older', async () => {
-    const ids = [await scenario.event(account), await scenario.event(account), await scenario.event(account)]
+    const ids = await scenario.events([account, account, account])
     await settled()
     const forgotten = await scenario.database.transaction(async rows => {
       for (const table of ['webhook_deliveries', 'email_deliveries']) {

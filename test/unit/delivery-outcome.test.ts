@@ -2,9 +2,10 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { PostResult } from '#infra/outbound/post.ts'
+import { RETRY_PAUSES_SECONDS } from '#schemas/api/alert-triggered.ts'
 import type { WebhookPlatform } from '#schemas/api/webhooks.ts'
 import { retryAfterMs } from '#schemas/values/retry-after.ts'
-import { judgeAttempt, pauseAfter, RETRY_PAUSES_MS } from '#services/alerts/delivery/attempt-outcome.ts'
+import { judgeAttempt, pauseAfter } from '#services/alerts/delivery/attempt-outcome.ts'
 
 const NOW = Date.UTC(2026, 2, 3, 12, 0, 0)
 const context = { failures: 0, chance: 0.5, now: NOW, limitMs: 10_000, platform: 'custom' as WebhookPlatform }
@@ -60,7 +61,7 @@ describe('the outcome of an attempt', () => {
   it('shortens or lengthens each wait by at most a fifth, and uses all of that room', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 6 }), fc.double({ min: 0, max: 1, noNaN: true }), (failure, chance) => {
-        const middle = RETRY_PAUSES_MS[failure - 1] as number
+        const middle = 1_000 * (RETRY_PAUSES_SECONDS[failure - 1] as number)
         expect(pauseAfter(failure, chance)).to.be.within(middle * 0.8, middle * 1.2)
       }),
     )

@@ -2,11 +2,12 @@
  * Decides what an attempt means for its delivery: done, failed, or retried and when.
  *
  * Pure: chance arrives as an argument. Rules: DECISIONS.md, "Webhooks": 2xx succeeds; 408, 409, 425, 429, 5xx, timeouts and
- * connection errors are retried after 5 s, 30 s, 2 min, 10 min, 1 h, 6 h (7 attempts in all), each +-20 percent, and not before
- * the destination wishes; any other status fails at once, but for the redirect of a script that google_sheets has run. Invariant: an
+ * connection errors are retried after the pauses of RETRY_PAUSES_SECONDS, each +-20 percent, and not before the destination
+ * wishes; any other status fails at once, but for the redirect of a script that google_sheets has run. Invariant: an
  * attempt that was cut off from our side counts for nothing.
  */
 import type { PostResult } from '#infra/outbound/post.ts'
+import { RETRY_PAUSES_SECONDS } from '#schemas/api/alert-triggered.ts'
 import type { WebhookPlatform } from '#schemas/api/webhooks.ts'
 import { retryAfterMs } from '#schemas/values/retry-after.ts'
 
@@ -19,12 +20,6 @@ export type AttemptOutcome =
   /** Cut off from our side: retried at once, without counting. */
   | { kind: 'interrupted'; error: string }
 
-const SECOND = 1_000
-const MINUTE = 60 * SECOND
-const HOUR = 60 * MINUTE
-
-/** Pauses after the first, second, ... failure. */
-export const RETRY_PAUSES_MS = [5 * SECOND, 30 * SECOND, 2 * MINUTE, 10 * MINUTE, HOUR, 6 * HOUR] as const
 /** Share by which a pause may be shorter or longer. */
 const JITTER = 0.2
 /** Where google_sheets redirects to once the script has run. */
@@ -57,7 +52,7 @@ export function judgeAttempt(
     case 'refused':
       return { kind: 'failed', httpStatus: null, error: REFUSED }
     case 'timeout':
-      return again(`No answer within ${context.limitMs / SECOND} seconds.`, null)
+      return again(`No answer within ${context.limitMs / 1_000} seconds.`, null)
     case 'unreachable':
       return again(result.reason, null)
     case 'answered': {
@@ -75,8 +70,8 @@ export function judgeAttempt(
 
 /** The pause after the given failure, counted from 1; undefined when it was the last attempt. */
 export function pauseAfter(failure: number, chance: number): number | undefined {
-  const pauseMs = RETRY_PAUSES_MS[failure - 1]
-  return pauseMs === undefined ? undefined : Math.round(pauseMs * (1 - JITTER + 2 * JITTER * chance))
+  const seconds = RETRY_PAUSES_SECONDS[failure - 1]
+  return seconds === undefined ? undefined : Math.round(1_000 * seconds * (1 - JITTER + 2 * JITTER * chance))
 }
 
 type Answer = Extract<PostResult, { kind: 'answered' }>

@@ -11,8 +11,6 @@ import type { Query } from '#infra/postgres/pool.ts'
 
 /** Serves what is due to one destination. */
 export const DELIVER = 'deliver-webhook'
-/** The same for destinations that answer slowly, by workers of their own. */
-export const DELIVER_SLOWLY = 'deliver-webhook-slowly'
 /** Sends the e-mail of an alert event. */
 export const SEND_ALERT_MAIL = 'send-alert-mail'
 /** Deletes what is old. */
@@ -39,19 +37,13 @@ const MAX_ATTEMPTS = 1_000
  * transaction. One transaction must not do so for several destinations: it would hold several jobs that run, while the
  * library ends several at once, in another order.
  */
-export function queueDestination(
-  query: Query,
-  endpointId: string,
-  options: { runAt?: number; isSlow?: boolean } = {},
-): Promise<void> {
-  const { runAt, isSlow = false } = options
-  return addJob(
+export const queueDestination = (query: Query, endpointId: string, runAt?: number): Promise<void> =>
+  addJob(
     query,
-    isSlow ? DELIVER_SLOWLY : DELIVER,
+    DELIVER,
     { endpoint_id: endpointId },
     { runAt, key: DESTINATION_KEY + endpointId, maxAttempts: MAX_ATTEMPTS, keepsEarlier: true },
   )
-}
 
 /** Has the e-mail of an event sent. */
 export const queueAlertMail = (query: Query, deliveryId: string, runAt?: number): Promise<void> =>

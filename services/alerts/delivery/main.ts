@@ -2,8 +2,8 @@
  * The role `delivery`: jobs in, webhooks and e-mails out.
  *
  * Reads and writes Postgres alone; opens connections to the destinations of clients and to the mail server. Any number of
- * processes may run concurrently. Invariant: workers form lanes that never wait for one another - prompt destinations,
- * slow ones, mails, and the rest - and a lost Postgres or mail server ends nothing but the attempt.
+ * processes may run concurrently. Invariant: workers form lanes that never wait for one another - destinations, mails, and the
+ * rest - and a lost Postgres or mail server ends nothing but the attempt.
  */
 import { openMailer } from '#infra/mail/mailer.ts'
 import { openOutbound } from '#infra/outbound/post.ts'
@@ -16,7 +16,7 @@ import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
 import { SEND_MAIL } from '#services/accounts/reader.ts'
 import { openUnsubscribeLinks } from '#services/accounts/unsubscribe/reader.ts'
 import { fanOut } from './fan-out.ts'
-import { DELIVER, DELIVER_SLOWLY, FAN_OUT, HOUSEKEEPING, PICK_UP, SEND_ALERT_MAIL } from './jobs.ts'
+import { DELIVER, FAN_OUT, HOUSEKEEPING, PICK_UP, SEND_ALERT_MAIL } from './jobs.ts'
 import { type MailParts, sendAlertMail, sendQueuedMail } from './send-mails.ts'
 import { type ServingParts, serveDestination } from './serve-destination.ts'
 import { forgetOld, pickUpLeft } from './store.ts'
@@ -24,7 +24,8 @@ import { forgetOld, pickUpLeft } from './store.ts'
 const NAME = 'delivery'
 const CONNECTIONS = 8
 const JOB_CONNECTIONS = 10
-const WORKERS = { prompt: 24, slow: 12, mail: 3, rest: 4 }
+/** A worker waits for answers most of its time; each one that is idle asks Postgres for jobs every two seconds. */
+const WORKERS = { destinations: 48, mails: 3, rest: 4 }
 const CLOCKS = [
   { task: HOUSEKEEPING, match: '17 * * * *' },
   { task: PICK_UP, match: '*/5 * * * *' },
@@ -48,7 +49,6 @@ export const start: StartRole = async context => {
     limitMs: config.webhookLimitMs,
     now: Date.now,
     chance: Math.random,
-    served: new Map(),
     observe: hook,
   }
   const host = new URL(config.baseUrl).hostname
@@ -81,10 +81,7 @@ export const start: StartRole = async context => {
 
 function lanesOf(serving: ServingParts, mails: MailParts, tidy: JobTask): JobLane[] {
   const newId = openUuidSource()
-  const serve =
-    (isSlowLane: boolean): JobTask =>
-    (payload, signal) =>
-      serveDestination(serving, member(payload, 'endpoint_id'), isSlowLane, signal)
+  const serve: JobTask = (payload, signal) => serveDestination(serving, member(payload, 'endpoint_id'), signal)
   return [
     {
       concurrency: WORKERS.rest,
@@ -94,10 +91,9 @@ function lanesOf(serving: ServingParts, mails: MailParts, tidy: JobTask): JobLan
         [PICK_UP]: async () => void (await pickUpLeft(serving.database)),
       },
     },
-    { concurrency: WORKERS.prompt, tasks: { [DELIVER]: serve(false) } },
-    { concurrency: WORKERS.slow, tasks: { [DELIVER_SLOWLY]: serve(true) } },
+    { concurrency: WORKERS.destinations, tasks: { [DELIVER]: serve } },
     {
-      concurrency: WORKERS.mail,
+      concurrency: WORKERS.mails,
       tasks: {
         [SEND_ALERT_MAIL]: payload => sendAlertMail(mails, member(payload, 'delivery_id')),
         [SEND_MAIL]: payload => sendQueuedMail(mails, payload),

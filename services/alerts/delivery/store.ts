@@ -4,8 +4,9 @@
  * Sole writer of webhook_attempts and webhook_health; fan-out.ts and webhooks/commands.ts add and repeat webhook_deliveries.
  * Invariant: an attempt is on record before its request leaves, so none is unknown after a crash; a delivery changes only while
  * it is pending; Postgres' clock alone decides what is due; each pending delivery that is due has a job. An attempt under way
- * holds its delivery by a lease, the delivery's next time: when its process dies the delivery is due again after that. The
- * outcome of an attempt whose lease had expired counts if it succeeded, and else is only recorded.
+ * holds its destination by a lease, its delivery's next time: no other begins before its end, and when its process dies the
+ * delivery is due again after that. The outcome of an attempt whose lease had expired counts if it succeeded, and else is only
+ * recorded.
  */
 import { withoutJobSoon } from '#infra/postgres/jobs.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
@@ -23,6 +24,8 @@ export interface BegunAttempt {
   event_type: string
   body: string
   is_test: boolean
+  /** Of the destination as it is now. */
+  sealed_secret: string
 }
 
 /** Longer than an attempt takes with all that belongs to it. */
@@ -31,14 +34,19 @@ const LEASE_SECONDS = 20
 /** The error of cancelled deliveries. */
 const CANCELLED = 'Cancelled: the destination was removed.'
 
-/** One round trip for the most frequent query; a row without a delivery is a destination to which nothing is due. */
-const BEGIN = `WITH destination AS MATERIALIZED (
-    SELECT id, is_active, sealed_secret FROM webhooks WHERE id = $1 FOR SHARE
-  ), due AS (
+/** Locked until the commit: another job, a pause, a removal and a resumption wait, and so see what is done meanwhile. */
+const LOCK = 'SELECT is_active, sealed_secret FROM webhooks WHERE id = $1 FOR NO KEY UPDATE'
+
+/** When the attempt under way to a destination ends at the latest. */
+const LEASED_UNTIL = `SELECT d.next_attempt_at FROM webhook_deliveries d
+  JOIN webhook_attempts a ON a.delivery_id = d.id AND a.attempt_number = d.attempt_count AND a.status = 'pending'
+  WHERE d.endpoint_id = $1 AND d.status = 'pending' AND d.next_attempt_at > now()
+    AND d.next_attempt_at < now() + 2 * interval '${LEASE_SECONDS} seconds'`
+
+const BEGIN = `WITH due AS (
     SELECT d.id FROM webhook_deliveries d
-    WHERE d.endpoint_id = $1 AND d.status = 'pending' AND d.next_attempt_at <= now()
-      AND EXISTS (SELECT FROM destination WHERE is_active)
-    ORDER BY d.next_attempt_at, d.id LIMIT $2 FOR UPDATE SKIP LOCKED
+    WHERE d.endpoint_id = $1 AND d.status = 'pending' AND d.next_attempt_at <= now() AND NOT EXISTS (${LEASED_UNTIL})
+    ORDER BY d.next_attempt_at, d.id LIMIT 1 FOR UPDATE
   ), broken AS (
     UPDATE webhook_attempts a SET status = 'failed', error = '${INTERRUPTED}', completed_at = now()
     FROM due WHERE a.delivery_id = due.id AND a.status = 'pending'
@@ -51,35 +59,18 @@ const BEGIN = `WITH destination AS MATERIALIZED (
     INSERT INTO webhook_attempts (delivery_id, attempt_number, status, created_at)
     SELECT id, attempt_count, 'pending', now() FROM begun
   )
-  SELECT begun.*, destination.is_active, destination.sealed_secret FROM destination LEFT JOIN begun ON true`
+  SELECT begun.*, $2::text AS sealed_secret FROM begun`
 
 /**
- * Begins attempts of at most `limit` due deliveries of a destination, and returns the sealed secret to sign with. A removed
- * destination's deliveries are cancelled, a paused one's wait without a time.
+ * Begins an attempt of the delivery that has been due for longest; undefined where none is due, or another attempt is under
+ * way. A removed destination's deliveries are cancelled, a paused one's wait without a time.
  */
-export async function beginAttempts(
-  database: Database,
-  endpointId: string,
-  limit: number,
-): Promise<{ attempts: BegunAttempt[]; sealedSecret: string }> {
-  const rows = await database.rows<BegunAttempt & { is_active: boolean; sealed_secret: string }>(BEGIN, [
-    endpointId,
-    limit,
-  ])
-  const [first] = rows
-  if (!first?.is_active) await holdOrCancel(database, endpointId)
-  return { attempts: rows.filter(({ id }) => id !== null), sealedSecret: first?.sealed_secret ?? '' }
-}
-
-function holdOrCancel(database: Database, endpointId: string): Promise<void> {
+export function beginAttempt(database: Database, endpointId: string): Promise<BegunAttempt | undefined> {
   return database.transaction(async query => {
-    // Locked until the commit: a pause, a removal and a resumption wait, and so see what is done here.
-    const [destination] = await query<{ is_active: boolean }>(
-      'SELECT is_active FROM webhooks WHERE id = $1 FOR SHARE',
-      [endpointId],
-    )
-    if (!destination) await cancelDeliveries(query, endpointId)
-    else if (!destination.is_active) await holdDeliveries(query, endpointId)
+    const [destination] = await query<{ is_active: boolean; sealed_secret: string }>(LOCK, [endpointId])
+    if (destination?.is_active) return (await query<BegunAttempt>(BEGIN, [endpointId, destination.sealed_secret]))[0]
+    await (destination ? holdDeliveries : cancelDeliveries)(query, endpointId)
+    return undefined
   })
 }
 
@@ -157,35 +148,26 @@ export async function concludeAttempt(
   ])
 }
 
-/** Whether a destination is among the slow ones at the moment. */
-export async function isSlow({ rows }: Pick<Database, 'rows'>, endpointId: string): Promise<boolean> {
-  const found = await rows('SELECT 1 FROM webhook_health WHERE endpoint_id = $1 AND slow_until > now()', [endpointId])
-  return found.length > 0
-}
+/**
+ * What else is due waits for the next attempt of the one that is retried, and comes before it, so that one which fails always
+ * holds up no other; ten minutes at most, since it has not failed itself.
+ */
+const PUT_OFF = `UPDATE webhook_deliveries d
+  SET next_attempt_at = least(r.next_attempt_at - interval '1 millisecond', now() + interval '10 minutes')
+  FROM webhook_deliveries r
+  WHERE r.id = $2 AND d.endpoint_id = $1 AND d.status = 'pending' AND d.next_attempt_at <= now()`
 
-/** Queues a destination for its next due delivery, and records whether it was slow, where that is known. */
-export function leaveDestination(
-  database: Database,
-  endpointId: string,
-  options: { wasSlow: boolean | undefined; slowForMs: number },
-): Promise<void> {
-  const { wasSlow, slowForMs } = options
+const NEXT = `SELECT coalesce((${LEASED_UNTIL} LIMIT 1), (
+    SELECT min(next_attempt_at) FROM webhook_deliveries WHERE endpoint_id = $1 AND status = 'pending'
+  )) AS at`
+
+/** Queues a destination for its next due delivery; `retriedId`: the delivery whose attempt has failed and is retried. */
+export function leaveDestination(database: Database, endpointId: string, retriedId: string | undefined): Promise<void> {
   return database.transaction(async query => {
-    if (wasSlow !== undefined) {
-      await query(
-        `UPDATE webhook_health SET slow_until = CASE WHEN $2 THEN now() + $3 * interval '1 millisecond' END
-          WHERE endpoint_id = $1 AND ($2 OR slow_until IS NOT NULL)`,
-        [endpointId, wasSlow, slowForMs],
-      )
-    }
-    const [next] = await query<{ at: Date | null; slow: boolean | null }>(
-      `SELECT min(d.next_attempt_at) AS at, bool_or(h.slow_until > now()) AS slow
-        FROM webhook_deliveries d LEFT JOIN webhook_health h USING (endpoint_id)
-        WHERE d.endpoint_id = $1 AND d.status = 'pending' AND d.next_attempt_at IS NOT NULL`,
-      [endpointId],
-    )
-    if (!next?.at) return
-    await queueDestination(query, endpointId, { runAt: next.at.getTime(), isSlow: next.slow ?? false })
+    await query(LOCK, [endpointId])
+    if (retriedId !== undefined) await query(PUT_OFF, [endpointId, retriedId])
+    const [next] = await query<{ at: Date | null }>(NEXT, [endpointId])
+    if (next?.at) await queueDestination(query, endpointId, next.at.getTime())
   })
 }
 
