@@ -2,26 +2,25 @@
  * The role `alert-triggers`: market.book-changes, accounts.alert-rules and market.fx to alerts.triggered.
  *
  * Consumer group `alert-triggers` on the changes; the owner of a partition of them follows the same partition of the
- * rules, and every process follows the rates. Writes nothing else: its state is restored from the log whenever a
- * partition opens.
+ * rules, and every process follows the rates. Writes nothing else: its state is read from the log whenever a partition
+ * opens.
  */
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
-import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { topics } from '#schemas/topics.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
 import { openRateFeed } from './rates.ts'
-import { openRestorer } from './restore.ts'
+import { openRowReader } from './rows.ts'
 import { openRuleFeed } from './rule-feed.ts'
-import type { ChangesEnd } from './rule-queue.ts'
 import { openTriggerSink } from './sink.ts'
 
 const GROUP = 'alert-triggers'
 /** Small batches: triggers are sent when their batch has been folded. */
 const FETCH_BYTES = 2 ** 17
 /** What a fetch brings dies young: with 4 MiB at a time the heap grew to twice of what it holds. */
-const RESTORE_BYTES = 2 ** 17
+const OPENING_BYTES = 2 ** 17
 
 /** Starts the role. */
 export const start: StartRole = async context => {
@@ -30,14 +29,13 @@ export const start: StartRole = async context => {
   const kafka = connectKafka({ config, role: GROUP, log })
   await kafka.codec.prepare([...topics.alertRules.events, ...topics.fx.events, ...topics.book.events])
   const read = [kafka.topicName('bookChanges'), kafka.topicName('book')]
-  const reader = await openRangeReader(kafka, read, { fetchBytes: RESTORE_BYTES })
+  const reader = await openRangeReader(kafka, read, { fetchBytes: OPENING_BYTES })
   const publisher = await openPublisher(kafka, GROUP)
   const ids = await context.topicIds()
   const rates = await openRateFeed(kafka, ids, fail)
-  const rules = await openRuleFeed({ kafka, ids, log, metrics, fail, fetchBytes: RESTORE_BYTES })
-  const restorer = openRestorer({ kafka, reader, group: GROUP, ids, log })
-  const changes = changesEndOf(reader, kafka.topicName('bookChanges'))
-  const parts = { codec: kafka.codec, publisher, restorer, changes, rules, rates, metrics, fail }
+  const rules = await openRuleFeed({ kafka, ids, log, metrics, fail, fetchBytes: OPENING_BYTES })
+  const readRows = openRowReader({ kafka, reader, ids })
+  const parts = { codec: kafka.codec, publisher, readRows, rules, rates, metrics, fail }
   const running = await runSink(context, kafka, {
     group: GROUP,
     topics: ['bookChanges'],
@@ -58,17 +56,6 @@ export const start: StartRole = async context => {
       await rates.close()
       await publisher.close()
       await reader.close()
-    },
-  }
-}
-
-function changesEndOf(reader: RangeReader, topic: string): ChangesEnd {
-  return {
-    end: partition => reader.stableEnd(topic, partition),
-    async past(partition, position) {
-      const next = new Map([[partition, position]])
-      const [fetched] = await reader.fetch(topic, next, 0)
-      return fetched?.records.length === 0 ? (next.get(partition) ?? position) : position
     },
   }
 }

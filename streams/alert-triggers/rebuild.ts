@@ -1,9 +1,9 @@
 /**
- * Makes `alert-triggers` restore its state from the log.
+ * Makes `alert-triggers` read its state from the log again.
  *
- * The state - best prices of every item, rules that wait - lives in the role alone, which restores a partition whenever
- * it gets one. So its members are removed from their group, as the group itself does after a session timeout: each joins
- * again, and restores. Invariant: an alert that fires meanwhile fires once, since a trigger names the version of its rule.
+ * The state - best prices of every item, rules that wait - is in the role alone, which reads it whenever a partition opens. So
+ * its members are removed from their group, as the group itself does after a session timeout, and each joins again. Invariant: an
+ * alert that fires meanwhile fires once, since a trigger names the version of its rule.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { connectKafka } from '#infra/kafka/connection.ts'
@@ -27,7 +27,7 @@ export async function rebuildAlerts({ config, log, onProgress, signal }: Rebuild
   try {
     await admin.connect()
     const { ids } = await membersNow()
-    if (ids.length === 0) throw new Error(`${GROUP} does not run; it restores its state when it starts`)
+    if (ids.length === 0) throw new Error(`${GROUP} does not run; it reads its state when it starts`)
     onProgress('taking the role out of its group')
     for (const id of ids) await reader.leaveGroup(groupId, id)
     onProgress('waiting until it has joined again')

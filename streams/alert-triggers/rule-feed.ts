@@ -18,8 +18,8 @@ import { Refused } from '#infra/runtime/refused.ts'
 import type { TopicIds } from '#infra/runtime/role.ts'
 import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 
-/** Receives a rule's new state, undefined for a deleted one, and its append time. */
-type OnRule = (alertId: string, changed: AlertRuleChanged | undefined, appendedAt: number) => void
+/** Receives a rule's new state, undefined for a deleted one. */
+type OnRule = (alertId: string, changed: AlertRuleChanged | undefined) => void
 
 /** The rules of some partitions. */
 export interface RuleFeed {
@@ -148,11 +148,11 @@ function wake(reading: Reading, isOver = false): void {
 /** Decodes a rule's record and delivers it. */
 function openTaker({ kafka, log, metrics }: FeedOptions): (record: LogRecord, onRule: OnRule) => void {
   const unreadable = metrics.counter('marketlog_alert_rules_unreadable_total', 'Records of rules that cannot be read.')
-  return ({ key, value, offset, timestamp }, onRule) => {
+  return ({ key, value, offset }, onRule) => {
     const id = key?.toString() ?? ''
-    if (value === null) return onRule(id, undefined, timestamp)
+    if (value === null) return onRule(id, undefined)
     const found = eventOf(kafka.codec, value)
-    if (found?.event === 'AlertRuleChanged') return onRule(id, found.value, timestamp)
+    if (found?.event === 'AlertRuleChanged') return onRule(id, found.value)
     unreadable.inc()
     log.warn({ offset, key: id }, 'a record of accounts.alert-rules cannot be read')
   }

@@ -38,6 +38,8 @@ export interface RuleIndex {
   groups(itemId: number): readonly RuleGroup[]
   /** Items that some rule of these currencies waits on. */
   itemsWith(currencies: ReadonlySet<string>): number[]
+  /** The enabled rules, fired ones included. */
+  all(): Iterable<EnabledRule>
   /** Rules that wait. */
   size(): number
 }
@@ -111,6 +113,7 @@ export function openRuleIndex(): RuleIndex {
       [...byItem].flatMap(([itemId, groups]) =>
         groups.some(({ currency }) => currencies.has(currency)) ? [itemId] : [],
       ),
+    all: () => byId.values(),
     size: () => waiting,
   }
 }

@@ -1,10 +1,11 @@
 /**
  * One partition of the triggers: its items' rows and rules in memory, what fires to alerts.triggered.
  *
- * A change is applied only when every rule that was appended before it has come, and a rule is evaluated when every change
- * before it has been applied (rule-queue.ts): what fires does not depend on which of the two was read first.
- * Invariant: the group's offset is committed only when the log holds every trigger of what lies before it; a repeat
- * after a crash names the same versions.
+ * States: opening (rules and rows are read to the log's end, nothing is evaluated) -> open (every rule was evaluated once; from then
+ * on it is evaluated when it comes, when its item's best prices move, and at new rates). A change is applied only when every rule
+ * that the log held before it has come. Invariant: the group's offset is committed only when the log holds every trigger of what
+ * lies before it. An owner that is killed between the two leaves rules that are evaluated once more, and triggers that repeat name
+ * the same versions; a price that came and went while no role was there fires nothing (DECISIONS.md, "Alerts").
  */
 import type { Codec } from '#infra/kafka/codec.ts'
 import type { Outgoing, Publisher } from '#infra/kafka/publisher.ts'
@@ -13,9 +14,9 @@ import { type AlertTriggered, alertTriggered } from '#schemas/events/alert-trigg
 import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import type { RateFeed, RatesInForce } from './rates.ts'
-import type { Restorer } from './restore.ts'
+import type { RowReader } from './rows.ts'
 import type { RuleFeed } from './rule-feed.ts'
-import { type ChangesEnd, openRuleQueue } from './rule-queue.ts'
+import type { EnabledRule } from './rule-index.ts'
 import {
   changeBook,
   considerRates,
@@ -29,8 +30,7 @@ import {
 interface TriggerParts {
   codec: Codec
   publisher: Publisher
-  restorer: Restorer
-  changes: ChangesEnd
+  readRows: RowReader
   rules: RuleFeed
   rates: RateFeed
   metrics: Metrics
@@ -41,57 +41,44 @@ interface TriggerParts {
 /** Items whose rules are evaluated in one turn of the event loop when rates change. */
 const ITEMS_PER_TURN = 500
 
-/** Opens a partition: its rules, then its rows at the group's committed offset, then what came between. */
+/** Opens a partition; resolves when the log holds what fires by its rules and prices as they are. */
 export async function openTriggerSink(parts: TriggerParts, partition: number): Promise<PartitionSink> {
-  const { rates, fail } = parts
+  const { rules, rates, metrics } = parts
   const state = openTriggerState(rates.current().rates)
   const triggers = openTriggerPublisher(parts)
-  let next = 0
-  const queue = openRuleQueue({
-    partition,
-    changes: parts.changes,
-    fail,
-    position: () => next,
-    consider(rule) {
-      const trigger = considerRule(state, rule)
-      if (trigger) triggers.add([trigger])
-    },
-    onSettled: () => triggers.sendSoon(),
-  })
-  const closeRules = await parts.rules.open(partition, (id, changed, appendedAt) => {
+  let isOpen = false
+  const evaluate = (rule: EnabledRule): void => {
+    const trigger = considerRule(state, rule)
+    if (trigger) triggers.add([trigger])
+  }
+  const closeRules = await rules.open(partition, (id, changed) => {
     if (changed === undefined) return state.rules.forget(id)
     const rule = state.rules.note(changed)
-    if (rule) queue.add(rule, Math.min(rule.changedAt, appendedAt))
+    if (!rule || !isOpen) return
+    evaluate(rule)
+    triggers.sendSoon()
   })
-  const restored = await parts.restorer.restore({
-    partition,
-    book: state.book,
-    async isWatched() {
-      await parts.rules.upToDate(partition)
-      return queue.size() > 0
-    },
-  })
-  next = restored.next
+  const position = await parts.readRows({ partition, book: state.book })
+  await rules.upToDate(partition)
+  for (const rule of state.rules.all()) evaluate(rule)
+  isOpen = true
+  await triggers.send()
   const sweep = openSweep(state, triggers, rates)
-  queue.begin()
-  const size = parts.metrics.gauge('marketlog_alert_rules_waiting', 'Enabled rules that wait.', ['partition'])
+  const size = metrics.gauge('marketlog_alert_rules_waiting', 'Enabled rules that wait.', ['partition'])
+  size.set({ partition }, state.rules.size())
   return {
-    position: { topicId: restored.topicId, next },
-    prepare: () => parts.rules.upToDate(partition),
+    position,
+    prepare: () => rules.upToDate(partition),
     apply(record) {
-      queue.release(record.appendedAt)
       if (record.event === 'BookChanged') triggers.add(changeBook(state, record.value))
-      next = record.offset + 1
       return OK
     },
-    async flush(position) {
-      next = position.next
+    async flush() {
       size.set({ partition }, state.rules.size())
       await triggers.send()
     },
     async close() {
       closeRules()
-      queue.close()
       sweep.close()
       await triggers.close()
     },
@@ -113,11 +100,14 @@ function openTriggerPublisher({ codec, publisher, metrics, fail }: TriggerParts)
   let records: Outgoing[] = []
   let sending: Promise<void> = Promise.resolve()
   let isClosed = false
-  const send = (): Promise<void> => {
-    if (records.length === 0) return sending
+  // What is added while one batch is sent goes with the next one, whatever number of rules comes one by one.
+  const sendAdded = async (): Promise<void> => {
     const batch = records
     records = []
-    sending = sending.then(() => publisher.send(batch))
+    if (batch.length > 0) await publisher.send(batch)
+  }
+  const send = (): Promise<void> => {
+    if (records.length > 0) sending = sending.then(sendAdded)
     return sending
   }
   return {

@@ -3,7 +3,7 @@ import type { StoredAlerts } from './verify.ts'
 
 export type { StoredAlerts } from './verify.ts'
 
-/** Alerts that fire (alerts.triggered); the role's state is restored from the log whenever a partition opens. */
+/** Alerts that fire (alerts.triggered); the role's state is read from the log whenever a partition opens. */
 export const view = defineView({
   name: 'alert-triggers',
   topics: ['bookChanges'],

@@ -2,8 +2,8 @@
  * Folds the book's compacted changelog, market.book, for readers that keep rows of their own.
  *
  * One pass over all of its partitions, each up to its present end, open transactions included. Rows that are not asked for
- * are not decoded. The changelog holds the rows of now: where they must be those of a position, the caller applies or
- * undoes the changes in between.
+ * are not decoded. The changelog holds the rows of now: where they must be those of a position, the caller applies the changes
+ * in between.
  */
 import { type Codec, DecodeError } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'

@@ -1,9 +1,9 @@
 /**
  * Alerts that are created and made to fire, wave after wave, until it is ended.
  *
- * Writes alerts through the write side that the API calls, and prices of an item of their own per wave. Each alert's
- * condition holds for one moment, right after its rule is in the log, and never again; some are then enabled
- * once more and get a second moment. Invariant: `fires` says how often each alert must fire, no more and no less.
+ * Writes alerts through the write side that the API calls, and prices of an item of their own per wave. Each kind has its time, in
+ * which the conditions of its alerts hold until all have fired, while other prices move on; some are then enabled once more and
+ * get a second time. Invariant: `fires` says how often each alert must fire, no more and no less.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Database } from '#infra/postgres/pool.ts'
@@ -32,11 +32,13 @@ export interface AlertLoad {
   end(): Promise<void>
 }
 
-const AT_ONCE = 8
+const AT_ONCE = 12
 const ALERTS_PER_WAVE = [10, 50] as const
 const AGAIN_CHANCE = 0.15
 const PLENTY = { most: 1_000_000, mostInAll: 1_000_000, now: 0 }
 const USD = 1_000_000
+/** A killed process holds what it had for the ten seconds of its session, and another may be killed meanwhile. */
+const FIRES_LIMIT_MS = 120_000
 
 /** Begins to create alerts and move prices. */
 export function startAlertLoad(options: AlertLoadOptions): AlertLoad {
@@ -79,42 +81,49 @@ async function runWave(
   const accountId = accountIds[itemId % accountIds.length] as string
   const isAgain = random.chance(AGAIN_CHANCE)
   const wanted = Array.from({ length: random.integer(...ALERTS_PER_WAVE) }, () => newAlert(random, itemId))
-  await market.move([price('ask', 'provider_a', 100), price('ask', 'provider_b', 101), price('bid', 'provider_c', 90)])
+  const rest = {
+    asks: [price('ask', 'provider_a', 100), price('ask', 'provider_b', 101)],
+    bids: [price('bid', 'provider_c', 90)],
+  }
+  await market.move([...rest.asks, ...rest.bids])
   const created = await createAlerts(database, accountId, wanted, { ...PLENTY, now: Date.now() })
   for (const { id } of created) fires.set(id, 1)
-  const moment = async (): Promise<void> => {
-    await relayed(database, itemId)
-    // Each moment is over before it can have been asked for twice.
-    for (const [there, back] of [
-      [price('ask', 'provider_a', 50), price('ask', 'provider_a', 100)],
-      [price('ask', 'provider_b', 102), price('ask', 'provider_b', 101)],
-      [price('bid', 'provider_c', 49), price('bid', 'provider_c', 90)],
-    ] as const) {
-      await market.move([there])
-      await market.move([back])
+  const times: readonly [NewAlert['kind'], there: Move[], back: Move[]][] = [
+    ['price_below', [price('ask', 'provider_a', 50)], rest.asks],
+    ['spread_exceeds', [price('bid', 'provider_c', 49)], rest.bids],
+    ['price_above', [price('ask', 'provider_a', 160), price('ask', 'provider_b', 150)], rest.asks],
+  ]
+  const fireAll = async (enablings: number): Promise<void> => {
+    for (const [kind, there, back] of times) {
+      const count = enablings * created.filter(alert => alert.kind === kind).length
+      await market.move(there)
+      let dearest = 200
+      const haveFired = async (): Promise<boolean> => {
+        // No best price, and so no alert's: it keeps the role at work.
+        await market.move([price('ask', 'provider_d', dearest++)])
+        return (await eventsOf(database, itemId, kind)) >= count
+      }
+      await eventually(haveFired, `the alerts of ${kind} on item ${itemId} to have fired`, FIRES_LIMIT_MS)
+      await market.move(back)
     }
-    await market.move([price('ask', 'provider_a', 160), price('ask', 'provider_b', 150)])
-    await market.move([price('ask', 'provider_a', 100), price('ask', 'provider_b', 101)])
   }
-  await moment()
+  await fireAll(1)
   if (!isAgain) return
-  const fired = async (): Promise<boolean> => (await eventsOf(database, itemId)) >= created.length
-  await eventually(fired, `the alerts on item ${itemId} to have fired`)
   for (const { id } of created) {
     await changeAlert(database, accountId, id, { ...PLENTY, now: Date.now(), changes: { isEnabled: true } })
     fires.set(id, 2)
   }
-  await moment()
+  await fireAll(2)
 }
 
-/** Whole part of a threshold, between what a price or spread is at rest and what it is in its moment. */
+/** Whole part of a threshold, between what a price or spread is at rest and what it is in its time. */
 const WHOLE: Record<NewAlert['kind'], readonly [least: number, most: number]> = {
   price_below: [51, 99],
   price_above: [101, 149],
   spread_exceeds: [11, 50],
 }
 
-/** An alert whose condition holds at none of the resting prices, and at one of the moments. */
+/** An alert whose condition holds at none of the resting prices, and in the time of its kind. */
 function newAlert(random: SeededRandom, itemId: number): NewAlert {
   const kind = random.pick(['price_below', 'price_above', 'spread_exceeds'] as const)
   const [least, most] = WHOLE[kind]
@@ -129,22 +138,10 @@ function newAlert(random: SeededRandom, itemId: number): NewAlert {
   }
 }
 
-/** Resolves when the log holds every rule on an item. */
-async function relayed(database: Database, itemId: number): Promise<void> {
-  const isRelayed = async (): Promise<boolean> => {
-    const [row] = await database.rows<{ left: number }>(
-      'SELECT count(*)::int AS left FROM outbox WHERE partition_key = $1',
-      [String(itemId)],
-    )
-    return row?.left === 0
-  }
-  await eventually(isRelayed, `the rules on item ${itemId} to be relayed`)
-}
-
-async function eventsOf(database: Database, itemId: number): Promise<number> {
+async function eventsOf(database: Database, itemId: number, kind: NewAlert['kind']): Promise<number> {
   const [row] = await database.rows<{ count: number }>(
-    'SELECT count(*)::int AS count FROM alert_events WHERE item_id = $1',
-    [itemId],
+    'SELECT count(*)::int AS count FROM alert_events WHERE item_id = $1 AND kind = $2',
+    [itemId, kind],
   )
   return row?.count ?? 0
 }

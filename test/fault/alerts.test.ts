@@ -2,8 +2,8 @@
  * Alerts under kill: each fires exactly once, and its event reaches every destination.
  *
  * Two processes each of `alert-triggers`, `accounts` and `delivery` are killed with SIGKILL at random moments while
- * alerts are created and made to fire, some of them twice, each in a moment that is over at once. Then all is drained and
- * the alerts are compared with their events, the events against what the destinations and the mail server got.
+ * alerts are created and made to fire, some of them twice. Then all is drained and the alerts are compared with their events,
+ * the events against what the destinations and the mail server got.
  */
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'

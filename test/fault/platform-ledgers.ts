@@ -127,16 +127,17 @@ async function alertLedgers({ scenario, load, made, expected, disturbances }: Fi
   const { kafka, database, owner, receiver } = scenario
   const { rules } = load
   const changes = await readTopic(kafka, 'bookChanges')
-  const triggers = expectedTriggers(
-    rules,
-    changes.flatMap(({ event, value }) => (event === 'BookChanged' ? [value] : [])),
-  )
   const asked = new Set([...expected.books].flatMap(([key, rows]) => (key.startsWith('ask') ? [...rows.keys()] : [])))
   const unsure = new Set(made.filter(({ itemId }) => !asked.has(itemId)).map(({ id }) => id))
   const sure = made.filter(({ id }) => !unsure.has(id))
   const events = await eventRows(database)
   const early = new Set(rules.map(({ id }) => id))
   const written = (await readTopic(kafka, 'alertsTriggered')).filter(({ value }) => early.has(value.alert_id))
+  const triggers = expectedTriggers(
+    rules,
+    changes.flatMap(({ event, value }) => (event === 'BookChanged' ? [value] : [])),
+    written.map(({ value }) => value),
+  )
   return {
     'alert triggers': openLedger(triggers, withoutRepeats(written, disturbances), RULES / 8),
     'alerts and their events': openLedger(
@@ -149,14 +150,13 @@ async function alertLedgers({ scenario, load, made, expected, disturbances }: Fi
   }
 }
 
-/** Triggers, but for those that were written again with the same words after a process or a broker was harmed meanwhile. */
+/** Triggers, but for those that were written again after a process or a broker was harmed meanwhile. */
 function withoutRepeats(written: readonly ReadRecord[], disturbances: readonly Disturbance[]): LedgerEntry[] {
   const writtenAt = new Map<string, number>()
   return written.flatMap(({ value, timestamp }) => {
     const entry = entryOfTrigger(value)
-    const text = `${entry.key} ${entry.what}`
-    const before = writtenAt.get(text) ?? Number.NaN
-    writtenAt.set(text, timestamp)
+    const before = writtenAt.get(entry.key) ?? Number.NaN
+    writtenAt.set(entry.key, timestamp)
     return disturbances.some(({ from, to }) => before <= to && timestamp >= from) ? [] : [entry]
   })
 }

@@ -1,0 +1,63 @@
+/**
+ * Reads the rows of a partition's items as they are at the end of the changes.
+ *
+ * Reads market.book (the book's compacted changelog) and what came to market.book-changes meanwhile; writes nothing. One pass
+ * over the changelog serves all partitions that ask before it begins. Invariant: the rows are those after the change before
+ * `next`, neither older nor newer: the first end is taken before the changelog is read, the second one, open transactions
+ * included, after it, so what the changelog already held of the stretch between is applied once more, each row's last change last.
+ */
+import { eventOf } from '#infra/kafka/codec.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { RangeReader } from '#infra/kafka/range-reader.ts'
+import { openGathering } from '#infra/runtime/gathering.ts'
+import type { TopicIds } from '#infra/runtime/role.ts'
+import type { BookChanged } from '#schemas/events/book-changed.ts'
+import { partitionOfItem } from '#schemas/values/item-partition.ts'
+import { foldBook } from '#streams/book/reader.ts'
+import type { Position } from '#streams/runner/positions.ts'
+import type { ItemBook } from './item-book.ts'
+
+/** A partition whose rows are read into an empty book. */
+interface RowRequest {
+  partition: number
+  book: ItemBook
+}
+
+/** Reads rows; resolves with the position that they reflect. */
+export type RowReader = (request: RowRequest) => Promise<Position>
+
+interface ReaderParts {
+  kafka: KafkaConnection
+  reader: RangeReader
+  ids: TopicIds
+}
+
+/** Opens a reader for the partitions of a process. */
+export const openRowReader = (parts: ReaderParts): RowReader => openGathering(requests => readRows(parts, requests))
+
+async function readRows(parts: ReaderParts, requests: readonly RowRequest[]): Promise<Position[]> {
+  const { kafka, reader, ids } = parts
+  const topic = kafka.topicName('bookChanges')
+  const topicId = await ids.idOf('bookChanges')
+  const starts = await Promise.all(requests.map(({ partition }) => reader.stableEnd(topic, partition)))
+  const books = new Map(requests.map(({ partition, book }) => [partition, book]))
+  await foldBook(parts, {
+    targetOf: itemId => books.get(partitionOfItem(itemId)),
+    row: (book, side, provider, itemId, stored) =>
+      void book.set(side, itemId, provider, stored === null ? null : stored.price_micro_usd),
+    // The role `book` stops at it; here it only changes nothing.
+    unreadable: () => undefined,
+  })
+  const positions: Position[] = []
+  for (const [at, { partition, book }] of requests.entries()) {
+    const next = await reader.end(topic, partition)
+    await reader.read({ topic, partition, from: starts[at] ?? next, to: next }, ({ value }) => {
+      const decoded = eventOf(kafka.codec, value)
+      if (decoded?.event !== 'BookChanged') return
+      const { side, item_id, provider, price_micro_usd } = decoded.value as BookChanged
+      book.set(side, item_id, provider, price_micro_usd)
+    })
+    positions.push({ topicId, next })
+  }
+  return positions
+}
