@@ -7,7 +7,6 @@ import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
 import type { AlertTriggered } from '#schemas/events/alert-triggered.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { changeAlert, createAlerts, deleteAlert, type NewAlert } from '#services/alerts/rules/commands.ts'
-import { deleteOldAlertEvents } from '#services/alerts/rules/main.ts'
 import { type Relay, startRelay } from '#services/alerts/rules/outbox-relay.ts'
 import type { StoredAlert } from '#services/alerts/rules/reader.ts'
 import { openTriggerApplier, readPosition } from '#services/alerts/rules/trigger-applier.ts'
@@ -19,7 +18,6 @@ import { seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { whileLocked } from '#test/harness/while-locked.ts'
 
-const DAY_MS = 86_400_000
 const newId = openUuidSource()
 
 type StoredRow = { is_enabled: boolean; version: string; threshold_value: string }
@@ -367,25 +365,5 @@ describe('writes of alerts', () => {
       }
       expect(fired).to.be.above(0)
     })
-  })
-
-  it('events are kept for 90 days and not longer', async () => {
-    const accountId = await newAccount()
-    const alerts = await Promise.all(Array.from({ length: 3 }, () => create(accountId)))
-    const now = Date.UTC(2030, 5, 1)
-    const ages = [91 * DAY_MS, 90 * DAY_MS - 1_000, 0]
-    for (const [at, { id }] of alerts.entries()) {
-      await write(applier(300 + at, { now: () => now - (ages[at] ?? 0) }), recordsOf([triggerOf(id, 1)]))
-    }
-    await deleteOldAlertEvents(database, now)
-    const left = await database.rows<{ alert_id: string }>('SELECT alert_id FROM alert_events WHERE account_id = $1', [
-      accountId,
-    ])
-    expect(left.map(event => event.alert_id).sort()).to.deep.equal(
-      alerts
-        .slice(1)
-        .map(({ id }) => id)
-        .sort(),
-    )
   })
 })

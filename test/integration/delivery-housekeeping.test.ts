@@ -1,5 +1,5 @@
 /**
- * What delivery forgets after 90 days, and what it finds that was left behind.
+ * What is forgotten after 90 days, and what it finds that was left behind.
  *
  * The role's own clock does both, too: rows are made and taken within one transaction, which it does not see.
  */
@@ -46,25 +46,30 @@ describe('housekeeping of deliveries', () => {
       'all to be settled',
     )
 
-  it('keeps 90 days, attempts and mails included, and forgets what is older', async () => {
+  it('keeps 90 days, events, attempts and mails included, and forgets what is older', async () => {
     const ids = await scenario.events([account, account, account])
     await settled()
     const forgotten = await scenario.database.transaction(async rows => {
-      for (const table of ['webhook_deliveries', 'email_deliveries']) {
+      for (const [table, event] of [
+        ['webhook_deliveries', 'event_id'],
+        ['email_deliveries', 'event_id'],
+        ['alert_events', 'id'],
+      ]) {
         await rows(
-          `UPDATE ${table} SET created_at = now() - CASE event_id WHEN $1::uuid THEN interval '90 days 1 minute'
+          `UPDATE ${table} SET created_at = now() - CASE ${event} WHEN $1::uuid THEN interval '90 days 1 minute'
             ELSE interval '89 days 23 hours' END`,
           [ids[0]],
         )
       }
       return forgetOld({ rows }, never)
     })
-    expect(forgotten).to.equal(2)
+    expect(forgotten).to.equal(3)
     expect([
       await count('webhook_deliveries'),
       await count('email_deliveries'),
       await count('webhook_attempts'),
-    ]).to.deep.equal([2, 2, 2])
+      await count('alert_events'),
+    ]).to.deep.equal([2, 2, 2, 2])
     const left = await scenario.database.rows<{ event_id: string }>('SELECT event_id FROM webhook_deliveries')
     expect(left.map(({ event_id }) => event_id).sort()).to.deep.equal(ids.slice(1).sort())
     expect(await forgetOld(scenario.database, never)).to.equal(0)

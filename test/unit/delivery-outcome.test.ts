@@ -5,7 +5,7 @@ import type { PostResult } from '#infra/outbound/post.ts'
 import { RETRY_PAUSES_SECONDS } from '#schemas/api/alert-triggered.ts'
 import type { WebhookPlatform } from '#schemas/api/webhooks.ts'
 import { retryAfterMs } from '#schemas/values/retry-after.ts'
-import { judgeAttempt, pauseAfter } from '#services/alerts/delivery/attempt-outcome.ts'
+import { classifyAttempt, pauseAfter } from '#services/alerts/delivery/attempt-outcome.ts'
 
 const NOW = Date.UTC(2026, 2, 3, 12, 0, 0)
 const context = { failures: 0, chance: 0.5, now: NOW, limitMs: 10_000, platform: 'custom' as WebhookPlatform }
@@ -20,7 +20,7 @@ const answered = (
   location: over.location,
   excerpt: Buffer.from(over.body ?? ''),
 })
-const kindOf = (result: PostResult, failures = 0) => judgeAttempt(result, { ...context, failures }).kind
+const kindOf = (result: PostResult, failures = 0) => classifyAttempt(result, { ...context, failures }).kind
 
 describe('the outcome of an attempt', () => {
   it('is a success for every 2xx', () => {
@@ -96,13 +96,13 @@ describe('the outcome of an attempt', () => {
     })
 
   it('honours Retry-After where it is longer than the schedule, and the schedule where that is longer', () => {
-    expect(judgeAttempt(answered(429, '60'), context)).to.include({ kind: 'retried', delayMs: 60_000 })
-    expect(judgeAttempt(answered(503, '1'), context)).to.include({ kind: 'retried', delayMs: 5_000 })
-    expect(judgeAttempt(answered(503, '60'), { ...context, failures: 6 }).kind).to.equal('failed')
+    expect(classifyAttempt(answered(429, '60'), context)).to.include({ kind: 'retried', delayMs: 60_000 })
+    expect(classifyAttempt(answered(503, '1'), context)).to.include({ kind: 'retried', delayMs: 5_000 })
+    expect(classifyAttempt(answered(503, '60'), { ...context, failures: 6 }).kind).to.equal('failed')
   })
 
   const delayOf = (platform: WebhookPlatform, header: string | undefined, body: string) => {
-    const outcome = judgeAttempt(answered(429, header, { body }), { ...context, platform })
+    const outcome = classifyAttempt(answered(429, header, { body }), { ...context, platform })
     return outcome.kind === 'retried' && outcome.delayMs
   }
   it('waits as the body of Discord says, whatever its header, and by the header where the body does not say', () => {
@@ -132,6 +132,6 @@ describe('the outcome of an attempt', () => {
   for (const [platform, status, location, kind] of redirects)
     it(`is ${kind} for a ${status} of ${platform} to ${location}`, () => {
       const result = answered(status, undefined, { ...(location !== undefined && { location }) })
-      expect(judgeAttempt(result, { ...context, platform })).to.include({ kind, httpStatus: status })
+      expect(classifyAttempt(result, { ...context, platform })).to.include({ kind, httpStatus: status })
     })
 })

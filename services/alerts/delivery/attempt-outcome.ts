@@ -33,11 +33,11 @@ export const INTERRUPTED = 'The attempt was cut off on our side; whether it arri
 const REFUSED = 'The host is, or resolves to, an address that webhooks may not reach.'
 
 /**
- * Judges an attempt.
+ * Classifies an attempt.
  *
  * `failures` counts the attempts of this round that failed before it; `chance` is in [0, 1); `now` is in milliseconds.
  */
-export function judgeAttempt(
+export function classifyAttempt(
   result: PostResult,
   context: { failures: number; chance: number; now: number; limitMs: number; platform: WebhookPlatform },
 ): AttemptOutcome {

@@ -56,7 +56,7 @@ export const start: StartRole = async context => {
   const tidy: JobTask = async (_payload, signal) => {
     const forgotten = await forgetOld(database, signal)
     await removeGivenUpJobs(jobsUrl, log)
-    log.info({ forgotten }, 'old deliveries are forgotten')
+    log.info({ forgotten }, 'old events and deliveries are deleted')
   }
   const jobs = await runJobs({
     url: jobsUrl,

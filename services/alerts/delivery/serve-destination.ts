@@ -10,7 +10,7 @@ import { createHmac } from 'node:crypto'
 import type { Outbound, PostResult } from '#infra/outbound/post.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
-import { type AttemptOutcome, judgeAttempt } from './attempt-outcome.ts'
+import { type AttemptOutcome, classifyAttempt } from './attempt-outcome.ts'
 import { isSigned } from './event-body.ts'
 import { safeExcerpt } from './excerpt.ts'
 import { type BegunAttempt, beginAttempt, concludeAttempt, leaveDestination } from './store.ts'
@@ -61,7 +61,7 @@ async function attemptDelivery(
   const request = { url: begun.endpoint_url, headers, body: begun.body, limitMs: parts.limitMs, signal }
   const result = secret === undefined ? SEALED : await parts.outbound.post(request)
   const tookMs = performance.now() - startedAt
-  const outcome = judgeAttempt(result, {
+  const outcome = classifyAttempt(result, {
     failures: begun.failures,
     chance: parts.chance(),
     now: parts.now(),

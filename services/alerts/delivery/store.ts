@@ -171,15 +171,15 @@ export function leaveDestination(database: Database, endpointId: string, retried
   })
 }
 
-/** Days that deliveries are kept (the account issue, "Housekeeping"). */
+/** Days that events and their deliveries are kept. */
 const KEPT_DAYS = 90
 const BATCH = 1_000
 const BATCHES_MOST = 1_000
 
-/** Deletes what is older than the given days; returns the number of rows. */
+/** Deletes what is older than {@link KEPT_DAYS}; returns the number of rows. */
 export async function forgetOld({ rows }: Pick<Database, 'rows'>, signal: AbortSignal): Promise<number> {
   let forgotten = 0
-  for (const table of ['webhook_deliveries', 'email_deliveries'] as const) {
+  for (const table of ['webhook_deliveries', 'email_deliveries', 'alert_events'] as const) {
     for (let round = 0; round < BATCHES_MOST && !signal.aborted; round++) {
       const gone = await rows(
         `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table}
