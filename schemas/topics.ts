@@ -193,7 +193,7 @@ export const topics = {
     events: [alertRuleChanged],
     partitions: ITEM_PARTITIONS,
     retention: { policy: 'compact' },
-    writer: 'accounts',
+    writer: 'alerts',
     readers: ['alert-triggers'],
   },
   alertsTriggered: {
@@ -203,7 +203,7 @@ export const topics = {
     partitions: ITEM_PARTITIONS,
     retention: kept(35, 1),
     writer: 'alert-triggers',
-    readers: ['accounts'],
+    readers: ['alerts'],
   },
   dayCloses: {
     name: 'market.day-closes',

@@ -197,7 +197,7 @@ async function whileLeaderMoves<T>(cluster: Cluster, ask: () => Promise<T>): Pro
 export const isOutOfRange = (error: unknown): boolean => (error as { type?: string }).type === 'OFFSET_OUT_OF_RANGE'
 
 /** Whether what failed may succeed when it is asked again: a leader that moves, a broker that is away. */
-export const isPassing = (error: unknown): boolean => (error as { retriable?: boolean }).retriable === true
+const isPassing = (error: unknown): boolean => (error as { retriable?: boolean }).retriable === true
 
 /** Whether a broker returned the leaders; what fails here fails again at the next request, which reports it. */
 const refreshIfAnswered = (cluster: Cluster): Promise<boolean> =>

@@ -27,8 +27,7 @@ interface Role {
 }
 
 const BEFORE_VIEWS = {
-  delivery: { process: 'history', load: () => import('#services/alerts/delivery/main.ts') },
-  accounts: { process: 'api', load: () => import('#services/alerts/rules/main.ts'), isTransactional: true },
+  alerts: { process: 'api', load: () => import('#services/alerts/main.ts'), isTransactional: true },
 } satisfies Record<string, Role>
 
 const AFTER_VIEWS = {

@@ -44,9 +44,9 @@ export async function openRateFeed(
     onRecords(records) {
       const before = current
       for (const { value, timestamp } of records) {
-        const found = eventOf(kafka.codec, value)
+        const decoded = eventOf(kafka.codec, value)
         // The role `fx` puts what cannot be read to the dead letters; here it only changes nothing.
-        const table = found?.event === 'FxRatesPublished' ? tableOf(found.value) : undefined
+        const table = decoded?.event === 'FxRatesPublished' ? tableOf(decoded.value) : undefined
         if (table && !isFromTheFuture(table.asOf, timestamp) && table.asOf >= current.asOf) current = table
       }
       if (current !== before) for (const listener of listeners) listener(current)

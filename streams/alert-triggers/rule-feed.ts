@@ -61,18 +61,18 @@ export async function openRuleFeed(options: FeedOptions): Promise<RuleFeed> {
   const reader = await openRangeReader(kafka, [topic], { fetchBytes })
   // Its fetches wait for records; those of the first reading must not wait behind them.
   const follower = await openRangeReader(kafka, [topic], { fetchBytes })
-  const take = openTaker(options)
+  const deliver = openDelivery(options)
 
   const followAll = async (): Promise<void> => {
     let failures = 0
     const refusals = openRefusalLimit(() => performance.now())
     while (!ending.signal.aborted) {
-      const asked = [...readings.values()]
-      if (asked.length === 0) {
+      const current = [...readings.values()]
+      if (current.length === 0) {
         await pause(IDLE_MS)
         continue
       }
-      const fetched = await fetchAfter(follower, topic, asked).catch(async error => {
+      const fetched = await fetchAfter(follower, topic, current).catch(async error => {
         failures += 1
         if (failures >= FETCH_TRIES || refusals.isReached(error)) throw error
         await pause(Math.min(RETRY_LONGEST_MS, 50 * 2 ** failures))
@@ -82,11 +82,11 @@ export async function openRuleFeed(options: FeedOptions): Promise<RuleFeed> {
       failures = 0
       refusals.answered()
       for (const { partition, records, next } of fetched) {
-        const reading = asked.find(one => one.partition === partition)
+        const reading = current.find(one => one.partition === partition)
         if (reading === undefined || readings.get(partition) !== reading) continue
-        for (const record of records) await take(record, reading.onRule)
+        for (const record of records) await deliver(record, reading.onRule)
         reading.next = next
-        wake(reading)
+        resolveWaiters(reading)
       }
     }
   }
@@ -98,14 +98,14 @@ export async function openRuleFeed(options: FeedOptions): Promise<RuleFeed> {
     async open(partition, onRule) {
       const end = await reader.end(topic, partition)
       const range = { topic, partition, from: await reader.start(topic, partition), to: end }
-      await reader.read(range, record => take(record, onRule))
+      await reader.read(range, record => deliver(record, onRule))
       const reading: Reading = { partition, next: end, onRule, waiters: [] }
       const former = readings.get(partition)
       readings.set(partition, reading)
-      if (former) wake(former, true)
+      if (former) resolveWaiters(former, true)
       return () => {
         if (readings.get(partition) === reading) readings.delete(partition)
-        wake(reading, true)
+        resolveWaiters(reading, true)
       }
     },
     async upToDate(partition) {
@@ -134,8 +134,8 @@ async function fetchAfter(
   return fetched.map(({ partition, records }) => ({ partition, records, next: next.get(partition) ?? 0 }))
 }
 
-/** Resolves those who waited for what has been delivered, or all when nothing more will be. */
-function wake(reading: Reading, isOver = false): void {
+/** Resolves the waits for what has been delivered, or all when nothing more will be. */
+function resolveWaiters(reading: Reading, isOver = false): void {
   const { waiters } = reading
   if (waiters.length === 0) return
   reading.waiters = waiters.filter(({ to, resolve }) => {
@@ -146,13 +146,13 @@ function wake(reading: Reading, isOver = false): void {
 }
 
 /** Decodes a rule's record and delivers it. */
-function openTaker({ kafka, log, metrics }: FeedOptions): (record: LogRecord, onRule: OnRule) => void {
+function openDelivery({ kafka, log, metrics }: FeedOptions): (record: LogRecord, onRule: OnRule) => void {
   const unreadable = metrics.counter('marketlog_alert_rules_unreadable_total', 'Records of rules that cannot be read.')
   return ({ key, value, offset }, onRule) => {
     const id = key?.toString() ?? ''
     if (value === null) return onRule(id, undefined)
-    const found = eventOf(kafka.codec, value)
-    if (found?.event === 'AlertRuleChanged') return onRule(id, found.value)
+    const decoded = eventOf(kafka.codec, value)
+    if (decoded?.event === 'AlertRuleChanged') return onRule(id, decoded.value)
     unreadable.inc()
     log.warn({ offset, key: id }, 'a record of accounts.alert-rules cannot be read')
   }

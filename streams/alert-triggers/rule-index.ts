@@ -34,7 +34,7 @@ export interface RuleIndex {
   /** Lets a rule wait for its condition. */
   add(rule: EnabledRule): void
   /** Removes the top rule of a group: it fires. */
-  take(group: RuleGroup): void
+  pop(group: RuleGroup): void
   groups(itemId: number): readonly RuleGroup[]
   /** Items that some rule of these currencies waits on. */
   itemsWith(currencies: ReadonlySet<string>): number[]
@@ -55,14 +55,14 @@ export function openRuleIndex(): RuleIndex {
 
   /** One copy of each currency code: a decoder makes a new text every time. */
   const shared = (code: string): string => {
-    const known = codes.get(code)
-    if (known !== undefined) return known
+    const copy = codes.get(code)
+    if (copy !== undefined) return copy
     codes.set(code, code)
     return code
   }
   const groupOf = (rule: EnabledRule): RuleGroup | undefined =>
     byItem.get(rule.itemId)?.find(({ kind, currency }) => kind === rule.kind && currency === rule.currency)
-  const leave = (rule: EnabledRule | undefined): void => {
+  const remove = (rule: EnabledRule | undefined): void => {
     if (rule === undefined || !rule.isLive) return
     rule.isLive = false
     waiting -= 1
@@ -77,9 +77,9 @@ export function openRuleIndex(): RuleIndex {
   }
   return {
     note(changed) {
-      const known = byId.get(changed.alert_id)
-      if (known !== undefined && known.version >= changed.version) return undefined
-      leave(known)
+      const before = byId.get(changed.alert_id)
+      if (before !== undefined && before.version >= changed.version) return undefined
+      remove(before)
       byId.delete(changed.alert_id)
       const rule = changed.is_enabled ? ruleOf(changed, shared(changed.threshold_currency ?? '')) : undefined
       if (rule === undefined) return undefined
@@ -87,7 +87,7 @@ export function openRuleIndex(): RuleIndex {
       return rule
     },
     forget(id) {
-      leave(byId.get(id))
+      remove(byId.get(id))
       byId.delete(id)
     },
     isCurrent: rule => byId.get(rule.id) === rule,
@@ -101,8 +101,8 @@ export function openRuleIndex(): RuleIndex {
       waiting += 1
       group.add(rule)
     },
-    take(group) {
-      const rule = group.take()
+    pop(group) {
+      const rule = group.pop()
       if (rule === undefined) return
       rule.isLive = false
       waiting -= 1
@@ -172,7 +172,7 @@ class RuleGroup {
     rules[at] = rule
   }
 
-  /** Counts a rule whose `isLive` has been taken away. */
+  /** Counts a rule whose `isLive` has become false. */
   left(): void {
     this.#gone += 1
     if (this.#gone < COMPACT_FROM || this.#gone * 2 <= this.#rules.length) return
@@ -191,8 +191,8 @@ class RuleGroup {
     return this.#rules[0]
   }
 
-  /** Takes the top out. */
-  take(): EnabledRule | undefined {
+  /** Removes the top. */
+  pop(): EnabledRule | undefined {
     return this.top() === undefined ? undefined : this.#removeFirst()
   }
 

@@ -37,7 +37,7 @@ export const openTriggerState = (rates: Rates): TriggerState => ({
   rates,
 })
 
-/** Takes a change of the book; what fires by it. */
+/** Applies a change of the book; returns what fires by it. */
 export function changeBook(state: TriggerState, change: BookChanged): readonly AlertTriggered[] {
   const { side, item_id, provider, price_micro_usd, seen_at } = change
   const before = state.book.set(side, item_id, provider, price_micro_usd)
@@ -90,7 +90,7 @@ function fire(
     const decisive = decisiveNumber(kind, best, rates.get(currency))
     if (decisive === undefined) continue
     for (let rule = group.top(); rule !== undefined && holds(kind, rule.threshold, decisive); rule = group.top()) {
-      rules.take(group)
+      rules.pop(group)
       fired ??= []
       fired.push(triggerOf(rule, best, rates, evaluation))
     }

@@ -1,7 +1,7 @@
 /**
  * Alerts under kill: each fires exactly once, and its event reaches every destination.
  *
- * Two processes each of `alert-triggers`, `accounts` and `delivery` are killed with SIGKILL at random moments while
+ * Two processes each of `alert-triggers` and `alerts` are killed with SIGKILL at random moments while
  * alerts are created and made to fire, some of them twice. Then all is drained and the alerts are compared with their events,
  * the events against what the destinations and the mail server got.
  */
@@ -34,7 +34,7 @@ import { describeKills, type KillReport, killInRounds } from './kill-in-rounds.t
 import { lagOf } from './lag.ts'
 import { faultScale } from './scale.ts'
 
-const ROLES = ['alert-triggers', 'accounts', 'delivery'] as const
+const ROLES = ['alert-triggers', 'alerts'] as const
 /** A killed process holds what it was sending for 40 s; a second refusal waits for 30 s more. */
 const DRAIN_LIMIT_MS = 120_000
 /** One answer in so many is a 503, which is tried again. */
@@ -83,8 +83,7 @@ describe('alerts under kill', function () {
 
   async function waitingFor(role: (typeof ROLES)[number]): Promise<number> {
     if (role === 'alert-triggers') return lagOf(look, role)
-    if (role === 'accounts') return (await lagOf(look, role)) + (await rulesToRelay(database))
-    return deliveriesLeft(database)
+    return (await lagOf(look, role)) + (await rulesToRelay(database)) + (await deliveriesLeft(database))
   }
 
   /** Resolves with all events when everything has come to its end. */

@@ -110,7 +110,7 @@ describe('killed rebuilds', function () {
   }
 
   async function settled(): Promise<void> {
-    await platform.drained(['alert-triggers', 'accounts', 'provisional-items'])
+    await platform.drained(['alert-triggers', 'alerts', 'provisional-items'])
   }
 
   /** Every stored view beside the reference fold of what was published. */

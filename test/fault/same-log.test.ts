@@ -145,7 +145,7 @@ async function copyInput(from: KafkaConnection, to: KafkaConnection): Promise<vo
 async function derive(platform: TestPlatform, environment: Record<string, string>, books: number) {
   const names = [...Array.from({ length: books }, () => 'book'), SINKS.join(' ')]
   const running = await Promise.all(names.map(name => platform.spawnRole(name, environment)))
-  await platform.drained(['provisional-items', 'alert-triggers', 'accounts'])
+  await platform.drained(['provisional-items', 'alert-triggers', 'alerts'])
   for (const role of running) await role.stop()
   const { servers, namespace } = platform.config
   const redis = await platform.openRedis()

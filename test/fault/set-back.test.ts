@@ -48,7 +48,7 @@ const ROUNDS = 3
 const ROUND_EVERY_MS = 200
 const VERIFIED = ['candles', 'history', 'sales', 'fx', 'provider-health', 'live-view']
 /** Groups whose roles do not run here. */
-const ABSENT = ['accounts', 'provisional-items']
+const ABSENT = ['alerts', 'provisional-items']
 
 /** Copies what is in a folder, with its owners. */
 function copyAll(from: string, to: string): void {

@@ -21,7 +21,7 @@ describe('the data of an account', () => {
   before('all roles that keep something of an account', async () => {
     receiver = await openReceiver()
     scenario = await openSignInScenario(platform, {
-      roles: ['api', 'feed', 'accounts', 'delivery'],
+      roles: ['api', 'feed', 'alerts'],
       overrides: { webhookAllow: [`127.0.0.1:${receiver.port}`] },
     })
   })

@@ -23,18 +23,18 @@ describe('alert triggers on a log', () => {
   const platform = useServers()
   let kafka: KafkaConnection
   let market: AlertMarket
-  let accounts: Publisher
+  let rules: Publisher
   let running: StartedRoles | undefined
 
   before(async () => {
     kafka = platform.connect()
     market = await openAlertMarket(kafka)
-    accounts = await openPublisher(kafka, 'accounts')
+    rules = await openPublisher(kafka, 'alerts')
     await kafka.codec.prepare([...topics.alertsTriggered.events])
   })
   after(async () => {
     await market.close()
-    await accounts.close()
+    await rules.close()
   })
 
   const price = (side: Side, itemId: number, provider: string, usd: number | null): Promise<void> =>
@@ -52,9 +52,7 @@ describe('alert triggers on a log', () => {
       changed_at: Date.now(),
     }
     const partition = partitionOfItem(itemId)
-    await accounts.send([
-      { topic: 'alertRules', key: id, partition, value: kafka.codec.encode(alertRuleChanged, event) },
-    ])
+    await rules.send([{ topic: 'alertRules', key: id, partition, value: kafka.codec.encode(alertRuleChanged, event) }])
     return `${id}@1`
   }
   const start = async (): Promise<void> => {

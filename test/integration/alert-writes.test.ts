@@ -183,7 +183,7 @@ describe('writes of alerts', () => {
       const statesOf = (id: string) => all.flatMap(([key, state]) => (key === id ? [state] : []))
       expect(statesOf(kept.id)).to.deep.equal(['1 true 10', '2 true 11'])
       expect(statesOf(gone.id)).to.deep.equal(['1 true 10', undefined])
-      const { code, stdout, stderr } = await runCommand(['dead-letters', 'list', '--group', 'accounts'], {
+      const { code, stdout, stderr } = await runCommand(['dead-letters', 'list', '--group', 'alerts'], {
         ...{ PATH: process.env.PATH, ...platform.environment },
       })
       expect(code, stderr).to.equal(0)

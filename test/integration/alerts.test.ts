@@ -1,6 +1,5 @@
 import { expect } from 'chai'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
-import { FAN_OUT } from '#services/alerts/delivery/jobs.ts'
 import { type AlertMarket, openAlertMarket } from '#test/fixtures/alert-market.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -20,7 +19,7 @@ describe('alerts', () => {
     scenario = await openApiScenario(platform, 20)
     market = await openAlertMarket(platform.connect())
     await market.rates({ EUR: '0.5' })
-    const roles = await platform.startRoles(['accounts', 'alert-triggers'])
+    const roles = await platform.startRoles(['alerts', 'alert-triggers'])
     await roles.ready()
     itemIds = scenario.catalog.map(item => item.item_id)
   })
@@ -62,11 +61,6 @@ describe('alerts', () => {
     threshold_value: value,
     ...more,
   })
-  const jobsOf = (eventId: unknown) =>
-    scenario.database.rows<{ task_identifier: string }>(
-      'SELECT task_identifier FROM graphile_worker.jobs WHERE key = $1',
-      [eventId],
-    )
 
   describe('the state table', () => {
     it('none -> enabled: is_enabled left out or true needs a channel and counts against the cap, else 402', async () => {
@@ -90,7 +84,7 @@ describe('alerts', () => {
       }
     })
 
-    it('enabled -> disabled: the market matches, an event is created and its deliveries are queued, once', async () => {
+    it('enabled -> disabled: the market matches, an event is created and delivered, once', async () => {
       const [one, itemId] = [await owner(), newItem()]
       await ask(itemId, 12)
       const { body: alert } = await one.create(below(itemId, '10.50'))
@@ -105,13 +99,14 @@ describe('alerts', () => {
         alert_id: alert.id,
         kind: 'price_below',
         item: alert.item,
-        deliveries: [],
         triggered_value: '10.25',
         triggered_currency: 'USD',
         reason: 'The best ask of 10.25 USD at provider_02 is below 10.50 USD.',
       })
       expect((await one.alert(alert.id)).last_triggered_at).to.equal(event?.created_at)
-      expect(await jobsOf(event?.id)).to.deep.equal([{ task_identifier: FAN_OUT }])
+      const deliveries = async () => (await one.events())[0]?.deliveries as { channel: string }[]
+      await eventually(async () => (await deliveries()).length > 0, 'its delivery')
+      expect((await deliveries()).map(({ channel }) => channel)).to.deep.equal(['email'])
     })
 
     it('disabled -> enabled: an update passes the checks of creation', async () => {

@@ -24,7 +24,7 @@ describe('operations', () => {
   it('show and watch metrics that the roles export, and no others', async () => {
     const roles = await platform.startRoles([
       ...(['fx', 'provider-health', 'sales', 'history', 'candles', 'live-view', 'alert-triggers'] as const),
-      ...(['book', 'api', 'feed', 'ingest', 'accounts'] as const),
+      ...(['book', 'api', 'feed', 'ingest', 'alerts'] as const),
     ])
     await roles.ready()
     const answer = await fetch(`${roles.operatorUrl}/metrics`)

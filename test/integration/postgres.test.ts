@@ -196,7 +196,7 @@ describe('Postgres behind PgBouncer in transaction mode', () => {
   let scenario: Scenario
   before(async () => {
     // Set-up, with its migrations and locks, has gone past the pooler.
-    scenario = await openScenario(platform, { roles: ['delivery', 'accounts', 'api'] })
+    scenario = await openScenario(platform, { roles: ['alerts', 'api'] })
   })
   after(() => scenario.close())
 

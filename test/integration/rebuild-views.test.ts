@@ -67,7 +67,7 @@ describe('rebuild and verify', () => {
 
   const settled = () =>
     // Those named do not run here.
-    platform.drained(['alert-triggers', 'provider-health', 'fx', 'accounts', 'provisional-items'])
+    platform.drained(['alert-triggers', 'provider-health', 'fx', 'alerts', 'provisional-items'])
 
   const countOf = async (table: string): Promise<number> => {
     const [row] = await clickhouse.writer.rows<{ rows: number }>(

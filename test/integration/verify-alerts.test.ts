@@ -39,7 +39,7 @@ describe('alerts, verified', () => {
     market = await openAlertMarket(kafka)
     database = platform.database
     accountId = (await createAccountWithKey(database, { tier: 'quant' })).account_id
-    await platform.startRoles(['accounts'])
+    await platform.startRoles(['alerts'])
     triggers = await platform.startRoles(['alert-triggers'])
     await market.rates({ EUR: '0.5' })
   })

@@ -28,7 +28,7 @@ describe('reading groups', () => {
     const derived = groups.filter(each => each.topic === 'bookChanges' || each.topic === 'refreshes')
     expect(derived.map(each => each.group)).to.include.members(['live-view', 'candles', 'provider-health'])
     expect(new Set(derived.map(each => each.stage))).to.deep.equal(new Set([1]))
-    expect(Math.min(...stageOf('accounts'))).to.be.greaterThan(Math.min(...stageOf('alert-triggers')))
+    expect(Math.min(...stageOf('alerts'))).to.be.greaterThan(Math.min(...stageOf('alert-triggers')))
     expect(groups.map(each => each.stage)).to.deep.equal(groups.map(each => each.stage).sort((a, b) => a - b))
   })
 })

@@ -59,11 +59,11 @@ export function createAlerts(
 ): Promise<StoredAlert[]> {
   return database.transaction(async query => {
     const account = await lockAccount(query, accountId)
-    await requireRoomInAll(query, accountId, { more: alerts.length, mostInAll })
+    await requireRoom(query, accountId, { more: alerts.length, most: mostInAll, ofEnabled: false })
     const enabled = alerts.filter(({ isEnabled }) => isEnabled).length
     if (enabled > 0) {
       await requireChannel(query, accountId, account)
-      await requireRoom(query, accountId, { enabled, most })
+      await requireRoom(query, accountId, { more: enabled, most, ofEnabled: true })
     }
     const ids = alerts.map(() => newId(now))
     const rows = await query<AlertRow>(INSERT, [
@@ -91,7 +91,7 @@ export function changeAlert(
     const isEnabled = changes.isEnabled ?? before.isEnabled
     if (isEnabled && !before.isEnabled) {
       await requireChannel(query, accountId, account)
-      await requireRoom(query, accountId, { enabled: 1, most })
+      await requireRoom(query, accountId, { more: 1, most, ofEnabled: true })
     }
     const currency = before.thresholdCurrency && (changes.thresholdCurrency ?? before.thresholdCurrency)
     const values = [alertId, changes.thresholdValue ?? before.thresholdValue, currency, isEnabled, new Date(now)]
@@ -143,29 +143,17 @@ async function hasActiveWebhook(query: Query, accountId: string): Promise<boolea
 async function requireRoom(
   query: Query,
   accountId: string,
-  { enabled, most }: { enabled: number; most: number },
+  { more, most, ofEnabled }: { more: number; most: number; ofEnabled: boolean },
 ): Promise<void> {
   const [count] = await query<{ total: number }>(
-    'SELECT count(*)::int AS total FROM alerts WHERE account_id = $1 AND is_enabled',
+    `SELECT count(*)::int AS total FROM alerts WHERE account_id = $1 ${ofEnabled ? 'AND is_enabled' : ''}`,
     [accountId],
   )
   const total = count?.total ?? 0
-  if (total + enabled <= most) return
-  const detail = `This tier has ${most} enabled alerts at most; ${total} are enabled. Disable or delete some first.`
-  throw new HttpError('ALERT_LIMIT_REACHED', detail)
-}
-
-async function requireRoomInAll(
-  query: Query,
-  accountId: string,
-  { more, mostInAll }: { more: number; mostInAll: number },
-): Promise<void> {
-  const [count] = await query<{ total: number }>('SELECT count(*)::int AS total FROM alerts WHERE account_id = $1', [
-    accountId,
-  ])
-  const total = count?.total ?? 0
-  if (total + more <= mostInAll) return
-  const detail = `This tier has ${mostInAll} alerts at most, disabled ones too; there are ${total}. Delete some first.`
+  if (total + more <= most) return
+  const detail = ofEnabled
+    ? `This tier has ${most} enabled alerts at most; ${total} are enabled. Disable or delete some first.`
+    : `This tier has ${most} alerts at most, disabled ones too; there are ${total}. Delete some first.`
   throw new HttpError('ALERT_LIMIT_REACHED', detail)
 }
 

@@ -104,9 +104,9 @@ function watchOutbox({ database, metrics }: RelayParts, signal: AbortSignal) {
   const age = metrics.gauge('marketlog_outbox_age_seconds', 'Age of the oldest row of the outbox.')
   let oldest = 0
   const measure = async (): Promise<void> => {
-    const [found] = await database.rows<{ rows: number; age: number }>(MEASURE)
-    oldest = found?.age ?? 0
-    depth.set(found?.rows ?? 0)
+    const [outbox] = await database.rows<{ rows: number; age: number }>(MEASURE)
+    oldest = outbox?.age ?? 0
+    depth.set(outbox?.rows ?? 0)
     age.set(oldest)
   }
   const run = async (): Promise<void> => {
@@ -154,8 +154,8 @@ async function relayWhile(parts: RelayParts, goesOn: () => boolean): Promise<voi
   const relayed = metrics.counter('marketlog_outbox_relayed_total', 'Rows of the outbox that the log took.')
   await kafka.codec.prepare([...topics.alertRules.events, ...topics.deadLetters.events])
   const writers = [topics.alertRules.writer, topics.deadLetters.writer]
-  const producer = await openTransactionalProducer(kafka, { transactionalId: 'accounts-outbox', writers })
-  const deadLetters = openDeadLetters({ group: 'accounts', codec: kafka.codec, metrics, log })
+  const producer = await openTransactionalProducer(kafka, { transactionalId: 'alerts-outbox', writers })
+  const deadLetters = openDeadLetters({ group: 'alerts', codec: kafka.codec, metrics, log })
   try {
     await producer.lock(() => Promise.resolve())
     while (goesOn()) {
@@ -199,7 +199,7 @@ function encodedRow(
   { codec }: KafkaConnection,
   { topic, key, payload }: OutboxRow,
 ): Buffer | null | { reason: string; detail: string } {
-  if (topic !== topics.alertRules.name) return { reason: 'unknown_topic', detail: `accounts do not write ${topic}` }
+  if (topic !== topics.alertRules.name) return { reason: 'unknown_topic', detail: `alerts do not write ${topic}` }
   const tooLarge = { reason: 'rule_too_large', detail: `a rule and its key have ${PART_BYTES} bytes each at most` }
   if (Buffer.byteLength(key) > PART_BYTES) return tooLarge
   if (payload === null) return null

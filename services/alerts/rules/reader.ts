@@ -219,7 +219,7 @@ async function deliveriesOf(database: Database, eventIds: readonly string[]): Pr
   if (eventIds.length === 0) return new Map()
   const rows = await database.rows<DeliveryRow>(DELIVERIES, [eventIds])
   const byEvent = Map.groupBy(rows, row => row.event_id)
-  return new Map([...byEvent].map(([id, found]) => [id, found.map(deliveryOfRow)]))
+  return new Map([...byEvent].map(([id, ofEvent]) => [id, ofEvent.map(deliveryOfRow)]))
 }
 
 const deliveryOfRow = (row: DeliveryRow): StoredDelivery => ({

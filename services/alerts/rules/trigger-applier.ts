@@ -18,7 +18,7 @@ import { appendToOutbox, outboxEntryOf } from './outbox.ts'
 import { ALERT_COLUMNS, type AlertRow, alertOfRow, type StoredAlert } from './reader.ts'
 
 /** The group and the consumer under which positions are kept. */
-export const CONSUMER = 'accounts'
+export const CONSUMER = 'alerts'
 
 /** What an applier works with. */
 interface ApplierParts {
@@ -69,7 +69,7 @@ export function openTriggerApplier(
 ): PartitionSink {
   const { database } = parts
   let triggers = new Map<string, AlertTriggered>()
-  let known = stored
+  let reflected = stored
   return {
     position,
     apply({ event, value }) {
@@ -91,11 +91,11 @@ export function openTriggerApplier(
           fired.map(({ eventId }) => eventId),
         )
         const to = [reached.topicId, reached.next]
-        const from = [known?.topicId ?? null, known?.next ?? null]
+        const from = [reflected?.topicId ?? null, reflected?.next ?? null]
         const moved = await query(MOVE, [CONSUMER, TOPIC, partition, ...to, ...from])
         if (moved.length === 0) throw new Error(`another process has moved partition ${partition} of ${TOPIC}`)
       })
-      known = reached
+      reflected = reached
     },
     close: async () => undefined,
   }

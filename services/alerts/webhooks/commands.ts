@@ -3,7 +3,7 @@
  *
  * Sole writer of webhooks; writes webhook_deliveries through delivery/ and by itself. States of a destination: active <->
  * paused, any -> removed. Invariant: the account's row is locked first, so it never has more destinations than allowed; the
- * secret's text exists in the returned value and, sealed, in the row; another account's destination is not found. A delivery
+ * secret's text exists in the returned value and, sealed, in the row; another account's destination is not delivery. A delivery
  * that is repeated keeps its id, so its receiver recognizes the repeat; it is sent to the current URL, with new attempts.
  */
 import { randomBytes } from 'node:crypto'
@@ -202,21 +202,21 @@ export async function requestRedelivery(
   accountId: string,
   deliveryId: string,
 ): Promise<{ deliveryId: string } | { refusal: DeliveryRefusal }> {
-  const [found] = await query<{ endpoint_id: string; event: string }>(
+  const [delivery] = await query<{ endpoint_id: string; event: string }>(
     'SELECT endpoint_id, event FROM webhook_deliveries WHERE account_id = $1 AND id = $2',
     [accountId, deliveryId],
   )
-  if (!found) return { refusal: 'no delivery' }
+  if (!delivery) return { refusal: 'no delivery' }
   // Its destination is locked before it, here as everywhere: the other order could end in a deadlock.
-  const target = await targetOf(query, accountId, found.endpoint_id)
+  const target = await targetOf(query, accountId, delivery.endpoint_id)
   if (typeof target === 'string') return { refusal: target }
   const { label, url, platform } = target
   await query(
     `UPDATE webhook_deliveries SET status = 'pending', failures = 0, next_attempt_at = now(), completed_at = NULL,
         endpoint_label = $2, endpoint_url = $3, platform = $4, body = $5 WHERE id = $1`,
-    [deliveryId, label, url, platform, bodyFor(platform, url, JSON.parse(found.event) as AlertTriggeredBody)],
+    [deliveryId, label, url, platform, bodyFor(platform, url, JSON.parse(delivery.event) as AlertTriggeredBody)],
   )
-  await queueDestination(query, found.endpoint_id)
+  await queueDestination(query, delivery.endpoint_id)
   return { deliveryId }
 }
 

@@ -19,22 +19,22 @@ type Row<T> = { [K in keyof T]: T[K] extends string | null ? T[K] | Date : T[K] 
 
 /** All destinations of an account, newest first. */
 export async function listWebhooks({ rows }: Pick<Database, 'rows'>, accountId: string): Promise<WebhookRecord[]> {
-  const found = await rows<Row<WebhookRecord>>(
+  const webhooks = await rows<Row<WebhookRecord>>(
     `SELECT ${WEBHOOK} FROM webhooks w LEFT JOIN webhook_health h ON h.endpoint_id = w.id
       WHERE w.account_id = $1 ORDER BY w.id DESC LIMIT ${WEBHOOKS_MAX}`,
     [accountId],
   )
-  return found.map(plain<WebhookRecord>)
+  return webhooks.map(plain<WebhookRecord>)
 }
 
 /** One destination of an account. */
 export async function readWebhook(query: Query, accountId: string, id: string): Promise<WebhookRecord | undefined> {
-  const [found] = await query<Row<WebhookRecord>>(
+  const [row] = await query<Row<WebhookRecord>>(
     `SELECT ${WEBHOOK} FROM webhooks w LEFT JOIN webhook_health h ON h.endpoint_id = w.id
       WHERE w.account_id = $1 AND w.id = $2`,
     [accountId, id],
   )
-  return found && plain<WebhookRecord>(found)
+  return row && plain<WebhookRecord>(row)
 }
 
 /** A page of an account's deliveries, newest first, and how many there are. */
@@ -43,14 +43,14 @@ export async function listDeliveries(
   accountId: string,
   page: { limit: number; offset: number },
 ): Promise<{ deliveries: Delivery[]; total: number }> {
-  const [counted, found] = await Promise.all([
+  const [counts, deliveries] = await Promise.all([
     rows<{ total: number }>('SELECT count(*)::int AS total FROM webhook_deliveries WHERE account_id = $1', [accountId]),
     rows<Row<Delivery>>(
       `SELECT ${DELIVERY} FROM webhook_deliveries WHERE account_id = $1 ORDER BY id DESC LIMIT $2 OFFSET $3`,
       [accountId, page.limit, page.offset],
     ),
   ])
-  return { deliveries: found.map(plain<Delivery>), total: counted[0]?.total ?? 0 }
+  return { deliveries: deliveries.map(plain<Delivery>), total: counts[0]?.total ?? 0 }
 }
 
 /** One statement, so as of one moment: an attempt's outcome and its delivery's state agree. */
@@ -70,8 +70,8 @@ export async function readDelivery(
   accountId: string,
   id: string,
 ): Promise<DeliveryDetail | undefined> {
-  const [found] = await rows<DetailRow>(`${DETAILS} AND id = $2`, [accountId, id])
-  return found && detailOf(found)
+  const [row] = await rows<DetailRow>(`${DETAILS} AND id = $2`, [accountId, id])
+  return row && detailOf(row)
 }
 
 /** Deliveries that are read at once: with bodies and excerpts of answers some kilobytes each. */
@@ -80,7 +80,7 @@ const SLICE_ROWS = 100
 /** The deliveries of an account with their bodies and attempts, oldest first. */
 export async function* deliverySlices({ rows }: Database, accountId: string): AsyncGenerator<DeliveryDetail[]> {
   const slices = slicesById<DetailRow>(rows, DETAILS, { values: [accountId], rows: SLICE_ROWS })
-  for await (const found of slices) yield found.map(detailOf)
+  for await (const slice of slices) yield slice.map(detailOf)
 }
 
 function detailOf({ body, attempts, ...members }: DetailRow): DeliveryDetail {

@@ -210,7 +210,7 @@ type AlertBench = Awaited<ReturnType<typeof openAlertBench>>
 async function openAlertBench(kafka: KafkaConnection, itemIds: readonly number[]) {
   const { alertRules, alertsTriggered, bookChanges } = topics
   await kafka.codec.prepare([...alertRules.events, ...alertsTriggered.events, ...bookChanges.events])
-  const accounts = await openPublisher(kafka, 'accounts')
+  const rules = await openPublisher(kafka, 'alerts')
   const book = await openPublisher(kafka, 'book')
   const ruleOf = (number: number): AlertRuleChanged => {
     const [kind, value, currency] = SHAPES[number % SHAPES.length] ?? ['price_below', '0.0001', 'USD']
@@ -237,16 +237,16 @@ async function openAlertBench(kafka: KafkaConnection, itemIds: readonly number[]
     async rules(from: number, to: number): Promise<void> {
       for (let start = from; start < to; start += RULES_PER_SEND) {
         const numbers = Array.from({ length: Math.min(RULES_PER_SEND, to - start) }, (_, each) => start + each)
-        await sendRules(kafka, accounts, numbers.map(ruleOf))
+        await sendRules(kafka, rules, numbers.map(ruleOf))
       }
     },
     /** Publishes a rule on each item that fires by a change of that canary. */
-    canaries: (ids: readonly number[]): Promise<void> => sendRules(kafka, accounts, ids.map(canaryOf)),
+    canaries: (ids: readonly number[]): Promise<void> => sendRules(kafka, rules, ids.map(canaryOf)),
     /** Publishes a change of each item, of canaries to the price that fires them; `turn` sets which way the others go. */
     changes: (ids: readonly number[], turn: number, canaries: ReadonlySet<number>): Promise<void> =>
       book.send(ids.map(itemId => changeTo(kafka, itemId, canaries.has(itemId) ? CANARY_MICRO : restingAt(turn)))),
     async close(): Promise<void> {
-      await accounts.close()
+      await rules.close()
       await book.close()
     },
   }

@@ -1,5 +1,5 @@
 /**
- * The role `delivery`: jobs in, webhooks and e-mails out.
+ * Jobs in, webhooks and e-mails out.
  *
  * Reads and writes Postgres alone; opens connections to the destinations of clients and to the mail server. Any number of
  * processes may run concurrently. Invariant: workers form lanes that never wait for one another - destinations, mails, and the
@@ -7,10 +7,10 @@
  */
 import { openMailer } from '#infra/mail/mailer.ts'
 import { openOutbound } from '#infra/outbound/post.ts'
-import { type JobLane, type JobTask, removeGivenUpJobs, runJobs } from '#infra/postgres/jobs.ts'
-import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { type JobLane, type JobTask, type RunningJobs, removeGivenUpJobs, runJobs } from '#infra/postgres/jobs.ts'
+import { type Database, databaseUrl } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import type { RoleContext, StartRole } from '#infra/runtime/role.ts'
+import type { RoleContext } from '#infra/runtime/role.ts'
 import { openSealedBox } from '#infra/runtime/sealed-box.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
 import { SEND_MAIL } from '#services/accounts/reader.ts'
@@ -21,8 +21,6 @@ import { type MailParts, sendAlertMail, sendQueuedMail } from './send-mails.ts'
 import { type ServingParts, serveDestination } from './serve-destination.ts'
 import { forgetOld, pickUpLeft } from './store.ts'
 
-const NAME = 'delivery'
-const CONNECTIONS = 8
 const JOB_CONNECTIONS = 10
 /** A worker waits for answers most of its time; each one that is idle asks Postgres for jobs every two seconds. */
 const WORKERS = { destinations: 48, mails: 3, rest: 4 }
@@ -31,13 +29,11 @@ const CLOCKS = [
   { task: PICK_UP, match: '*/5 * * * *' },
 ]
 
-/** Starts the role. */
-export const start: StartRole = async context => {
+/** Takes jobs until stopped. */
+export async function runDeliveries(context: RoleContext, database: Database): Promise<RunningJobs> {
   const { config, log } = context
   const { postgres, postgresDirect = postgres } = config.servers
-  const name = databaseName(config.namespace)
-  const [url, jobsUrl] = [databaseUrl(postgres, name), databaseUrl(postgresDirect, name)]
-  const database = openDatabase(url, { name: NAME, log, connections: CONNECTIONS })
+  const jobsUrl = databaseUrl(postgresDirect, databaseName(config.namespace))
   const box = config.secretKey === undefined ? undefined : openSealedBox(config.secretKey)
   const links = config.secretKey === undefined ? undefined : openUnsubscribeLinks(config.secretKey, config.baseUrl)
   const mailer = openMailer({ smtpUrl: config.smtpUrl, from: config.mailFrom })
@@ -60,7 +56,7 @@ export const start: StartRole = async context => {
   }
   const jobs = await runJobs({
     url: jobsUrl,
-    name: NAME,
+    name: 'alerts',
     log,
     connections: JOB_CONNECTIONS,
     clocks: CLOCKS,
@@ -69,12 +65,10 @@ export const start: StartRole = async context => {
   // The clock does it too, so a Postgres that is away now only delays it.
   await pickUpLeft(database).catch(error => log.warn({ err: error }, 'what an earlier process left is picked up later'))
   return {
-    name: NAME,
-    ready: async () => jobs.unavailable(),
+    unavailable: jobs.unavailable,
     async stop() {
       await jobs.stop()
       mailer.close()
-      await database.close()
     },
   }
 }

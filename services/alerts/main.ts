@@ -1,9 +1,8 @@
 /**
- * The role `accounts`: alert rules from the outbox to the log, alerts.triggered back into the tables, and housekeeping.
+ * The role `alerts`: rules from the outbox to the log, alerts.triggered back into the tables, webhooks and e-mails out.
  *
- * Consumer group `accounts`, whose positions are in Postgres beside the tables that they belong to. The role keeps the name
- * under which it was first run: consumer groups, ACLs and metrics go by it. The role `delivery` (delivery/main.ts) is the
- * other process of this service, which only jobs in Postgres connect with this one, so either runs without the other.
+ * Consumer group `alerts`, whose positions are in Postgres beside the tables that they belong to. Jobs in Postgres alone lead
+ * from an alert that has fired to its deliveries, so a process may end between the two, and any number may run.
  */
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
@@ -12,8 +11,9 @@ import type { StartRole } from '#infra/runtime/role.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
 import { startAuditHousekeeping } from '#services/accounts/audit/commands.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
-import { startRelay } from './outbox-relay.ts'
-import { CONSUMER, openTriggerApplier, readPosition } from './trigger-applier.ts'
+import { runDeliveries } from './delivery/run-deliveries.ts'
+import { startRelay } from './rules/outbox-relay.ts'
+import { CONSUMER, openTriggerApplier, readPosition } from './rules/trigger-applier.ts'
 
 const STATEMENT_LIMIT_MS = 20_000
 const FETCH_BYTES = 2 ** 17
@@ -26,9 +26,11 @@ export const start: StartRole = async context => {
   const database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), {
     name: CONSUMER,
     log,
-    connections: 12,
+    connections: 16,
     statementLimitMs: STATEMENT_LIMIT_MS,
   })
+  // First: mails and webhooks need no Kafka.
+  const deliveries = await runDeliveries(context, database)
   const parts = { database, newId: openUuidSource(), now: Date.now }
   const running = await runSink(context, kafka, {
     group: CONSUMER,
@@ -46,11 +48,12 @@ export const start: StartRole = async context => {
   const auditHousekeeping = startAuditHousekeeping(database, log, Date.now)
   return {
     ...running,
-    ready: async () => (await running.ready()) ?? relay.overdue(),
+    ready: async () => (await running.ready()) ?? relay.overdue() ?? deliveries.unavailable(),
     async stop() {
       await running.stop()
       await relay.stop()
       await auditHousekeeping.stop()
+      await deliveries.stop()
       await database.close()
     },
   }
