@@ -34,7 +34,8 @@ export interface AlertLoad {
 
 const AT_ONCE = 12
 const ALERTS_PER_WAVE = [10, 50] as const
-const AGAIN_CHANCE = 0.15
+/** Every so many waves are enabled again. */
+const AGAIN_EACH = 6
 const PLENTY = { most: 1_000_000, mostInAll: 1_000_000, now: 0 }
 const USD = 1_000_000
 /** A killed process holds what it had for the ten seconds of its session, and another may be killed meanwhile. */
@@ -79,7 +80,6 @@ async function runWave(
     micro: usd * USD,
   })
   const accountId = accountIds[itemId % accountIds.length] as string
-  const isAgain = random.chance(AGAIN_CHANCE)
   const wanted = Array.from({ length: random.integer(...ALERTS_PER_WAVE) }, () => newAlert(random, itemId))
   const rest = {
     asks: [price('ask', 'provider_a', 100), price('ask', 'provider_b', 101)],
@@ -108,7 +108,7 @@ async function runWave(
     }
   }
   await fireAll(1)
-  if (!isAgain) return
+  if (itemId % AGAIN_EACH !== 0) return
   for (const { id } of created) {
     await changeAlert(database, accountId, id, { ...PLENTY, now: Date.now(), changes: { isEnabled: true } })
     fires.set(id, 2)
