@@ -66,7 +66,7 @@ const BASE = fileURLToPath(new URL('../../infra/config/markets/base.json.gz', im
 const INGESTED = ['provider_30', 'provider_32']
 const TABLE_WRITERS = 'history candles'
 const EDGE = 'api feed'
-const ROLES = [TABLE_WRITERS, 'book', 'live-view', EDGE, 'accounts delivery', 'ingest']
+const ROLES = [TABLE_WRITERS, 'book', 'live-view', EDGE, 'alerts', 'ingest']
 const TEST = 'outages'
 
 describe('outages', function () {

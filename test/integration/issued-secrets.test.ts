@@ -18,7 +18,7 @@ import { openSse } from '#test/harness/sse-client.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { openWireProxy } from '#test/harness/wire-proxy.ts'
 
-const ROLES = 'api feed accounts delivery alert-triggers'
+const ROLES = 'api feed alerts alert-triggers'
 const ITEM = 4940
 
 describe('issued keys, tokens and secrets', () => {
