@@ -16,6 +16,7 @@ import { type Log, openLog } from '#infra/runtime/log.ts'
 import type { Environment } from '#infra/runtime/secret.ts'
 import { CommandFailure, exitCodes, isUnreachable, messageOf } from './command-failure.ts'
 import { addLogTools } from './log-tools/commands.ts'
+import { endWithReader } from './log-tools/output.ts'
 import type { RoleName } from './roles.ts'
 import { cursorKey, prepareRunDirectory, readPlatform, readServers, runDirectory, secretKey } from './run-directory.ts'
 import { runningSupervisor } from './running-supervisor.ts'
@@ -27,6 +28,7 @@ const directory = runDirectory(environment)
 
 /** Settings of a command that works on running servers; loading a command's own code waits until it is asked for. */
 function connect({ lives = false, serves = false } = {}): { config: PlatformConfig; log: Log } {
+  if (!lives) endWithReader(process.stdout)
   // The addresses that a killed platform has left are of no server.
   const servers = runningSupervisor(directory) && readServers(directory)
   if (lives || serves) prepareRunDirectory(directory)

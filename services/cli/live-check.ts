@@ -1,5 +1,5 @@
 /**
- * Asks a running platform over HTTP how far it is: readiness of its processes and the first live price.
+ * Asks a running platform over HTTP how far it is: readiness of its processes, its sources and the first live price.
  *
  * Reads only. Every request has a limit, and no answer counts as "not yet".
  */
@@ -24,11 +24,28 @@ export async function askReadiness(origin: string, name: string): Promise<Readin
   return { isReady: answer.status === 200, waiting }
 }
 
+/** The sources that ingest has asked since it started, by side and provider: whether one has ever answered. */
+export async function askSources(operatorOrigin: string): Promise<Map<string, boolean>> {
+  const { text = '' } = (await ask(`${operatorOrigin}/metrics`)) ?? {}
+  const counts = text.matchAll(/^marketlog_ingest_refreshes_total\{(provider=".*",side="\w+"),result="(\w+)"/gm)
+  const asked = new Map<string, boolean>()
+  for (const [, source = '', result] of counts) asked.set(source, asked.get(source) || result === 'completed')
+  return asked
+}
+
 /** Number of live asks that the API lists; undefined while that is unknown. */
 export async function countLiveAsks(origin: string, key: string): Promise<number | undefined> {
   const answer = await askJson(`${origin}/v1/prices?limit=1`, { authorization: `Bearer ${key}` })
   if (answer?.status !== 200) return undefined
   return (answer.body as { pagination?: { total?: number } }).pagination?.total
+}
+
+const LISTS = { ask: '/prices', bid: '/bids', sale: '/sales' }
+
+/** Whether the API lists anything of a side. */
+export async function isListed(origin: string, key: string, side: keyof typeof LISTS): Promise<boolean> {
+  const answer = await askJson(`${origin}/v1${LISTS[side]}?limit=1`, { authorization: `Bearer ${key}` })
+  return answer?.status === 200 && (answer.body as { items: unknown[] }).items.length > 0
 }
 
 const SAMPLE_CENTS = 500
@@ -49,9 +66,17 @@ async function askJson(
   url: string,
   headers: Record<string, string> = {},
 ): Promise<{ status: number; body: unknown } | undefined> {
+  const answer = await ask(url, headers)
+  return answer && { status: answer.status, body: JSON.parse(answer.text) }
+}
+
+async function ask(
+  url: string,
+  headers: Record<string, string> = {},
+): Promise<{ status: number; text: string } | undefined> {
   try {
     const response = await fetch(url, { headers, signal: AbortSignal.timeout(QUESTION_LIMIT_MS) })
-    return { status: response.status, body: await response.json() }
+    return { status: response.status, text: await response.text() }
   } catch {
     return undefined
   }

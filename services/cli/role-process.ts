@@ -17,7 +17,7 @@ import type { HostPorts } from '#infra/runtime/http-host.ts'
 import type { Environment } from '#infra/runtime/secret.ts'
 import { endProcess, identify, type ProcessIdentity, replaceFile } from '#infra/stack/processes.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
-import type { RoleGroup } from './roles.ts'
+import type { RoleGroup, RoleName } from './roles.ts'
 import type { RunDirectory } from './run-directory.ts'
 
 /** A supervised group. */
@@ -28,6 +28,8 @@ export interface RoleProcess {
   /** Where it listens; undefined while it starts. */
   ports(): HostPorts | undefined
   restarts(): number
+  /** The last warnings of one of its roles since the start, quoted below a message. */
+  warnings(role: RoleName): string
   stop(): Promise<void>
 }
 
@@ -111,6 +113,7 @@ export function keepRunning(options: RoleProcessOptions): RoleProcess {
     pid: () => current?.pid,
     ports: () => ports,
     restarts: () => restarts,
+    warnings: role => endOfLog(logFile, logStart, line => line.startsWith(`warn: ${role}: `)),
     async stop() {
       stopping.abort()
       if (current?.identity !== undefined) await endProcess(current.identity, 'SIGTERM', GRACE_MS)
@@ -155,18 +158,19 @@ function openGroupLog(path: string): number {
 }
 
 /** The end of a log from a length on, quoted below a message; empty when nothing was written since. */
-export function endOfLog(path: string, from = 0): string {
+export function endOfLog(path: string, from = 0, isShown: (line: string) => boolean = Boolean): string {
   const written = existsSync(path) ? readFileSync(path).subarray(from).toString() : ''
-  const lines = [...new Set(written.trimEnd().split('\n').map(readable))].slice(-LOG_TAIL_LINES)
-  return written.trim() === '' ? '' : ` The end of its log, ${path}:\n  ${lines.join('\n  ')}`
+  const lines = [...new Set(written.split('\n').map(readable).filter(isShown))].slice(-LOG_TAIL_LINES)
+  return lines.length === 0 ? '' : ` The end of its log, ${path}:\n  ${lines.join('\n  ')}`
 }
 
 /** A JSON line of the log as a person reads it. */
 function readable(line: string): string {
   try {
-    const { level, role, msg, err } = JSON.parse(line) as Record<string, unknown>
+    const { level, role, msg, provider, side, detail, err } = JSON.parse(line) as Record<string, unknown>
     const message = (err as { message?: string } | undefined)?.message
-    return [`${level}`, role, msg, message].filter(Boolean).join(': ').slice(0, LINE_LENGTH)
+    const texts = [`${level}`, role, msg, provider, side, detail, message]
+    return texts.filter(Boolean).join(': ').slice(0, LINE_LENGTH)
   } catch {
     return line.slice(0, LINE_LENGTH)
   }

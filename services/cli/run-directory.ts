@@ -47,6 +47,7 @@ export interface RunDirectory {
   /** Data, logs and notes of the native servers. */
   servers: string
   serversFile: string
+  settingsFile: string
   platformFile: string
   keysFile: string
   cursorKeyFile: string
@@ -69,6 +70,7 @@ export function runDirectory(environment: Record<string, string | undefined>): R
     root,
     servers: join(root, 'servers'),
     serversFile: join(root, 'servers.json'),
+    settingsFile: join(root, 'settings.json'),
     platformFile: join(root, 'platform.json'),
     keysFile: join(root, 'keys.json'),
     cursorKeyFile: join(root, 'cursor-key.json'),
@@ -95,6 +97,14 @@ export function writeServers(directory: RunDirectory, addresses: ServerAddresses
   replaceFile(directory.serversFile, `${JSON.stringify(addresses, null, 2)}\n`, OWNER_ONLY)
 }
 
+/** Digests of the settings that the running platform was started with, by name. */
+export const readSettings = (directory: RunDirectory): Record<string, string> => readJson(directory.settingsFile) ?? {}
+
+/** Notes the settings of the running platform. */
+export function writeSettings(directory: RunDirectory, settings: Record<string, string>): void {
+  replaceFile(directory.settingsFile, `${JSON.stringify(settings, null, 2)}\n`, OWNER_ONLY)
+}
+
 /** The running platform; undefined when none is live. */
 export const readPlatform = (directory: RunDirectory): PlatformFile | undefined => readJson(directory.platformFile)
 
@@ -107,6 +117,7 @@ export function writePlatform(directory: RunDirectory, platform: PlatformFile): 
 export function dropAnnouncements(directory: RunDirectory): void {
   rmSync(directory.platformFile, { force: true })
   rmSync(directory.serversFile, { force: true })
+  rmSync(directory.settingsFile, { force: true })
 }
 
 /** Keys of an earlier run, by tier. */

@@ -4,7 +4,8 @@
  * A variable that the user has set always wins; addresses of the run
  * directory fill the gaps, so that `marketlog` finds the servers of `make up` without any setting; so does the file of the market.
  */
-import { marketVariables } from '#infra/config/market.ts'
+import { createHash } from 'node:crypto'
+import { loadMarket, marketVariables } from '#infra/config/market.ts'
 import type { KafkaAccess, ServerAddresses } from '#infra/runtime/config.ts'
 import { type Environment, hasSecret } from '#infra/runtime/secret.ts'
 import { CommandFailure, exitCodes, messageOf } from './command-failure.ts'
@@ -26,7 +27,7 @@ export function settleEnvironment(given: Environment, local: LocalKnowledge, ser
     MARKETLOG_STATE_DIR: local.stateDir,
     CURSOR_KEY: local.cursorKey,
     MARKETLOG_SECRET_KEY: local.secretKey,
-    ...variablesOfMarket(given.MARKET || local.market || 'empty'),
+    ...readMarketFile(() => marketVariables(given.MARKET || local.market || 'empty')),
     PORT: serves ? '8080' : '0',
     OPERATOR_PORT: serves ? '8081' : '0',
   }
@@ -36,12 +37,31 @@ export function settleEnvironment(given: Environment, local: LocalKnowledge, ser
 }
 
 /** A market file that cannot be read is its author's to mend, and no bug. */
-function variablesOfMarket(market: string): Environment {
+function readMarketFile<T>(read: () => T): T {
   try {
-    return marketVariables(market)
+    return read()
   } catch (error) {
     throw new CommandFailure(messageOf(error), exitCodes.badInput, error)
   }
+}
+
+const SETTINGS =
+  /^((MARKETLOG|KAFKA|SCHEMA_REGISTRY|REDIS|DATABASE|CLICKHOUSE|OPERATOR|MAX)_\w+|PORT|HOST|BASE_URL|MARKET|FX_URL|TRUSTED_PROXIES|LOG_LEVEL|CURSOR_KEY(_FILE)?)$/
+/** Where a platform is and what it is installed with change nothing of one that runs. */
+const OF_THE_START = ['MARKETLOG_RUN_DIR', 'MARKETLOG_CACHE', 'MARKETLOG_INSTALL', 'MARKETLOG_DOCKER']
+
+/**
+ * The settings that a platform is started with, by name, to be compared with those of another start: as digests, since some are
+ * secrets. A market counts by what its file says and by the variables that it names.
+ */
+export function settingsOf(given: Environment): Record<string, string> {
+  const market = JSON.stringify(readMarketFile(() => loadMarket(given.MARKET || 'demo')))
+  const named = [...market.matchAll(/\$\{(\w+)\}/g)].map(([, name = '']) => name)
+  const settings = Object.keys(given).filter(name => SETTINGS.test(name) && !OF_THE_START.includes(name))
+  const values = new Map([...settings, ...named].map(name => [name, given[name]]))
+  values.set('MARKET', market).set('PORT', given.PORT || '8080')
+  const digest = (value = '') => createHash('sha256').update(value).digest('base64url')
+  return Object.fromEntries([...values].filter(([, value]) => value).map(([name, value]) => [name, digest(value)]))
 }
 
 /** Servers that the user names are not reached with the credentials, or behind the pooler, of those of this machine. */

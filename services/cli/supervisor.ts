@@ -8,6 +8,7 @@
  */
 import { createServer } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
+import { loadMarket } from '#infra/config/market.ts'
 import { type PlatformConfig, readConfig, type ServerAddresses } from '#infra/runtime/config.ts'
 import { type Log, openLog } from '#infra/runtime/log.ts'
 import type { Environment } from '#infra/runtime/secret.ts'
@@ -18,7 +19,7 @@ import { STAND_IN_PATH } from '#services/inventory/main.ts'
 import { VIEWS } from '#streams/views.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
 import { publishCurrentRates } from './ingest.ts'
-import { askReadiness, countLiveAsks } from './live-check.ts'
+import { askReadiness, askSources, isListed } from './live-check.ts'
 import { linkStandIn, provideKeys } from './provide-keys.ts'
 import { keepRunning, type RoleProcess, type RoleProcessOptions } from './role-process.ts'
 import { GROUPS, SERVING_ROLES, STAND_IN_ROLES } from './roles.ts'
@@ -31,10 +32,11 @@ import {
   secretKey,
   writePlatform,
   writeServers,
+  writeSettings,
 } from './run-directory.ts'
 import { watchServers } from './server-watch.ts'
 import { setUp } from './set-up.ts'
-import { addressVariables, settleEnvironment } from './settle-environment.ts'
+import { addressVariables, settingsOf, settleEnvironment } from './settle-environment.ts'
 import { startStandIns } from './stand-ins.ts'
 import { waitForViews } from './wait-for-views.ts'
 
@@ -68,6 +70,7 @@ const POLL_MS = 200
 const ASK_EVERY_MS = 2_000
 const VIEWS_OF_THE_PAST = VIEWS.filter(({ store }) => store === 'clickhouse').map(({ name }) => name)
 const VIEWS_LIMIT_MS = 20_000
+/** Above the longest that a source may take (`total_timeout_ms` of a market). */
 const STUCK_AFTER_MS = 5 * 60_000
 
 type Undo = () => void | Promise<void>
@@ -116,6 +119,7 @@ async function start(options: SuperviseOptions, undo: Undo[], lose: (error: Erro
   const leftovers = await endNotedProcesses(directory.supervisor)
   if (leftovers.length > 0) say(`ended what an earlier run had left: ${leftovers.join(', ')}`)
   await refuseBusyPort(options.environment)
+  writeSettings(directory, settingsOf(options.environment))
 
   const addresses = await startServers(options, undo, lose)
   const environment = await withStandIns(options, platformEnvironment(options, addresses), undo)
@@ -133,7 +137,7 @@ async function start(options: SuperviseOptions, undo: Undo[], lose: (error: Erro
     dropAnnouncements(directory)
   })
   await untilReady(config, processes, options)
-  if (config.market !== EMPTY_MARKET) await untilLive(config, keys.quant, log, options)
+  if (config.market !== EMPTY_MARKET) await untilLive(config, keys.quant, log, { ...options, processes })
   // A role that is started again has another process, and mostly another port.
   announce = () => writePlatform(directory, describe(config, keys, processes, addresses))
   announce()
@@ -206,9 +210,10 @@ function startGroups(
   listeners: Pick<RoleProcessOptions, 'onGivenUp' | 'onListening'>,
 ): RoleProcess[] {
   const hasStandIn = environment.MARKETLOG_INVENTORY_URL?.endsWith(STAND_IN_PATH) ?? false
-  const groups = GROUPS.filter(group => environment.MARKET !== EMPTY_MARKET || group.name !== 'ingest').map(group => ({
-    ...group,
-    roles: group.roles.filter(role => hasStandIn || !STAND_IN_ROLES.includes(role)),
+  const isEmpty = environment.MARKET === EMPTY_MARKET
+  const groups = GROUPS.map(({ name, roles }) => ({
+    name,
+    roles: roles.filter(role => (hasStandIn || !STAND_IN_ROLES.includes(role)) && !(isEmpty && role === 'ingest')),
   }))
   const processes = groups.map(group => {
     const serves = group.roles.some(role => SERVING_ROLES.includes(role))
@@ -261,16 +266,38 @@ async function untilReady(
 }
 
 /**
- * Live: the live view reflects what ingest has published until now, and the API lists an ask. The views of the past
- * get a moment more, so that the first call finds all of the history, but they do not delay the start further.
+ * Live: the views reflect what ingest has published until now, and the API lists an ask (a bid or a sale where the market has no
+ * asks). Where no source gives anything the platform is up without, and says why. The views of the past get a moment more, so that
+ * the first call finds all of the history, but they do not delay the start further.
  */
-async function untilLive(config: PlatformConfig, key: string, log: Log, options: SuperviseOptions): Promise<void> {
+async function untilLive(
+  config: PlatformConfig,
+  key: string,
+  log: Log,
+  { processes, ...options }: SuperviseOptions & { processes: readonly RoleProcess[] },
+): Promise<void> {
   const origin = originOf(config.host, config.port)
+  const { feeds } = loadMarket(config.market)
+  const first = (['ask', 'bid', 'sale'] as const).find(one => feeds.some(({ side }) => side === one)) ?? 'ask'
+  const ingest = processes.find(({ group }) => group.roles.includes('ingest'))
   const onProgress = (text: string) => options.report({ kind: 'step', text: `filling the views: ${text}` })
+  // Sales are a view of the past.
+  const without = first === 'sale' ? [] : VIEWS_OF_THE_PAST
   await eventually(options.signal, 'prices to be live', ASK_EVERY_MS, async () => {
-    await waitForViews(config, log, { signal: options.signal, onProgress, without: VIEWS_OF_THE_PAST })
-    const asks = (await countLiveAsks(origin, key)) ?? 0
-    return { isDone: asks > 0, seen: 'the API lists no ask' }
+    const { operatorPort = 0 } = ingest?.ports() ?? {}
+    const asked = await askSources(originOf(config.operatorHost, operatorPort))
+    await waitForViews(config, log, { signal: options.signal, onProgress, without })
+    const isLive = await isListed(origin, key, first)
+    const seen = `${asked.size} of ${feeds.length} sources have answered`
+    options.report({ kind: 'step', text: `waiting for the first prices: ${seen}` })
+    const isDone = isLive || asked.size === feeds.length
+    const failed = [...asked.values()].filter(hasAnswered => !hasAnswered).length
+    if (isDone && (failed > 0 || !isLive)) {
+      const none = isLive ? '' : ', and there is no price yet'
+      const why = ingest?.warnings('ingest') ?? ''
+      options.report({ kind: 'note', text: `${failed} of ${feeds.length} sources fail${none}.${why}` })
+    }
+    return { isDone, seen }
   })
   const limit = AbortSignal.timeout(VIEWS_LIMIT_MS)
   await waitForViews(config, log, { signal: AbortSignal.any([options.signal, limit]), onProgress }).catch(error => {

@@ -13,8 +13,15 @@ import type { Environment } from '#infra/runtime/secret.ts'
 import { CommandFailure, exitCodes, messageOf } from './command-failure.ts'
 import { openProgress, type Progress } from './progress.ts'
 import { endOfLog } from './role-process.ts'
-import { type PlatformFile, prepareRunDirectory, type RunDirectory, readPlatform } from './run-directory.ts'
+import {
+  type PlatformFile,
+  prepareRunDirectory,
+  type RunDirectory,
+  readPlatform,
+  readSettings,
+} from './run-directory.ts'
 import { runningSupervisor } from './running-supervisor.ts'
+import { settingsOf } from './settle-environment.ts'
 import { listenForStop } from './stop-signals.ts'
 import { type Report, supervise } from './supervisor.ts'
 
@@ -23,17 +30,18 @@ type UpMessage = Report | { kind: 'live'; platform: PlatformFile } | { kind: 'fa
 
 const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))
 
-/** The platform that runs already, if it is live on the market that is wanted; throws when another one runs. */
+/** The platform that runs already, if it is live on the settings that are wanted; throws when another one runs. */
 function alreadyRunning(directory: RunDirectory, environment: Environment): PlatformFile | undefined {
   const pid = runningSupervisor(directory)?.pid
   if (pid === undefined) return undefined
   const platform = readPlatform(directory)
-  const wanted = environment.MARKET || 'demo'
   if (platform === undefined)
     throw new CommandFailure(`process ${pid} is starting or stopping the platform; wait, or run \`make down\``)
-  if (platform.market !== wanted) {
+  const [running, wanted] = [readSettings(directory), settingsOf(environment)]
+  const different = Object.keys({ ...running, ...wanted }).filter(name => running[name] !== wanted[name])
+  if (different.length > 0) {
     throw new CommandFailure(
-      `a platform with market ${platform.market} runs at ${platform.base_url}; run \`make down\` first`,
+      `a platform with another ${different.sort().join(', ')} runs at ${platform.base_url}; run \`make down\` first`,
     )
   }
   return platform

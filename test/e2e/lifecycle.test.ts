@@ -8,6 +8,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { eventually } from '#test/harness/eventually.ts'
+import { MAIN, runToEnd } from '#test/harness/run-command.ts'
 import { type Answer, type OwnPlatform, prepareOwnPlatform } from './own-platform.ts'
 
 const START_LIMIT_MS = 240_000
@@ -76,11 +77,16 @@ describe('a platform on one machine', function () {
     }
   })
 
-  it('is found again by a second `up`, and refused to another market', async () => {
+  it('used to be live for a second `up` with other settings: it is found again, and names what differs', async () => {
     expect((await up()).code).to.equal(0)
-    const other = await own.command(['up', '--detach'], { MARKET: 'full' })
+    const other = await own.command(['up', '--detach'], { MARKET: 'full', MARKETLOG_SMTP_URL: 'smtp://127.0.0.1:1' })
     expect(other.code).to.equal(1)
-    expect(other.stderr).to.match(/make down/)
+    expect(other.stderr).to.match(/a platform with another MARKET, MARKETLOG_SMTP_URL runs at .*make down/)
+  })
+
+  it('used to print a stack when the reader of a result had left', async () => {
+    const { stderr } = await runToEnd('sh', ['-c', `'${process.execPath}' '${MAIN}' lag | true`], own.environment)
+    expect(stderr).to.equal('')
   })
 
   it('restarts a role that is killed', async () => {

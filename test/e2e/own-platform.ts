@@ -16,6 +16,7 @@ import { type Finished, runCommand } from '#test/harness/run-command.ts'
 export interface OwnPlatform {
   readonly runDir: string
   readonly port: number
+  readonly environment: Readonly<Record<string, string | undefined>>
   command(args: string[], env?: Record<string, string>): Promise<Finished>
   /** The announcement of the live platform; throws when there is none. */
   platform(): PlatformFile
@@ -45,6 +46,7 @@ export async function prepareOwnPlatform(market: string): Promise<OwnPlatform> {
   return {
     runDir,
     port,
+    environment,
     platform,
     command: (args, env = {}) => runCommand(args, { ...environment, ...env }),
     async get(path, query = {}, tier = 'quant') {

@@ -8,7 +8,7 @@ export interface Finished {
   stderr: string
 }
 
-const MAIN = fileURLToPath(new URL('../../services/cli/main.ts', import.meta.url))
+export const MAIN = fileURLToPath(new URL('../../services/cli/main.ts', import.meta.url))
 const LIMIT_MS = 300_000
 
 /** Runs a command to its end; one that takes longer than the limit is killed and has no code. */

@@ -1,7 +1,10 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { expect } from 'chai'
 import { readConfig } from '#infra/runtime/config.ts'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'
-import { addressVariables, settleEnvironment } from '#services/cli/settle-environment.ts'
+import { addressVariables, settingsOf, settleEnvironment } from '#services/cli/settle-environment.ts'
 
 const servers = {
   kafka: ['127.0.0.1:9092', '127.0.0.1:9093'],
@@ -67,6 +70,36 @@ describe('the environment of a command', () => {
     expect(read({ HOST: '0.0.0.0', BASE_URL: 'https://api.example/' }).baseUrl).to.equal('https://api.example')
     expect(read({ BASE_URL: 'http://localhost:9000' }).baseUrl).to.equal('http://localhost:9000')
     expect(() => read({ MARKETLOG_WEBHOOK_PORTS: '80,x' })).to.throw('MARKETLOG_WEBHOOK_PORTS must list ports')
+  })
+
+  it('counts as another where a setting, the market or a variable that the market names is another', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'marketlog-settings-'))
+    const MARKET = join(folder, 'market.json')
+    const write = (url: string) => {
+      const feed = { provider: 'provider_02', side: 'ask', connector: 'http-json', interval_ms: 60_000 }
+      writeFileSync(MARKET, JSON.stringify({ name: 'own', feeds: [{ ...feed, options: { url, mapping: '$' } }] }))
+    }
+    const differing = (a: object, b: object): string[] => {
+      const [one, other] = [a, b].map(more => settingsOf({ MARKET, ...more })) as [
+        Record<string, string>,
+        Record<string, string>,
+      ]
+      return Object.keys({ ...one, ...other }).filter(name => one[name] !== other[name])
+    }
+    write('https://shop.example')
+    const before = settingsOf({ MARKET })
+    expect(
+      differing({ PORT: '8080', PATH: '/bin', LOG_LEVEL: '' }, { PATH: '/usr/bin', MARKETLOG_RUN_DIR: '/run' }),
+    ).to.deep.equal([])
+    expect(differing({ TOKEN: 'a' }, { TOKEN: 'b', REDIS_URL: 'redis://a', PORT: '9000' })).to.deep.equal([
+      'PORT',
+      'REDIS_URL',
+    ])
+    write(`https://shop.example/\${TOKEN}`)
+    expect(settingsOf({ MARKET }).MARKET).not.to.equal(before.MARKET)
+    expect(differing({ TOKEN: 'a' }, { TOKEN: 'b' })).to.deep.equal(['TOKEN'])
+    expect(JSON.stringify(settingsOf({ MARKET, TOKEN: 'a secret' }))).not.to.include('a secret')
+    rmSync(folder, { recursive: true })
   })
 
   it('leaves the addresses open when nothing runs, and the configuration then says what to do', () => {
