@@ -9,7 +9,7 @@ import type { StartRole } from '#infra/runtime/role.ts'
 import { VIEWS, type ViewName } from '#streams/views.ts'
 
 /** Processes of a platform on one machine, in starting order. Why so: services/README.md, "Decisions". */
-const PROCESSES = ['history', 'live', 'book', 'api', 'ingest'] as const
+const PROCESSES = ['path', 'edges', 'analytics'] as const
 
 /** A role that keeps no view. */
 interface Role {
@@ -27,20 +27,25 @@ interface Role {
 }
 
 const BEFORE_VIEWS = {
-  alerts: { process: 'api', load: () => import('#services/alerts/main.ts'), isTransactional: true },
+  alerts: { process: 'edges', load: () => import('#services/alerts/main.ts'), isTransactional: true },
 } satisfies Record<string, Role>
 
 const AFTER_VIEWS = {
   'provisional-items': {
-    process: 'book',
+    process: 'path',
     load: () => import('#streams/provisional-items/main.ts'),
     isTransactional: true,
   },
-  book: { process: 'book', load: () => import('#streams/book/main.ts'), isTransactional: true },
-  api: { process: 'api', load: () => import('#services/api/main.ts'), readsWithoutGroup: true },
-  feed: { process: 'api', load: () => import('#services/feed/main.ts'), readsWithoutGroup: true },
-  'inventory-stand-in': { process: 'api', load: () => import('#services/inventory/main.ts'), isStandIn: true },
-  ingest: { process: 'ingest', load: () => import('#services/ingest/main.ts'), isTransactional: true, isDivided: true },
+  book: { process: 'path', load: () => import('#streams/book/main.ts'), isTransactional: true },
+  api: { process: 'edges', load: () => import('#services/api/main.ts'), readsWithoutGroup: true },
+  feed: { process: 'edges', load: () => import('#services/feed/main.ts'), readsWithoutGroup: true },
+  'inventory-stand-in': { process: 'edges', load: () => import('#services/inventory/main.ts'), isStandIn: true },
+  ingest: {
+    process: 'analytics',
+    load: () => import('#services/ingest/main.ts'),
+    isTransactional: true,
+    isDivided: true,
+  },
 } satisfies Record<string, Role>
 
 /** Name of a role. */

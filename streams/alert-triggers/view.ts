@@ -8,7 +8,7 @@ export const view = defineView({
   name: 'alert-triggers',
   topics: ['bookChanges'],
   store: 'log',
-  process: 'live',
+  process: 'path',
   tables: [],
   start: async context => (await import('./main.ts')).start(context),
 })

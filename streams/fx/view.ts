@@ -5,7 +5,7 @@ import { fxDays } from './table.ts'
 export const view = defineTableView({
   name: 'fx',
   topics: ['fx'],
-  process: 'live',
+  process: 'path',
   tables: [{ table: fxDays, origins: [{ topic: 'fx', partition: '0', isBefore: version => `version < ${version}` }] }],
   async open(_topic, batcher) {
     const { openFxFold } = await import('./fold.ts')

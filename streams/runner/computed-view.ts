@@ -8,7 +8,7 @@ export function defineComputedView<Name extends string>(
     ...spec,
     topics: [],
     store: 'redis',
-    process: 'history',
+    process: 'analytics',
     tables: [],
     start: async context => (await import('./computed-role.ts')).runComputedView(context, view),
   }

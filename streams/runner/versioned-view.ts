@@ -8,7 +8,7 @@ export function defineTableView<Name extends string>(
     Partial<Pick<TableView<Name>, 'process'>>,
 ): TableView<Name> {
   const view: TableView<Name> = {
-    process: 'history',
+    process: 'analytics',
     ...spec,
     store: 'clickhouse',
     start: async context => (await import('./table-role.ts')).runTableView(context, view),
@@ -24,7 +24,7 @@ export function defineRedisView<Name extends string, Fold extends RedisFold>(
   const view: RedisView<Name, Fold> = {
     ...spec,
     store: 'redis',
-    process: 'live',
+    process: 'path',
     tables: [],
     start: async context => (await import('./redis-role.ts')).runRedisView(context, view),
     ...builtBy(async config => (await import('./redis-store.ts')).redisVersions(view, config)),

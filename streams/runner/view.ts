@@ -77,7 +77,7 @@ export interface View<Name extends string = string> {
   /** Where the view is. */
   readonly store: 'redis' | 'clickhouse' | 'log'
   /** The process that runs the role where a whole platform is on one machine (services/cli/roles.ts). */
-  readonly process: 'history' | 'live'
+  readonly process: 'path' | 'analytics'
   /** Its tables in ClickHouse. */
   readonly tables: readonly ViewTable[]
   /** The views that it is computed of, each with the topic up to whose end that must be; undefined where it is built from the log. */

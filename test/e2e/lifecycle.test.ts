@@ -93,7 +93,7 @@ describe('a platform on one machine', function () {
     const { pid, url } = own.platform().services.book ?? { pid: 0, url: '' }
     process.kill(pid, 'SIGKILL')
     const log = join(own.runDir, 'logs', 'platform.log')
-    await eventually(() => readFileSync(log, 'utf8').includes('book ended (SIGKILL)'), 'the restart')
+    await eventually(() => readFileSync(log, 'utf8').includes('path ended (SIGKILL)'), 'the restart')
     const again = await eventually(
       () => [own.platform().services.book].find(book => book !== undefined && book.pid !== pid && book.url !== url),
       'the announcement of the new process',

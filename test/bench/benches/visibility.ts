@@ -69,8 +69,9 @@ async function startPlatform(context: BenchContext, stage: Stage, keys: readonly
   const env = { MARKETLOG_PROVIDERS: writeProviders(stage, keys) }
   const started: RoleProcess[] = []
   let baseUrl = ''
-  for (const { name, roles } of GROUPS) {
-    if (roles.includes('ingest')) continue
+  for (const group of GROUPS) {
+    const { name } = group
+    const roles = group.roles.filter(role => role !== 'ingest')
     context.say(`starting ${roles.join(', ')}`)
     const process = await stage.start(name, roles, env)
     started.push(process)
