@@ -21,20 +21,9 @@ interface SignInConfig {
   clientSecret: string | undefined
 }
 
-/** How clients prove themselves to brokers that ask for it. */
-export interface KafkaAccess {
-  /** File of the authority that the brokers' certificates are signed by. */
-  ca: string
-  sasl: 'scram-sha-512'
-  user: string
-  passwordFile: string
-}
-
 /** Where the servers answer: kafka as host:port, the others as URLs including credentials. */
 export interface ServerAddresses {
   kafka: string[]
-  /** Of brokers that ask for it. */
-  kafkaAccess?: KafkaAccess
   schemaRegistry: string
   redis: string
   clickhouse: string

@@ -23,7 +23,7 @@ import {
   schemaRegistryAnswers,
   waitUntilReady,
 } from './readiness.ts'
-import type { ProcessName, ProvideOptions, ServerName, StartedServers } from './running-servers.ts'
+import type { ProvideOptions, ServerName, StartedServers } from './running-servers.ts'
 import { openSecretBook } from './secrets.ts'
 
 const COMPOSE_FILE = fileURLToPath(new URL('../compose.yaml', import.meta.url))
@@ -111,7 +111,7 @@ export async function startDocker(
 }
 
 /** Docker's own processes are not ours to look after. */
-async function restartedByDocker(name: ProcessName): Promise<void> {
+async function restartedByDocker(name: string): Promise<void> {
   throw new Error(`${name} runs in Docker; start its container again`)
 }
 

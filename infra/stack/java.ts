@@ -12,17 +12,16 @@ import { runTool } from './one-shot.ts'
 import { sayWhile } from './progress.ts'
 import { installPackages } from './system-packages.ts'
 
-/** A Java runtime: path of its launcher, its feature version, e.g. 21, and what it says of its build. */
+/** A Java runtime: path of its launcher and its feature version, e.g. 21. */
 export interface JavaRuntime {
   launcher: string
   version: number
-  build: string
 }
 
 /** Leaves the second compiler out: a server that lives for minutes does not earn back what it takes. */
 export const FIRST_COMPILER_ONLY = '-XX:TieredStopAtLevel=1'
 
-/** How long a Java server may take to end; the first end also writes the class archive. */
+/** How long a Java server may take to end. */
 export const JVM_GRACE_MS = 15_000
 
 const VERSION_LIMIT_MS = 20_000
@@ -83,10 +82,10 @@ async function describeJava(context: ToolContext, launcher: string): Promise<Jav
       limitMs: VERSION_LIMIT_MS,
       signal: context.signal,
     })
-    return { launcher, version: Number(/version "(\d+)/.exec(build)?.[1] ?? 0), build }
+    return { launcher, version: Number(/version "(\d+)/.exec(build)?.[1] ?? 0) }
   } catch {
     context.signal.throwIfAborted()
-    return { launcher, version: 0, build: '' }
+    return { launcher, version: 0 }
   }
 }
 

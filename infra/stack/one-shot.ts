@@ -2,7 +2,7 @@
  * Runs a tool to its end: package managers, initialisers, archive tools.
  *
  * Writes the tool's output to a log file when one is given. Invariant: a run ends by itself, at its time limit or
- * on abort, and takes its whole process group with it. Must not be used for servers, which belong to the keeper.
+ * on abort, and takes its whole process group with it. Servers are launch.ts's.
  */
 import { spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'

@@ -90,8 +90,6 @@ export function ownedByOther(dataDir: string): boolean {
 /** Ends every process that is noted in pids/ and still is the one that was noted; returns their names. */
 export async function endNotedProcesses(dataDir: string): Promise<string[]> {
   const directory = join(dataDir, 'pids')
-  const files = listJson(directory)
-  const keeperFirst = files.sort((one, other) => Number(other === 'keeper.json') - Number(one === 'keeper.json'))
   const ended: string[] = []
   const end = async (file: string) => {
     const left = readJson<LeftProcess>(join(directory, file))
@@ -101,9 +99,7 @@ export async function endNotedProcesses(dataDir: string): Promise<string[]> {
     }
     rmSync(join(directory, file), { force: true })
   }
-  // The keeper ends its servers itself and in order; what it leaves is ended here.
-  for (const file of keeperFirst.slice(0, 1)) await end(file)
-  await Promise.all(keeperFirst.slice(1).map(end))
+  await Promise.all(listJson(directory).map(end))
   return ended
 }
 

@@ -9,11 +9,10 @@ import { mkdirSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { ServerAddresses } from '#infra/runtime/config.ts'
 import { removeProject, startDocker, stopProject } from './docker.ts'
-import { brokerCount } from './native/kafka-cluster.ts'
 import { postgresHomeElsewhere } from './native/postgres.ts'
-import { startNative } from './native-start.ts'
+import { NATIVE_SERVERS, startNative } from './native-start.ts'
 import { endNotedProcesses, ownedByOther, takeOwnership } from './owner.ts'
-import { type ProcessName, type ProvideOptions, type RunningServers, SERVER_NAMES } from './running-servers.ts'
+import { type ProvideOptions, type RunningServers, SERVER_NAMES } from './running-servers.ts'
 
 /** Provides all five servers, each by address, Docker or natively, or throws and leaves nothing running. */
 export async function provideServers(options: ProvideOptions): Promise<RunningServers> {
@@ -31,10 +30,10 @@ export async function provideServers(options: ProvideOptions): Promise<RunningSe
   const release = takeOwnership(dataDir)
   try {
     await endEverythingNoted(dataDir)
-    // Compose knows a single broker.
-    const isNative = missing.includes('kafka') && brokerCount(environment) > 1
-    const inDocker = isNative ? undefined : await startDocker({ ...options, dataDir, signal }, missing)
-    const started = inDocker ?? (await startNative({ ...options, dataDir, signal }, missing))
+    const own = { ...options, dataDir, signal }
+    const inDocker = await startDocker(own, missing)
+    const native = Object.fromEntries(missing.map(name => [name, NATIVE_SERVERS[name]]))
+    const started = inDocker ?? (await startNative(own, native))
     for (const name of missing) provided[name] = inDocker === undefined ? 'native' : 'docker'
     return {
       addresses: { ...(started.addresses as ServerAddresses), ...given },
@@ -53,7 +52,7 @@ export async function provideServers(options: ProvideOptions): Promise<RunningSe
 }
 
 /** A server that runs elsewhere is started again there. */
-async function notOurs(name: ProcessName): Promise<void> {
+async function notOurs(name: string): Promise<void> {
   throw new Error(`${name} is not run by this platform`)
 }
 

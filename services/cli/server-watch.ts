@@ -7,14 +7,14 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { identify } from '#infra/stack/processes.ts'
-import type { ProcessName, RunningServers } from '#infra/stack/running-servers.ts'
+import type { RunningServers } from '#infra/stack/running-servers.ts'
 
 /** What a watch works with. */
 export interface ServerWatchOptions {
   servers: Pick<RunningServers, 'pids' | 'restart'>
   report(line: string): void
   /** Called when a server does not come back. */
-  onGivenUp(name: ProcessName, error: Error): void
+  onGivenUp(name: string, error: Error): void
   signal: AbortSignal
   /** How often it checks, and how long the first pause is. */
   everyMs?: number
@@ -31,9 +31,9 @@ export function watchServers(options: ServerWatchOptions): () => Promise<void> {
   const { servers, report, onGivenUp, everyMs = CHECK_EVERY_MS, giveUpAfterMs = GIVE_UP_AFTER_MS } = options
   const stop = new AbortController()
   const signal = AbortSignal.any([options.signal, stop.signal])
-  const starting = new Map<ProcessName, Promise<void>>()
+  const starting = new Map<string, Promise<void>>()
 
-  const startAgain = async (name: ProcessName): Promise<void> => {
+  const startAgain = async (name: string): Promise<void> => {
     const endedAt = performance.now()
     report(`${name} has ended; starting it again`)
     for (let pauseMs = everyMs; !signal.aborted; pauseMs = Math.min(LONGEST_PAUSE_MS, 2 * pauseMs)) {
@@ -50,7 +50,7 @@ export function watchServers(options: ServerWatchOptions): () => Promise<void> {
     }
   }
   const timer = setInterval(() => {
-    for (const [name, pid] of Object.entries(servers.pids) as [ProcessName, number][]) {
+    for (const [name, pid] of Object.entries(servers.pids)) {
       if (starting.has(name) || identify(pid) !== undefined) continue
       // What was given up stays in the map: it is not started again.
       starting.set(

@@ -6,7 +6,7 @@
  */
 import { createHash } from 'node:crypto'
 import { loadMarket, marketVariables } from '#infra/config/market.ts'
-import type { KafkaAccess, ServerAddresses } from '#infra/runtime/config.ts'
+import type { ServerAddresses } from '#infra/runtime/config.ts'
 import { type Environment, hasSecret } from '#infra/runtime/secret.ts'
 import { CommandFailure, exitCodes, messageOf } from './command-failure.ts'
 
@@ -66,9 +66,7 @@ export function settingsOf(given: Environment): Record<string, string> {
 
 /** Servers that the user names are not reached with the credentials, or behind the pooler, of those of this machine. */
 const isGiven = (given: Environment, name: string): boolean =>
-  hasSecret(given, name.replace(/_FILE$/, '')) ||
-  (name.startsWith('KAFKA_') && Boolean(given.KAFKA_BROKERS)) ||
-  (name.startsWith('DATABASE_') && hasSecret(given, 'DATABASE_URL'))
+  hasSecret(given, name.replace(/_FILE$/, '')) || (name.startsWith('DATABASE_') && hasSecret(given, 'DATABASE_URL'))
 
 /** Server addresses as the variables from which every process reads them. */
 export function addressVariables(servers: ServerAddresses): Environment {
@@ -80,16 +78,5 @@ export function addressVariables(servers: ServerAddresses): Environment {
     CLICKHOUSE_READONLY_URL: servers.clickhouseReadOnly,
     DATABASE_URL: servers.postgres,
     ...(servers.postgresDirect === undefined ? {} : { DATABASE_DIRECT_URL: servers.postgresDirect }),
-    ...(servers.kafkaAccess === undefined
-      ? {}
-      : { ...accessVariables(servers.kafkaAccess), KAFKA_REPLICATION_FACTOR: String(servers.kafka.length) }),
   }
 }
-
-/** What clients prove themselves with, as variables; a password stays in its file. */
-export const accessVariables = ({ ca, sasl, user, passwordFile }: KafkaAccess): Record<string, string> => ({
-  KAFKA_TLS_CA: ca,
-  KAFKA_SASL: sasl,
-  KAFKA_USER: user,
-  KAFKA_PASSWORD_FILE: passwordFile,
-})

@@ -120,7 +120,7 @@ describe(TEST, function () {
 
 /** Every address is one of TLS, and Postgres, which says so of its sessions, has no other. */
 async function expectTlsAlone({ config, database }: TestPlatform): Promise<void> {
-  const { kafkaAccess: _, kafka, ...urls } = config.servers
+  const { kafka, ...urls } = config.servers
   expect(config.kafka.tls, `TLS to ${kafka}`).not.to.equal(undefined)
   for (const [name, url] of Object.entries(urls))
     expect(url, name).to.match(/^(https|rediss):|^postgres:.*[?&]sslrootcert=/)

@@ -21,11 +21,11 @@ import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { createTopics, setTopicSettings, setUpTopics } from '#infra/kafka/topic-admin.ts'
 import { openTransactionalProducer } from '#infra/kafka/transactional-producer.ts'
 import { withAdmin } from '#infra/kafka/with-admin.ts'
-import { signCertificate } from '#infra/stack/certificates.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { keepRunning } from '#services/cli/role-process.ts'
 import type { RoleName } from '#services/cli/roles.ts'
 import { prepareRunDirectory, runDirectory } from '#services/cli/run-directory.ts'
+import { signCertificate } from '#test/harness/certificates.ts'
 import { type ClusterControl, openClusterControl } from '#test/harness/cluster-control.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
 import { findJavaReader } from '#test/harness/java-reader.ts'
@@ -93,13 +93,13 @@ describe('three brokers', () => {
     it('a client whose password and authority are read again for each connection', async () => {
       const { access } = platform.cluster
       const [password, ca] = [join(platform.folder, 'password'), join(platform.folder, 'ca.pem')]
-      copyFileSync(access.passwordFile, password)
-      copyFileSync(access.ca, ca)
+      copyFileSync(access.KAFKA_PASSWORD_FILE, password)
+      copyFileSync(access.KAFKA_TLS_CA, ca)
       const client = clientWith({ KAFKA_PASSWORD_FILE: password, KAFKA_TLS_CA: ca })
       expect(await connects(client)).to.equal(true)
       writeFileSync(password, WRONG)
       expect(await connects(client)).to.equal(false)
-      copyFileSync(access.passwordFile, password)
+      copyFileSync(access.KAFKA_PASSWORD_FILE, password)
       expect(await connects(client)).to.equal(true)
       copyFileSync((await certificate('another', 1)).KAFKA_TLS_CERT, ca)
       expect(await connects(client)).to.equal(false)

@@ -6,15 +6,24 @@
  * a closed one has left no process, no mount and no file.
  */
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync } from 'node:fs'
+import { chownSync, mkdirSync, mkdtempSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ServerAddresses } from '#infra/runtime/config.ts'
+import type { PrepareServer } from '#infra/stack/native/native-server.ts'
 import { postgresHomeElsewhere } from '#infra/stack/native/postgres.ts'
-import { startNative } from '#infra/stack/native-start.ts'
-import { identify, isAlive, type ProcessIdentity, signalGroup, waitForEnd } from '#infra/stack/processes.ts'
-import type { ServerName, ServerTls, StartedServers } from '#infra/stack/running-servers.ts'
+import { NATIVE_SERVERS, startNative } from '#infra/stack/native-start.ts'
+import {
+  identify,
+  isAlive,
+  type ProcessIdentity,
+  replaceFile,
+  signalGroup,
+  waitForEnd,
+} from '#infra/stack/processes.ts'
+import type { ServerName, StartedServers } from '#infra/stack/running-servers.ts'
 import { removeServerData } from '#infra/stack/servers.ts'
+import type { Certificates } from './certificates.ts'
 
 export interface OwnProcess {
   freeze(): void
@@ -43,7 +52,7 @@ export interface OwnServerOptions {
   /** Gives its data a disk of this size; refused without the right to mount one. */
   diskMegabytes?: number
   /** Of Postgres. */
-  tls?: ServerTls
+  tls?: Pick<Certificates, 'ca' | 'certificate' | 'key'>
 }
 
 const END_LIMIT_MS = 30_000
@@ -85,7 +94,7 @@ export async function openOwnServer(name: ServerName, options: OwnServerOptions 
   let identity: ProcessIdentity | undefined
   let addresses: Partial<ServerAddresses> | undefined
   const start = async (): Promise<void> => {
-    const running = await startNative({ ...shared, ...(options.tls && { postgresTls: options.tls }) }, [name])
+    const running = await startNative(shared, { [name]: options.tls ? withTls(options.tls) : NATIVE_SERVERS[name] })
     started = running
     const found = identify(running.pids[name] ?? 0)
     if (found === undefined) throw new Error(`${name} ended as soon as it had answered`)
@@ -112,13 +121,28 @@ export async function openOwnServer(name: ServerName, options: OwnServerOptions 
     // Postgres may have to keep its data where its own user can enter.
     storeDir: (name === 'postgres' && postgresHomeElsewhere(dataDir)) || storeDir,
     async start() {
-      // The keeper of the former process goes with it.
       await started?.stop()
       await start()
     },
     log: () => readFileSync(join(dataDir, 'logs', `${name}.log`), 'utf8'),
   }
 }
+
+/** Postgres takes a key only from a file of its own account that nobody else can read. */
+const withTls =
+  (tls: NonNullable<OwnServerOptions['tls']>): PrepareServer =>
+  async context => {
+    const prepared = await NATIVE_SERVERS.postgres(context)
+    const { directory = context.dataDir, uid, gid, args } = prepared.launch
+    const settings = Object.entries({ ssl_ca_file: tls.ca, ssl_cert_file: tls.certificate, ssl_key_file: tls.key })
+    const own = settings.flatMap(([name, file]) => {
+      const copy = join(directory, `${name}.pem`)
+      replaceFile(copy, readFileSync(file, 'utf8'), 0o600)
+      if (uid !== undefined && gid !== undefined) chownSync(copy, uid, gid)
+      return ['-c', `${name}=${copy}`]
+    })
+    return { ...prepared, launch: { ...prepared.launch, args: [...args, '-c', 'ssl=on', ...own] } }
+  }
 
 export function mayMountDisks(): boolean {
   const dir = mkdtempSync(join(tmpdir(), 'marketlog-mount-'))

@@ -1,21 +1,21 @@
 /**
  * Processes of Redis that are a test's own: servers and Sentinels, which it may freeze, kill and start again.
  *
- * Runs natively, through the keeper of infra/stack, in a folder of its own under the system's temporary folder. Each process
+ * Runs natively, through infra/stack, in a folder of its own under the system's temporary folder. Each process
  * listens in plain text and with TLS, on ports that it keeps. Invariant: a process that is started again has its data and
  * its ports; a closed set has left no process and no file.
  */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Certificates, provideCertificates } from '#infra/stack/certificates.ts'
 import { cacheDirectory } from '#infra/stack/downloads.ts'
-import { type Keeper, startKeeper } from '#infra/stack/keeper-client.ts'
+import { type LaunchedProcess, launch } from '#infra/stack/launch.ts'
 import type { ToolContext } from '#infra/stack/native/native-server.ts'
 import { provideRedis } from '#infra/stack/native/redis.ts'
 import { openPortBook, type PortBook } from '#infra/stack/ports.ts'
 import { identify } from '#infra/stack/processes.ts'
 import { redisAnswers, waitUntilReady } from '#infra/stack/readiness.ts'
+import { type Certificates, provideCertificates } from './certificates.ts'
 import { controlProcess, type OwnProcess } from './own-server.ts'
 
 export interface RedisProcess extends Pick<OwnProcess, 'freeze' | 'thaw' | 'kill'> {
@@ -50,13 +50,12 @@ export async function openRedisProcesses(): Promise<RedisProcesses> {
     ...{ environment, cacheDir: cacheDirectory(environment), say: () => undefined },
     signal: new AbortController().signal,
   }
-  const keeper = startKeeper(dataDir, environment)
   const ports = openPortBook(dataDir)
-  const running = new Set<OwnProcess>()
+  const running: RunningSet = new Map()
   const close = async (): Promise<void> => {
     // A frozen process does not end.
-    for (const one of running) one.thaw()
-    await keeper.stop()
+    for (const one of running.keys()) one.thaw()
+    await Promise.all([...running.values()].map(one => one?.stop()))
     rmSync(dataDir, { recursive: true, force: true })
   }
   try {
@@ -68,14 +67,14 @@ export async function openRedisProcesses(): Promise<RedisProcesses> {
       'tls-ca-cert-file': certificates.ca,
       'tls-auth-clients': 'optional',
     }
-    const set: ProcessSet = { dataDir, environment, command, keeper, ports, tls, running }
+    const set: ProcessSet = { dataDir, environment, command, ports, tls, running }
     const kept = ['--save', '', '--appendonly', 'yes', '--maxmemory-policy', 'noeviction']
     kept.push('--repl-diskless-sync-delay', '0')
     return {
       ...{ certificates, close, freePort: ports },
-      open: (name, args) => launch(set, name, () => [...kept, ...args]),
+      open: (name, args) => open(set, name, () => [...kept, ...args]),
       openSentinel: (name, lines) =>
-        launch(set, name, home => {
+        open(set, name, home => {
           // It writes what it learns into its file.
           const file = join(home, 'sentinel.conf')
           writeFileSync(file, `${lines.join('\n')}\n`)
@@ -88,18 +87,20 @@ export async function openRedisProcesses(): Promise<RedisProcesses> {
   }
 }
 
+/** Each with its process of now. */
+type RunningSet = Map<OwnProcess, LaunchedProcess | undefined>
+
 interface ProcessSet {
   dataDir: string
   environment: Record<string, string | undefined>
   command: string
-  keeper: Keeper
   ports: PortBook
   tls: Record<string, string>
-  running: Set<OwnProcess>
+  running: RunningSet
 }
 
-async function launch(
-  { dataDir, environment, command, keeper, ports, tls, running }: ProcessSet,
+async function open(
+  { dataDir, environment, command, ports, tls, running }: ProcessSet,
   name: string,
   argsOf: (home: string) => string[],
 ): Promise<RedisProcess> {
@@ -112,20 +113,20 @@ async function launch(
   const [file, ...rest] = asked
   const args = file?.startsWith('--') ? [...own, ...asked] : [file as string, ...rest, ...own]
   const logFile = join(dataDir, 'logs', `${name}.log`)
-  let pid: number | undefined
-  const control = controlProcess(name, () => (pid === undefined ? undefined : identify(pid)))
-  running.add(control)
+  const control: OwnProcess = controlProcess(name, () => identify(running.get(control)?.pid ?? 0))
+  running.set(control, undefined)
   const start = async (): Promise<void> => {
-    pid = await keeper.launch({
-      ...{ server: name, command, args, directory: home, logFile },
-      identityFile: join(dataDir, 'pids', `${name}.json`),
+    const process = await launch({
+      ...{ command, args, directory: home, logFile },
+      noteFile: join(dataDir, 'pids', `${name}.json`),
       environment: { PATH: environment.PATH ?? '' },
       ...{ stopSignal: 'SIGTERM' as const, graceMs: END_LIMIT_MS },
     })
+    running.set(control, process)
     await waitUntilReady({
       ...{ isReady: () => redisAnswers(port), limitMs: READY_LIMIT_MS, say: () => undefined },
       signal: new AbortController().signal,
-      hopeless: () => keeper.endOf(name),
+      hopeless: process.end,
     })
   }
   await start()

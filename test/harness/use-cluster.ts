@@ -12,9 +12,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'
-import { signCertificate } from '#infra/stack/certificates.ts'
 import { ROLE_NAMES } from '#services/cli/roles.ts'
-import { accessVariables } from '#services/cli/settle-environment.ts'
+import { signCertificate } from './certificates.ts'
 import { listen } from './listen.ts'
 import { type OwnCluster, openOwnCluster } from './own-cluster.ts'
 import { openOwnRedis } from './own-redis.ts'
@@ -113,7 +112,7 @@ async function openCluster(
   onEnd(() => registry.close())
   const passwordFile = join(folder, 'registry-password')
   writeFileSync(passwordFile, `${password}\n`)
-  const tls = { ...pem, ca: cluster.access.ca }
+  const tls = { ...pem, ca: cluster.access.KAFKA_TLS_CA }
   const postgres = await openOwnServer('postgres', { tls })
   onEnd(() => postgres.close())
   const redis = await openOwnRedis()
@@ -127,7 +126,7 @@ async function openCluster(
   }
   const opened = readTestEnvironment({
     ...newEnvironment(own, { initial: 't', stateDir: folder }),
-    ...{ ...accessVariables(cluster.access), ...redis.variables },
+    ...{ ...cluster.access, ...redis.variables },
     ...{ SCHEMA_REGISTRY_CA: tls.ca, DATABASE_TLS_CA: tls.ca, CLICKHOUSE_TLS_CA: tls.ca },
     SCHEMA_REGISTRY_USER: REGISTRY_USER,
     SCHEMA_REGISTRY_PASSWORD_FILE: passwordFile,

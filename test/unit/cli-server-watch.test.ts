@@ -26,15 +26,16 @@ describe('the watch over servers', () => {
   }
 
   async function watch(failures: number, giveUpAfterMs = Number.POSITIVE_INFINITY) {
-    const servers = { pids: { redis: await start() }, restart: async () => undefined } as ServerWatchOptions['servers']
+    const pids = { redis: await start() }
     const said: string[] = []
     const givenUp: string[] = []
     let starts = 0
-    servers.restart = async name => {
+    const restart = async () => {
       starts += 1
       if (starts <= failures) throw new Error('no room on its disk')
-      servers.pids[name] = await start()
+      pids.redis = await start()
     }
+    const servers: ServerWatchOptions['servers'] = { pids, restart }
     const stop = watchServers({
       servers,
       report: line => void said.push(line),

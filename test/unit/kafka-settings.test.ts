@@ -7,7 +7,6 @@ import { readKafkaSettings, readRegistrySettings } from '#infra/runtime/kafka-se
 import { readSecret } from '#infra/runtime/secret.ts'
 import { topics } from '#schemas/topics.ts'
 import { aclRoles, aclsOf } from '#services/cli/role-acls.ts'
-import { accessVariables, settleEnvironment } from '#services/cli/settle-environment.ts'
 
 type Environment = Record<string, string>
 
@@ -92,26 +91,6 @@ describe('the settings of Kafka and the registry', () => {
       expect(faultsOf(env)).to.have.length(1)
       expect(faultsOf(env)[0]).to.match(fault)
     })
-
-  it('of brokers on this machine do not reach brokers that the user names', () => {
-    const access = { ca: 'ca.pem', sasl: 'scram-sha-512', user: 'marketlog', passwordFile: 'password' } as const
-    const servers = {
-      kafka: ['127.0.0.1:1', '127.0.0.1:2', '127.0.0.1:3'],
-      kafkaAccess: access,
-      schemaRegistry: 'r',
-      redis: 'r',
-      clickhouse: 'c',
-      clickhouseReadOnly: 'c',
-      postgres: 'p',
-    }
-    const local = { servers, stateDir: 's', cursorKey: undefined, secretKey: undefined }
-    expect(settleEnvironment({}, local, false)).to.include({
-      ...accessVariables(access),
-      KAFKA_REPLICATION_FACTOR: '3',
-    })
-    const settled = settleEnvironment({ KAFKA_BROKERS: 'elsewhere:9092' }, local, false)
-    expect(Object.keys(settled).filter(name => name.startsWith('KAFKA_'))).to.deep.equal(['KAFKA_BROKERS'])
-  })
 })
 
 describe('the rights of roles', () => {

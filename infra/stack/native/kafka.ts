@@ -1,5 +1,5 @@
 /**
- * Apache Kafka as one combined broker and controller, from its Maven jars; kafka-cluster.ts starts several.
+ * Apache Kafka as one combined broker and controller, from its Maven jars.
  *
  * Reads the download cache and KAFKA_JVM_PERFORMANCE_OPTS, writes <dataDir>/kafka. Invariant: the storage is formatted
  * exactly once; the mark of a finished format is written last, so a format that was cut off is done again. Topics are
@@ -8,7 +8,6 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { useClassArchive } from '../class-archive.ts'
 import { pinnedVersion, provideArtifact } from '../downloads.ts'
 import { FIRST_COMPILER_ONLY, type JavaRuntime, JVM_GRACE_MS, provideJava, runMaven } from '../java.ts'
 import { runTool } from '../one-shot.ts'
@@ -72,7 +71,6 @@ export async function prepareBroker(
   const logDir = join(home, 'log').replaceAll('\\', '\\\\')
   // Where several brokers take clients, it holds their passwords.
   replaceFile(properties, propertiesText({ ...COMMON, 'log.dirs': logDir, ...plan.properties }), 0o600)
-  const archive = useClassArchive(context.cacheDir, java, jars)
   const classPath = readdirSync(jars)
     .sort()
     .map(jar => join(jars, jar))
@@ -84,13 +82,12 @@ export async function prepareBroker(
   return {
     launch: {
       command: java.launcher,
-      args: [...machineOptions(context), ...archive.flags, ...LOGGING, '-cp', classPath, 'kafka.Kafka', properties],
+      args: [...machineOptions(context), ...LOGGING, '-cp', classPath, 'kafka.Kafka', properties],
       environment: { PATH: context.environment.PATH ?? '' },
       stopSignal: 'SIGTERM',
       graceMs: JVM_GRACE_MS,
     },
     isReady: () => kafkaAnswers(plan.probePort),
-    afterStop: archive.afterStop,
     readyLimitMs: 90_000,
   }
 }

@@ -3,9 +3,8 @@
  * files beside this one.
  */
 import type { ServerAddresses } from '#infra/runtime/config.ts'
-import type { LaunchOrder } from '../keeper.ts'
+import type { LaunchOrder } from '../launch.ts'
 import type { PortBook } from '../ports.ts'
-import type { ServerTls } from '../running-servers.ts'
 import type { SecretBook } from '../secrets.ts'
 
 /** What installing packages and fetching artifacts needs. */
@@ -25,7 +24,6 @@ export interface NativeContext extends ToolContext {
   secret: SecretBook
   /** Output of one-shot tools and of the server itself. */
   logFile: string
-  postgresTls?: ServerTls
 }
 
 /** A prepared server: how to start it, how to see that it is ready, and where it then answers. */
@@ -38,8 +36,6 @@ export interface PreparedServer {
   isReady: () => Promise<boolean>
   /** Set-up that needs the running server; may be run again on every start. */
   afterReady?: () => Promise<void>
-  /** Called with how the server ended (`exit code N`, a signal's name, or undefined) once it was stopped. */
-  afterStop?: (how: string | undefined) => void
   addresses: Partial<ServerAddresses>
   readyLimitMs: number
 }

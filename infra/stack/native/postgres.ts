@@ -23,7 +23,6 @@ import { fileURLToPath } from 'node:url'
 import { runTool } from '../one-shot.ts'
 import { replaceFile } from '../processes.ts'
 import { postgresAnswers } from '../readiness.ts'
-import type { ServerTls } from '../running-servers.ts'
 import type { NativeContext, PrepareServer } from './native-server.ts'
 
 const USER = 'marketlog'
@@ -52,7 +51,6 @@ export const preparePostgres: PrepareServer = async context => {
       args: [
         ...['-D', cluster, '-p', String(port), '-h', '127.0.0.1', '-k', ''],
         ...['-c', 'max_connections=200', '-c', 'shared_buffers=128MB', '-c', 'logging_collector=off'],
-        ...(context.postgresTls ? tlsArguments(context.postgresTls, home, account) : []),
       ],
       environment: { PATH: context.environment.PATH ?? '', LC_ALL: 'C' },
       directory: home,
@@ -71,18 +69,6 @@ export const preparePostgres: PrepareServer = async context => {
 export function postgresHomeElsewhere(dataDir: string): string | undefined {
   const note = join(dataDir, 'postgres.location')
   return existsSync(note) ? readFileSync(note, 'utf8').trim() : undefined
-}
-
-/** It takes a key only from a file of its own account that nobody else can read. */
-function tlsArguments(tls: ServerTls, home: string, account: Account | undefined): string[] {
-  const copy = (part: keyof ServerTls): string => {
-    const file = join(home, `tls-${part}.pem`)
-    replaceFile(file, readFileSync(tls[part], 'utf8'), 0o600)
-    if (account !== undefined) chownSync(file, account.uid, account.gid)
-    return file
-  }
-  const settings = { ssl_ca_file: copy('ca'), ssl_cert_file: copy('certificate'), ssl_key_file: copy('key') }
-  return ['-c', 'ssl=on', ...Object.entries(settings).flatMap(([name, file]) => ['-c', `${name}=${file}`])]
 }
 
 /** What Postgres and its kind run as where root starts them. */

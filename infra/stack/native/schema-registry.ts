@@ -6,7 +6,6 @@
  */
 import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { useClassArchive } from '../class-archive.ts'
 import { pinnedVersion, provideArtifact } from '../downloads.ts'
 import { FIRST_COMPILER_ONLY, type JavaRuntime, JVM_GRACE_MS, provideJava, runMaven } from '../java.ts'
 import { runTool } from '../one-shot.ts'
@@ -33,13 +32,12 @@ export const prepareSchemaRegistry: PrepareServer = async context => {
   const home = join(context.dataDir, 'schema-registry')
   mkdirSync(home, { recursive: true })
   const program = join(application, 'quarkus-run.jar')
-  const archive = useClassArchive(context.cacheDir, java, program)
   const [port, management] = [await context.port('schemaRegistry'), await context.port('schemaRegistry-management')]
   const base = `http://127.0.0.1:${port}${CONFLUENT_API}`
   return {
     launch: {
       command: java.launcher,
-      args: [...MEMORY, ...archive.flags, '-jar', program],
+      args: [...MEMORY, '-jar', program],
       environment: {
         PATH: context.environment.PATH ?? '',
         QUARKUS_HTTP_HOST: '127.0.0.1',
@@ -57,7 +55,6 @@ export const prepareSchemaRegistry: PrepareServer = async context => {
       directory: home,
     },
     isReady: () => schemaRegistryAnswers(base),
-    afterStop: archive.afterStop,
     addresses: { schemaRegistry: base },
     readyLimitMs: 90_000,
   }

@@ -3,10 +3,10 @@
  */
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ToolContext } from './native/native-server.ts'
-import { runTool } from './one-shot.ts'
-import { replaceFile } from './processes.ts'
-import { installPackages } from './system-packages.ts'
+import type { ToolContext } from '#infra/stack/native/native-server.ts'
+import { runTool } from '#infra/stack/one-shot.ts'
+import { replaceFile } from '#infra/stack/processes.ts'
+import { installPackages } from '#infra/stack/system-packages.ts'
 
 /** Files of one authority. */
 export interface Certificates {
