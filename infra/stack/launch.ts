@@ -1,68 +1,87 @@
 /**
- * Starts a process that ends with this one.
+ * Starts a process of a platform, which ends with this one.
  *
- * Writes the note of its identity. Invariant: when this process ends in whatever way, also by SIGKILL, the kernel sends the other
- * its stop signal, for which `setpriv` of util-linux asks in its place. It leads a process group of its own, so Ctrl-C in a
- * terminal does not reach it.
+ * Writes its log and the note of its identity. Invariant: when this process ends in whatever way, also by SIGKILL, the kernel sends
+ * the other its stop signal, for which `setpriv` of util-linux asks in its place; one that has a channel ends when that closes.
+ * It leads a process group of its own, so Ctrl-C in a terminal does not reach it.
  */
 import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { closeSync, openSync, rmSync } from 'node:fs'
+import { closeSync, openSync, renameSync, rmSync, statSync } from 'node:fs'
 import { endProcess, identify, replaceFile } from './processes.ts'
 
 /** A complete start order. */
 export interface LaunchOrder {
   command: string
   args: string[]
-  environment: Record<string, string>
-  directory: string
+  environment: Readonly<Record<string, string | undefined>>
+  directory?: string
   logFile: string
   noteFile: string
   stopSignal: NodeJS.Signals
   graceMs: number
   uid?: number
   gid?: number
+  /** Gives it a channel, and takes what it sends. */
+  onMessage?: (message: unknown) => void
+}
+
+/** How a process has ended. */
+interface Ending {
+  how: string
+  code: number | null
 }
 
 /** A process that was started. */
 export interface LaunchedProcess {
+  /** 0 where it could not be started. */
   pid: number
+  ended: Promise<Ending>
   /** How it has ended; undefined while it runs. */
-  end(): string | undefined
+  ending(): Ending | undefined
+  /** Lets this program end while it runs. */
+  letGo(): void
   /** Asks it to end and, after its grace, kills it. */
   stop(): Promise<void>
 }
 
+const LOG_KEPT_BYTES = 20 * 1024 * 1024
+
 /** Starts a process. */
-export async function launch(order: LaunchOrder): Promise<LaunchedProcess> {
-  const { stopSignal, graceMs, noteFile, uid, gid } = order
+export function launch(order: LaunchOrder): LaunchedProcess {
+  const { stopSignal, graceMs, noteFile, onMessage, uid, gid } = order
+  rotateLog(order.logFile)
   const log = openSync(order.logFile, 'a')
-  const child = spawn('setpriv', ['--pdeathsig', stopSignal, '--', order.command, ...order.args], {
+  const words = [order.command, ...order.args]
+  const [command = '', ...args] = onMessage ? words : ['setpriv', '--pdeathsig', stopSignal, '--', ...words]
+  const child = spawn(command, args, {
     ...{ cwd: order.directory, env: order.environment, uid, gid },
     detached: true,
-    stdio: ['ignore', log, log],
+    stdio: ['ignore', log, log, ...(onMessage ? (['ipc'] as const) : [])],
   })
   closeSync(log)
-  let how: string | undefined
-  child.once('exit', (code, signal) => {
-    how = signal ?? `exit code ${code}`
-    rmSync(noteFile, { force: true })
-  })
-  await once(child, 'spawn').catch(error => {
-    throw new Error(`setpriv, of the package util-linux, is needed to start it: ${error.message}`)
-  })
-  // This program may end while it runs.
-  child.unref()
-  const pid = child.pid as number
-  const identity = identify(pid)
-  if (identity !== undefined && how === undefined)
-    replaceFile(noteFile, JSON.stringify({ ...identity, stopSignal, graceMs }))
-  return {
-    pid,
-    end: () => how,
-    stop: async () => {
-      if (identity !== undefined) await endProcess(identity, stopSignal, graceMs)
+  if (onMessage) child.on('message', onMessage)
+  const identity = identify(child.pid ?? 0)
+  if (identity) replaceFile(noteFile, JSON.stringify({ ...identity, stopSignal, graceMs }))
+  let ending: Ending | undefined
+  const ended = new Promise<Ending>(resolve => {
+    const end = (as: Ending): void => {
+      ending = as
       rmSync(noteFile, { force: true })
-    },
+      resolve(as)
+    }
+    child.once('error', error => end({ how: error.message, code: null }))
+    child.once('exit', (code, signal) => end({ how: signal ?? `exit code ${code}`, code }))
+  })
+  return {
+    ...{ pid: child.pid ?? 0, ended, ending: () => ending, letGo: () => child.unref() },
+    stop: async () => void (identity && (await endProcess(identity, stopSignal, graceMs))),
   }
+}
+
+/** Begins a log again that has grown long, and resolves with its length: what an earlier run wrote explains nothing. */
+export function rotateLog(path: string): number {
+  const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
+  if (size <= LOG_KEPT_BYTES) return size
+  renameSync(path, `${path}.1`)
+  return 0
 }

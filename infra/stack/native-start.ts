@@ -5,11 +5,11 @@
  * started here has ended and the error names the server, the cause and the end of its log. A server that has ended by
  * itself later may be started again, on its port and with its data.
  */
-import { readFileSync, renameSync, statSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { ServerAddresses } from '#infra/runtime/config.ts'
 import { cacheDirectory } from './downloads.ts'
-import { type LaunchedProcess, launch } from './launch.ts'
+import { type LaunchedProcess, launch, rotateLog } from './launch.ts'
 import { prepareClickhouse } from './native/clickhouse.ts'
 import { prepareKafka } from './native/kafka.ts'
 import type { PrepareServer } from './native/native-server.ts'
@@ -31,7 +31,6 @@ export const NATIVE_SERVERS: Readonly<Record<ServerName, PrepareServer>> = {
 }
 
 const LOG_TAIL_LINES = 20
-const LOG_KEPT_BYTES = 10 * 1024 * 1024
 
 /** Starts servers by name; the first failure ends all of them. */
 export async function startNative(
@@ -49,26 +48,28 @@ export async function startNative(
   const start = async (name: string, port: PortBook): Promise<void> => {
     const prepare = servers[name]
     if (prepare === undefined) throw new Error(`${name} is not run here`)
-    const log = openLog(dataDir, name)
+    const logFile = join(dataDir, 'logs', `${name}.log`)
+    const logStart = rotateLog(logFile)
     const say = (line: string) => options.say(`${name}: ${line}`)
     const cacheDir = resolve(cacheDirectory(environment))
     try {
-      const context = { dataDir, environment, cacheDir, port, secret, signal, say, logFile: log.path }
+      const context = { dataDir, environment, cacheDir, port, secret, signal, say, logFile }
       const prepared = await prepare(context)
       signal.throwIfAborted()
       const noteFile = join(dataDir, 'pids', `${name}.json`)
-      const process = await launch({ directory: dataDir, logFile: log.path, noteFile, ...prepared.launch })
+      const process = launch({ directory: dataDir, logFile, noteFile, ...prepared.launch })
+      process.letGo()
       launched.set(name, process)
       pids[name] = process.pid
       const hopeless = (): string | undefined => {
-        const how = process.end()
-        return how === undefined ? undefined : `it ended while starting (${how})`
+        const ending = process.ending()
+        return ending && `it ended while starting (${ending.how})`
       }
       await waitUntilReady({ isReady: prepared.isReady, limitMs: prepared.readyLimitMs, say, signal, hopeless })
       await prepared.afterReady?.()
       Object.assign(addresses, prepared.addresses)
     } catch (error) {
-      throw describeFailure(name, error, log)
+      throw describeFailure(name, error, logFile, logStart)
     }
   }
   const stop = async (): Promise<void> => {
@@ -91,25 +92,10 @@ export async function startNative(
   return { addresses, pids, restart, stop }
 }
 
-interface ServerLog {
-  path: string
-  /** Length at the start of this run: what an earlier run wrote explains nothing. */
-  from: number
-}
-
-function openLog(dataDir: string, name: string): ServerLog {
-  const path = join(dataDir, 'logs', `${name}.log`)
-  const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
-  if (size <= LOG_KEPT_BYTES) return { path, from: size }
-  renameSync(path, `${path}.1`)
-  return { path, from: 0 }
-}
-
-function describeFailure(name: string, error: unknown, log: ServerLog): Error {
+function describeFailure(name: string, error: unknown, logFile: string, logStart: number): Error {
   const why = error instanceof Error ? error.message : String(error)
-  const exists = statSync(log.path, { throwIfNoEntry: false }) !== undefined
-  const written = exists ? readFileSync(log.path).subarray(log.from).toString().trimEnd() : ''
+  const written = existsSync(logFile) ? readFileSync(logFile).subarray(logStart).toString().trimEnd() : ''
   const tail = written.split('\n').slice(-LOG_TAIL_LINES)
-  const quoted = written === '' ? 'Its log is empty.' : `The end of its log, ${log.path}:\n  ${tail.join('\n  ')}`
+  const quoted = written === '' ? 'Its log is empty.' : `The end of its log, ${logFile}:\n  ${tail.join('\n  ')}`
   return new Error(`${name} could not be started: ${why}\n${quoted}`, { cause: error })
 }

@@ -4,18 +4,15 @@
  * States: running -> (ended by itself) waiting -> running; any -> stopping -> ended. Restarts wait longer each time and are
  * bounded; a child that stayed up long enough resets the count. A child that Kafka or the registry refuses (exit code 69) before
  * it ever ran is given up at once; later, when a right or a certificate has been withdrawn, it is restarted every half a minute
- * without end, which is reported once: the other groups go on, and it recovers when the operator has fixed that. The child stops
- * by itself when the channel to this process closes. It leads a process group of its own, so that Ctrl-C in a terminal reaches
- * the supervisor alone and the order of the stop is kept.
+ * without end, which is reported once: the other groups go on, and it recovers when the operator has fixed that.
  */
-import { type ChildProcess, spawn } from 'node:child_process'
-import { closeSync, existsSync, openSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { HostPorts } from '#infra/runtime/http-host.ts'
 import type { Environment } from '#infra/runtime/secret.ts'
-import { endProcess, identify, type ProcessIdentity, replaceFile } from '#infra/stack/processes.ts'
+import { type LaunchedProcess, launch, rotateLog } from '#infra/stack/launch.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
 import type { RoleGroup, RoleName } from './roles.ts'
 import type { RunDirectory } from './run-directory.ts'
@@ -54,7 +51,6 @@ const LONGEST_BACKOFF_MS = 15_000
 const ATTEMPTS = 6
 const STEADY_AFTER_MS = 60_000
 const REFUSED_PAUSE_MS = 30_000
-const LOG_KEPT_BYTES = 20 * 1024 * 1024
 const LOG_TAIL_LINES = 6
 const LINE_LENGTH = 400
 
@@ -62,26 +58,33 @@ const LINE_LENGTH = 400
 export function keepRunning(options: RoleProcessOptions): RoleProcess {
   const { group, refusedPauseMs = REFUSED_PAUSE_MS } = options
   const logFile = join(options.directory.logs, `${group.name}.log`)
-  const identityFile = join(options.directory.supervisor, 'pids', `${group.name}.json`)
   const stopping = new AbortController()
-  const logStart = statSync(logFile, { throwIfNoEntry: false })?.size ?? 0
+  const logStart = rotateLog(logFile)
   let ports: HostPorts | undefined
   let restarts = 0
   let hasListened = false
   let isRefused = false
-  let current: Launched | undefined
+  let current: LaunchedProcess | undefined
 
   async function keep(): Promise<void> {
     for (let failures = 0; !stopping.signal.aborted; restarts++) {
       const startedAt = performance.now()
-      current = launch(options, { logFile, identityFile }, started => {
-        ports = started
-        hasListened = true
-        options.onListening()
+      current = launch({
+        command: process.execPath,
+        args: [MAIN, 'run', '--set-up-done', ...group.roles],
+        environment: options.environment,
+        logFile,
+        noteFile: join(options.directory.supervisor, 'pids', `${group.name}.json`),
+        stopSignal: 'SIGTERM',
+        graceMs: GRACE_MS,
+        onMessage(message) {
+          ports = message as HostPorts
+          hasListened = true
+          options.onListening()
+        },
       })
       const { how, code } = await current.ended
       ports = undefined
-      rmSync(identityFile, { force: true })
       if (stopping.signal.aborted) return
       const wasSteady = performance.now() - startedAt > STEADY_AFTER_MS
       if (code === exitCodes.serverUnavailable) {
@@ -116,45 +119,10 @@ export function keepRunning(options: RoleProcessOptions): RoleProcess {
     warnings: role => endOfLog(logFile, logStart, line => line.startsWith(`warn: ${role}: `)),
     async stop() {
       stopping.abort()
-      if (current?.identity !== undefined) await endProcess(current.identity, 'SIGTERM', GRACE_MS)
+      await current?.stop()
       await kept
     },
   }
-}
-
-interface Launched {
-  identity: ProcessIdentity | undefined
-  ended: Promise<{ how: string; code: number | null }>
-  pid: number | undefined
-}
-
-function launch(
-  options: RoleProcessOptions,
-  files: { logFile: string; identityFile: string },
-  onReport: (report: HostPorts) => void,
-): Launched {
-  const log = openGroupLog(files.logFile)
-  const child: ChildProcess = spawn(process.execPath, [MAIN, 'run', '--set-up-done', ...options.group.roles], {
-    env: options.environment,
-    stdio: ['ignore', log, log, 'ipc'],
-    detached: true,
-  })
-  closeSync(log)
-  const identity = child.pid === undefined ? undefined : identify(child.pid)
-  if (identity !== undefined) {
-    replaceFile(files.identityFile, JSON.stringify({ ...identity, stopSignal: 'SIGTERM', graceMs: GRACE_MS }))
-  }
-  child.on('message', message => onReport(message as HostPorts))
-  const ended = new Promise<{ how: string; code: number | null }>(resolve => {
-    child.once('error', error => resolve({ how: error.message, code: null }))
-    child.once('exit', (code, signal) => resolve({ how: signal ?? `exit code ${code}`, code }))
-  })
-  return { identity, ended, pid: child.pid }
-}
-
-function openGroupLog(path: string): number {
-  if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) > LOG_KEPT_BYTES) renameSync(path, `${path}.1`)
-  return openSync(path, 'a')
 }
 
 /** The end of a log from a length on, quoted below a message; empty when nothing was written since. */

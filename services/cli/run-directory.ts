@@ -129,19 +129,17 @@ export function writeKeys(directory: RunDirectory, keys: Record<Tier, string>): 
 }
 
 /** The key that signs paging cursors here: made once, so that cursors outlive a restart. */
-export function cursorKey(directory: RunDirectory): string {
-  const known = readJson<{ cursorKey: string }>(directory.cursorKeyFile)?.cursorKey
-  if (known !== undefined) return known
-  const fresh = randomBytes(32).toString('base64url')
-  replaceFile(directory.cursorKeyFile, JSON.stringify({ cursorKey: fresh }), OWNER_ONLY)
-  return fresh
-}
+export const cursorKey = (directory: RunDirectory): string =>
+  madeOnce(directory.cursorKeyFile, 'cursorKey', () => randomBytes(32).toString('base64url'))
 
 /** The key that seals stored secrets here: made once; without it what was sealed cannot be read again. */
-export function secretKey(directory: RunDirectory): string {
-  const known = readJson<{ secretKey: string }>(directory.secretKeyFile)?.secretKey
-  if (known !== undefined) return known
-  const fresh = newSecretKey()
-  replaceFile(directory.secretKeyFile, JSON.stringify({ secretKey: fresh }), OWNER_ONLY)
-  return fresh
+export const secretKey = (directory: RunDirectory): string =>
+  madeOnce(directory.secretKeyFile, 'secretKey', newSecretKey)
+
+function madeOnce(file: string, member: string, make: () => string): string {
+  const kept = readJson<Record<string, string>>(file)?.[member]
+  if (kept !== undefined) return kept
+  const made = make()
+  replaceFile(file, JSON.stringify({ [member]: made }), OWNER_ONLY)
+  return made
 }

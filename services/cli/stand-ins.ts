@@ -5,12 +5,12 @@
  * Starts one child process on loopback. Invariant: what the environment names always wins; without development
  * dependencies, or on an address that others can reach, there are none, and the routes that need them name the settings.
  */
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Environment } from '#infra/runtime/secret.ts'
-import { endProcess, identify } from '#infra/stack/processes.ts'
+import { launch } from '#infra/stack/launch.ts'
 import type { RunDirectory } from './run-directory.ts'
 
 const MAIN = fileURLToPath(new URL('../../test/stand-ins/main.ts', import.meta.url))
@@ -34,18 +34,19 @@ export async function startStandIns(
 ): Promise<StandIns | undefined> {
   const isOwn = LOOPBACK.has(environment.HOST || '127.0.0.1') && !environment.BASE_URL
   if (!isOwn || NAMES.every(name => environment[name]) || !isInstalled()) return undefined
-  const child = spawn(process.execPath, [MAIN, baseUrl, directory.mails], {
-    env: { PATH: environment.PATH ?? '' },
-    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
-    detached: true,
+  const addressed = Promise.withResolvers<unknown>()
+  const { stop, ended } = launch({
+    command: process.execPath,
+    args: [MAIN, baseUrl, directory.mails],
+    environment: { PATH: environment.PATH ?? '' },
+    logFile: join(directory.logs, 'stand-ins.log'),
+    noteFile: join(directory.supervisor, 'pids', 'stand-ins.json'),
+    stopSignal: 'SIGTERM',
+    graceMs: GRACE_MS,
+    onMessage: addressed.resolve,
   })
-  const identity = child.pid === undefined ? undefined : identify(child.pid)
-  const stop = async (): Promise<void> => {
-    if (identity) await endProcess(identity, 'SIGTERM', GRACE_MS)
-  }
-  const limit = AbortSignal.timeout(START_LIMIT_MS)
-  const message = await Promise.race([once(child, 'message', { signal: limit }), once(child, 'exit')]).catch(() => [])
-  const addresses: unknown = message[0]
+  const limit = pause(START_LIMIT_MS, undefined, { ref: false })
+  const addresses: unknown = await Promise.race([addressed.promise, ended.then(() => undefined), limit])
   if (typeof addresses !== 'object' || addresses === null) {
     await stop()
     return undefined

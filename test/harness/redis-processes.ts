@@ -116,7 +116,7 @@ async function open(
   const control: OwnProcess = controlProcess(name, () => identify(running.get(control)?.pid ?? 0))
   running.set(control, undefined)
   const start = async (): Promise<void> => {
-    const process = await launch({
+    const process = launch({
       ...{ command, args, directory: home, logFile },
       noteFile: join(dataDir, 'pids', `${name}.json`),
       environment: { PATH: environment.PATH ?? '' },
@@ -126,7 +126,7 @@ async function open(
     await waitUntilReady({
       ...{ isReady: () => redisAnswers(port), limitMs: READY_LIMIT_MS, say: () => undefined },
       signal: new AbortController().signal,
-      hopeless: process.end,
+      hopeless: () => process.ending()?.how,
     })
   }
   await start()
