@@ -7,19 +7,16 @@
  * ended before anything starts. `platform.json` exists exactly while the platform is live.
  */
 import { createServer } from 'node:net'
-import { setTimeout as pause } from 'node:timers/promises'
-import { loadMarket } from '#infra/config/market.ts'
 import { type PlatformConfig, readConfig, type ServerAddresses } from '#infra/runtime/config.ts'
-import { type Log, openLog } from '#infra/runtime/log.ts'
+import { openLog } from '#infra/runtime/log.ts'
 import type { Environment } from '#infra/runtime/secret.ts'
 import { FIRST_COMPILER_ONLY } from '#infra/stack/java.ts'
 import { endNotedProcesses, takeOwnership } from '#infra/stack/owner.ts'
 import { provideServers } from '#infra/stack/servers.ts'
 import { STAND_IN_PATH } from '#services/inventory/main.ts'
-import { VIEWS } from '#streams/views.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
 import { publishCurrentRates } from './ingest.ts'
-import { askReadiness, askSources, isListed } from './live-check.ts'
+import { originOf, type Report, untilLive, untilReady } from './live-check.ts'
 import { linkStandIn, provideKeys } from './provide-keys.ts'
 import { keepRunning, type RoleProcess, type RoleProcessOptions } from './role-process.ts'
 import { GROUPS, SERVING_ROLES, STAND_IN_ROLES } from './roles.ts'
@@ -38,13 +35,6 @@ import { watchServers } from './server-watch.ts'
 import { setUp } from './set-up.ts'
 import { addressVariables, settingsOf, settleEnvironment } from './settle-environment.ts'
 import { startStandIns } from './stand-ins.ts'
-import { waitForViews } from './wait-for-views.ts'
-
-/** What the supervisor reports while it works. */
-export interface Report {
-  kind: 'step' | 'note'
-  text: string
-}
 
 /** A live platform, lent to the caller until it ends. */
 export interface LivePlatform {
@@ -65,13 +55,6 @@ interface SuperviseOptions {
 }
 
 const EMPTY_MARKET = 'empty'
-const POLL_MS = 200
-/** A call to the API counts against its key's limits. */
-const ASK_EVERY_MS = 2_000
-const VIEWS_OF_THE_PAST = VIEWS.filter(({ store }) => store === 'clickhouse').map(({ name }) => name)
-const VIEWS_LIMIT_MS = 20_000
-/** Above the longest that a source may take (`total_timeout_ms` of a market). */
-const STUCK_AFTER_MS = 5 * 60_000
 
 type Undo = () => void | Promise<void>
 
@@ -136,8 +119,9 @@ async function start(options: SuperviseOptions, undo: Undo[], lose: (error: Erro
     announce = () => {}
     dropAnnouncements(directory)
   })
-  await untilReady(config, processes, options)
-  if (config.market !== EMPTY_MARKET) await untilLive(config, keys.quant, log, { ...options, processes })
+  const check = { config, processes, log, key: keys.quant, report, signal }
+  await untilReady(check)
+  if (config.market !== EMPTY_MARKET) await untilLive(check)
   // A role that is started again has another process, and mostly another port.
   announce = () => writePlatform(directory, describe(config, keys, processes, addresses))
   announce()
@@ -238,98 +222,6 @@ const ANY_PORTS: Environment = { PORT: '0', OPERATOR_PORT: '0' }
 
 const baseUrlOf = (environment: Environment): string =>
   environment.BASE_URL || `http://127.0.0.1:${environment.PORT ?? ''}`
-
-/** Where a process on this machine answers. */
-function originOf(address: string, port: number): string {
-  const host = ['0.0.0.0', '::', ''].includes(address) ? '127.0.0.1' : address
-  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
-}
-
-async function untilReady(
-  config: PlatformConfig,
-  processes: readonly RoleProcess[],
-  options: SuperviseOptions,
-): Promise<void> {
-  await eventually(options.signal, 'the roles to be ready', POLL_MS, async () => {
-    const waiting: string[] = []
-    for (const each of processes) {
-      const ports = each.ports()
-      if (ports === undefined) waiting.push(`${each.group.name} is starting`)
-      else {
-        const origin = originOf(config.operatorHost, ports.operatorPort)
-        waiting.push(...(await askReadiness(origin, each.group.name)).waiting)
-      }
-    }
-    if (waiting.length > 0) options.report({ kind: 'step', text: `starting the roles: ${waiting.join('; ')}` })
-    return { isDone: waiting.length === 0, seen: waiting.join('; ') }
-  })
-}
-
-/**
- * Live: the views reflect what ingest has published until now, and the API lists an ask (a bid or a sale where the market has no
- * asks). Where no source gives anything the platform is up without, and says why. The views of the past get a moment more, so that
- * the first call finds all of the history, but they do not delay the start further.
- */
-async function untilLive(
-  config: PlatformConfig,
-  key: string,
-  log: Log,
-  { processes, ...options }: SuperviseOptions & { processes: readonly RoleProcess[] },
-): Promise<void> {
-  const origin = originOf(config.host, config.port)
-  const { feeds } = loadMarket(config.market)
-  const first = (['ask', 'bid', 'sale'] as const).find(one => feeds.some(({ side }) => side === one)) ?? 'ask'
-  const ingest = processes.find(({ group }) => group.roles.includes('ingest'))
-  const onProgress = (text: string) => options.report({ kind: 'step', text: `filling the views: ${text}` })
-  // Sales are a view of the past.
-  const without = first === 'sale' ? [] : VIEWS_OF_THE_PAST
-  await eventually(options.signal, 'prices to be live', ASK_EVERY_MS, async () => {
-    const { operatorPort = 0 } = ingest?.ports() ?? {}
-    const asked = await askSources(originOf(config.operatorHost, operatorPort))
-    await waitForViews(config, log, { signal: options.signal, onProgress, without })
-    const isLive = await isListed(origin, key, first)
-    const seen = `${asked.size} of ${feeds.length} sources have answered`
-    options.report({ kind: 'step', text: `waiting for the first prices: ${seen}` })
-    const isDone = isLive || asked.size === feeds.length
-    const failed = [...asked.values()].filter(hasAnswered => !hasAnswered).length
-    if (isDone && (failed > 0 || !isLive)) {
-      const none = isLive ? '' : ', and there is no price yet'
-      const why = ingest?.warnings('ingest') ?? ''
-      options.report({ kind: 'note', text: `${failed} of ${feeds.length} sources fail${none}.${why}` })
-    }
-    return { isDone, seen }
-  })
-  const limit = AbortSignal.timeout(VIEWS_LIMIT_MS)
-  await waitForViews(config, log, { signal: AbortSignal.any([options.signal, limit]), onProgress }).catch(error => {
-    if (options.signal.aborted || !limit.aborted) throw error
-    options.report({ kind: 'note', text: `${listed(VIEWS_OF_THE_PAST)} are still catching up (\`npx marketlog lag\`)` })
-  })
-}
-
-/** `candles, history and sales` */
-const listed = (names: readonly string[]): string => new Intl.ListFormat('en-GB').format(names)
-
-/** Asks until it is done; gives up when the answer has not changed for a long time. */
-async function eventually(
-  signal: AbortSignal,
-  what: string,
-  everyMs: number,
-  ask: () => Promise<{ isDone: boolean; seen: string }>,
-): Promise<void> {
-  let last = ''
-  let changedAt = performance.now()
-  for (;;) {
-    signal.throwIfAborted()
-    const { isDone, seen } = await ask()
-    if (isDone) return
-    if (seen !== last) changedAt = performance.now()
-    last = seen
-    if (performance.now() - changedAt > STUCK_AFTER_MS) {
-      throw new CommandFailure(`waited ${STUCK_AFTER_MS / 60_000} minutes for ${what}: ${seen}`)
-    }
-    await pause(everyMs, undefined, { signal })
-  }
-}
 
 function describe(
   config: PlatformConfig,

@@ -11,6 +11,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Environment } from '#infra/runtime/secret.ts'
 import { CommandFailure, exitCodes, messageOf } from './command-failure.ts'
+import type { Report } from './live-check.ts'
 import { openProgress, type Progress } from './progress.ts'
 import { endOfLog } from './role-process.ts'
 import {
@@ -23,7 +24,7 @@ import {
 import { runningSupervisor } from './running-supervisor.ts'
 import { settingsOf } from './settle-environment.ts'
 import { listenForStop } from './stop-signals.ts'
-import { type Report, supervise } from './supervisor.ts'
+import { supervise } from './supervisor.ts'
 
 /** What the background process sends to its starter. */
 type UpMessage = Report | { kind: 'live'; platform: PlatformFile } | { kind: 'failed'; text: string; exitCode: number }
