@@ -51,10 +51,8 @@ export async function runRoles(options: RunOptions): Promise<void> {
   const rooms = await Promise.all(roles.map(load))
   // What was compiled is kept now (main.ts), since V8 uses it only under the flags that it was kept under.
   flushCompileCache()
-  const isHolding = roles.every(role => HOLDING_ROLES.includes(role))
-  const isAnswering = roles.includes('api')
-  if (isHolding) keepHeapSmall()
-  if (isAnswering) countBuffersWithHeap()
+  if (roles.every(role => HOLDING_ROLES.includes(role))) keepHeapSmall()
+  if (roles.includes('api')) countBuffersWithHeap()
   const metrics = openMetrics()
   const http = openHttpHost({
     ...{ host: config.host, port: config.port, metrics, clients: clientsOf(config) },
@@ -91,7 +89,7 @@ export async function runRoles(options: RunOptions): Promise<void> {
     }),
   )
   // What the heap may grow to follows from what it holds at its last collection.
-  if (isHolding || isAnswering) collectGarbage()
+  collectGarbage()
   const ports = await http.listen().catch(error => fail('http', error))
   log.info({ roles, port: ports.port, operator_port: ports.operatorPort }, 'all roles have started')
   options.onListening?.(ports)

@@ -21,8 +21,8 @@ const NAMES = ['MARKETLOG_OIDC_URL', 'MARKETLOG_SMTP_URL', 'MARKETLOG_PLATFORM_O
 
 /** Stand-ins that run. */
 interface StandIns {
-  /** The environment with their addresses where it named none. */
-  environment: Environment
+  /** Their addresses, where the environment named none. */
+  variables: Environment
   stop(): Promise<void>
 }
 
@@ -55,7 +55,7 @@ export async function startStandIns(
   const found = Object.entries(addresses as Environment).filter(
     ([name]) => !environment[name] && !(name.startsWith('MARKETLOG_OIDC') && environment.MARKETLOG_OIDC_URL),
   )
-  return { environment: { ...environment, ...Object.fromEntries(found) }, stop }
+  return { variables: Object.fromEntries(found), stop }
 }
 
 function isInstalled(): boolean {

@@ -8,6 +8,7 @@
  */
 import { createServer } from 'node:net'
 import { type PlatformConfig, readConfig, type ServerAddresses } from '#infra/runtime/config.ts'
+import { collectGarbage } from '#infra/runtime/heap.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import type { Environment } from '#infra/runtime/secret.ts'
 import { FIRST_COMPILER_ONLY } from '#infra/stack/java.ts'
@@ -104,8 +105,11 @@ async function start(options: SuperviseOptions, undo: Undo[], lose: (error: Erro
   await refuseBusyPort(options.environment)
   writeSettings(directory, settingsOf(options.environment))
 
+  // Sign-in and mail work out of the box on a machine of one's own; they start while the servers do.
+  const standIns = startStandIns(options.environment, directory, baseUrlOf(options.environment))
+  undo.push(async () => (await standIns)?.stop())
   const addresses = await startServers(options, undo, lose)
-  const environment = await withStandIns(options, platformEnvironment(options, addresses), undo)
+  const environment = { ...platformEnvironment(options, addresses), ...(await standIns)?.variables }
   const config = readConfig(environment)
   const log = openLog({ level: config.logLevel, name: 'marketlog' })
   await setUp(config, log, { onPart: part => report({ kind: 'step', text: `setting up: ${part}` }) })
@@ -125,6 +129,8 @@ async function start(options: SuperviseOptions, undo: Undo[], lose: (error: Erro
   // A role that is started again has another process, and mostly another port.
   announce = () => writePlatform(directory, describe(config, keys, processes, addresses))
   announce()
+  // The set-up has left much, and nothing follows that would have it collected.
+  collectGarbage()
   return { platform: describe(config, keys, processes, addresses), config, processes }
 }
 
@@ -179,14 +185,6 @@ function platformEnvironment(options: SuperviseOptions, addresses: ServerAddress
   return { ...settled, ...operator, ...market, MARKETLOG_INVENTORY_URL: environment.MARKETLOG_INVENTORY_URL || standIn }
 }
 
-/** Sign-in and mail work out of the box on a machine of one's own. */
-async function withStandIns(options: SuperviseOptions, environment: Environment, undo: Undo[]): Promise<Environment> {
-  const standIns = await startStandIns(environment, options.directory, baseUrlOf(environment))
-  if (!standIns) return environment
-  undo.push(standIns.stop)
-  return standIns.environment
-}
-
 function startGroups(
   options: SuperviseOptions,
   environment: Environment,
@@ -221,7 +219,7 @@ function startGroups(
 const ANY_PORTS: Environment = { PORT: '0', OPERATOR_PORT: '0' }
 
 const baseUrlOf = (environment: Environment): string =>
-  environment.BASE_URL || `http://127.0.0.1:${environment.PORT ?? ''}`
+  environment.BASE_URL || `http://127.0.0.1:${environment.PORT || '8080'}`
 
 function describe(
   config: PlatformConfig,

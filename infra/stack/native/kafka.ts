@@ -96,7 +96,7 @@ export async function prepareBroker(
 export const provideKafkaJars = (context: ToolContext, java: JavaRuntime): Promise<string> =>
   provideArtifact('kafka', context.cacheDir, (files, work) => fetchJars(context, java, files, work))
 
-const MEMORY = ['-Xms256m', '-Xmx768m', '-XX:+UseSerialGC']
+const MEMORY = ['-Xms96m', '-Xmx768m', '-XX:+UseSerialGC']
 /** Options of the virtual machine; the environment names more by the name that Kafka's own scripts read. */
 const machineOptions = ({ environment }: NativeContext): string[] => [
   ...MEMORY,

@@ -18,7 +18,7 @@ const UNPACK_LIMIT_MS = 120_000
 const CONFLUENT_API = '/apis/ccompat/v7'
 
 // The second compiler costs start-up time and the registry, asked once per schema, never earns it back.
-const MEMORY = ['-Xmx384m', '-XX:+UseSerialGC', FIRST_COMPILER_ONLY]
+const MEMORY = ['-Xms64m', '-Xmx384m', '-XX:+UseSerialGC', FIRST_COMPILER_ONLY]
 
 /** Prepares the registry: archive, database directory, settings. */
 export const prepareSchemaRegistry: PrepareServer = async context => {
