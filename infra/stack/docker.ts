@@ -117,18 +117,18 @@ async function restartedByDocker(name: string): Promise<void> {
 
 /** Stops the containers that a run of this data directory has noted; whether there was such a note. */
 export async function stopProject(dataDir: string): Promise<boolean> {
-  const noted = readJson<DockerNote>(join(dataDir, 'docker.json'))
-  if (noted === undefined || !noted.running) return false
-  await runDocker('compose', '-p', noted.project, 'stop')
-  note(dataDir, { ...noted, running: false })
+  const projectNote = readJson<DockerNote>(join(dataDir, 'docker.json'))
+  if (projectNote === undefined || !projectNote.running) return false
+  await runDocker('compose', '-p', projectNote.project, 'stop')
+  note(dataDir, { ...projectNote, running: false })
   return true
 }
 
 /** Removes the containers and volumes that belong to this data directory. */
 export async function removeProject(dataDir: string): Promise<void> {
-  const noted = readJson<DockerNote>(join(dataDir, 'docker.json'))
-  if (noted === undefined) return
-  await runDocker('compose', '-p', noted.project, 'down', '--volumes')
+  const projectNote = readJson<DockerNote>(join(dataDir, 'docker.json'))
+  if (projectNote === undefined) return
+  await runDocker('compose', '-p', projectNote.project, 'down', '--volumes')
   rmSync(join(dataDir, 'docker.json'), { force: true })
 }
 
@@ -190,8 +190,8 @@ async function planServers(dataDir: string): Promise<DockerPlan> {
         clickhouseReadOnly: `http://marketlog_reader:${readerPassword}@127.0.0.1:${clickhouse}/marketlog`,
         postgres: `postgres://marketlog:${password}@127.0.0.1:${postgres}/marketlog`,
       }
-      const wanted = new Set<string>(names.includes('clickhouse') ? [...names, 'clickhouseReadOnly'] : names)
-      return Object.fromEntries(Object.entries(all).filter(([name]) => wanted.has(name)))
+      const addressNames = new Set<string>(names.includes('clickhouse') ? [...names, 'clickhouseReadOnly'] : names)
+      return Object.fromEntries(Object.entries(all).filter(([name]) => addressNames.has(name)))
     },
   }
 }

@@ -48,13 +48,13 @@ export function cacheDirectory(environment: Record<string, string | undefined>):
 
 /**
  * Directory of a verified artifact, fetched when it is not there yet. `fetchInto` fills `files` of the work
- * directory; after verification `unpack` may turn them into what is kept in `kept` (default: the files themselves).
+ * directory; after verification `unpack` may turn them into what is kept in `target` (default: the files themselves).
  */
 export async function provideArtifact(
   name: ArtifactName,
   cacheDir: string,
   fetchInto: (files: string, work: string) => Promise<void>,
-  unpack?: (files: string, kept: string) => Promise<void>,
+  unpack?: (files: string, target: string) => Promise<void>,
 ): Promise<string> {
   const pin = pins[name]
   const digest = createHash('sha256').update(JSON.stringify(pin)).digest('hex').slice(0, 12)
@@ -90,9 +90,9 @@ async function takeKept(name: ArtifactName, final: string, isWhole: boolean): Pr
 }
 
 /** The sums of what an archive was unpacked to, written while that was verified. */
-async function writeListing(kept: string, final: string): Promise<void> {
+async function writeListing(target: string, final: string): Promise<void> {
   const sums: Record<string, string> = {}
-  for (const file of filesOf(kept)) sums[file] = await sumOf(join(kept, file))
+  for (const file of filesOf(target)) sums[file] = await sumOf(join(target, file))
   replaceFile(`${final}${LISTING}`, JSON.stringify(sums))
 }
 
@@ -112,7 +112,7 @@ async function fetchArtifact(
   name: ArtifactName,
   final: string,
   fetchInto: (files: string, work: string) => Promise<void>,
-  unpack: ((files: string, kept: string) => Promise<void>) | undefined,
+  unpack: ((files: string, target: string) => Promise<void>) | undefined,
 ): Promise<string> {
   const cacheDir = dirname(final)
   mkdirSync(cacheDir, { recursive: true })
@@ -123,13 +123,13 @@ async function fetchArtifact(
     mkdirSync(files)
     await fetchInto(files, work)
     await verify(name, files, pins[name].sha512)
-    const kept = unpack === undefined ? files : join(work, 'kept')
+    const target = unpack === undefined ? files : join(work, 'kept')
     if (unpack !== undefined) {
-      mkdirSync(kept)
-      await unpack(files, kept)
-      await writeListing(kept, final)
+      mkdirSync(target)
+      await unpack(files, target)
+      await writeListing(target, final)
     }
-    publish(kept, final)
+    publish(target, final)
     return final
   } finally {
     rmSync(work, { recursive: true, force: true })
@@ -138,10 +138,10 @@ async function fetchArtifact(
 
 /** Throws unless the directory holds exactly the pinned files with the pinned SHA-512. */
 async function verify(name: string, directory: string, pinned: Record<string, string>): Promise<void> {
-  const found = filesOf(directory).sort()
+  const present = filesOf(directory).sort()
   const expected = Object.keys(pinned).sort()
-  const missing = expected.filter(file => !found.includes(file))
-  const unknown = found.filter(file => !expected.includes(file))
+  const missing = expected.filter(file => !present.includes(file))
+  const unknown = present.filter(file => !expected.includes(file))
   if (missing.length + unknown.length > 0)
     throw new Error(
       `${name}: the download does not hold the pinned files (missing: ${missing.join(', ') || 'none'}; ` +
@@ -157,9 +157,9 @@ async function verify(name: string, directory: string, pinned: Record<string, st
   }
 }
 
-function publish(kept: string, final: string): void {
+function publish(target: string, final: string): void {
   try {
-    renameSync(kept, final)
+    renameSync(target, final)
   } catch (error) {
     // Another process finished first; its directory was verified against the same pins.
     if (!existsSync(final)) throw error

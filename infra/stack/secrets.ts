@@ -16,8 +16,8 @@ export function openSecretBook(dataDir: string): SecretBook {
   const file = join(dataDir, 'secrets.json')
   const secrets = readJson<Record<string, string>>(file) ?? {}
   return purpose => {
-    const known = secrets[purpose]
-    if (known !== undefined) return known
+    const password = secrets[purpose]
+    if (password !== undefined) return password
     // Hex needs no escaping in a URL, in XML or in SQL.
     const fresh = randomBytes(18).toString('hex')
     secrets[purpose] = fresh

@@ -20,11 +20,11 @@ export async function provideServers(options: ProvideOptions): Promise<RunningSe
   const signal = options.signal ?? new AbortController().signal
   signal.throwIfAborted()
   const dataDir = resolve(options.dataDir)
-  const given = givenAddresses(environment)
-  const missing = SERVER_NAMES.filter(name => given[name] === undefined)
+  const namedAddresses = addressesOf(environment)
+  const missing = SERVER_NAMES.filter(name => namedAddresses[name] === undefined)
   const provided = Object.fromEntries(SERVER_NAMES.map(name => [name, 'address'])) as RunningServers['provided']
   if (missing.length === 0)
-    return { addresses: given as ServerAddresses, provided, pids: {}, restart: notOurs, stop: async () => {} }
+    return { addresses: namedAddresses as ServerAddresses, provided, pids: {}, restart: notOurs, stop: async () => {} }
 
   for (const part of ['logs', 'pids']) mkdirSync(join(dataDir, part), { recursive: true })
   const release = takeOwnership(dataDir)
@@ -36,7 +36,7 @@ export async function provideServers(options: ProvideOptions): Promise<RunningSe
     const started = inDocker ?? (await startNative(own, native))
     for (const name of missing) provided[name] = inDocker === undefined ? 'native' : 'docker'
     return {
-      addresses: { ...(started.addresses as ServerAddresses), ...given },
+      addresses: { ...(started.addresses as ServerAddresses), ...namedAddresses },
       provided,
       pids: started.pids,
       restart: started.restart,
@@ -82,12 +82,12 @@ async function endEverythingNoted(dataDir: string): Promise<string[]> {
 }
 
 /** Addresses that the environment names. */
-function givenAddresses(environment: Record<string, string | undefined>): Partial<ServerAddresses> {
+function addressesOf(environment: Record<string, string | undefined>): Partial<ServerAddresses> {
   const brokers = environment.KAFKA_BROKERS?.split(',')
     .map(broker => broker.trim())
     .filter(broker => broker !== '')
   const clickhouse = environment.CLICKHOUSE_URL || undefined
-  const named: Partial<ServerAddresses> = {
+  const addresses: Partial<ServerAddresses> = {
     kafka: brokers?.length ? brokers : undefined,
     schemaRegistry: environment.SCHEMA_REGISTRY_URL || undefined,
     redis: environment.REDIS_URL || undefined,
@@ -95,5 +95,5 @@ function givenAddresses(environment: Record<string, string | undefined>): Partia
     clickhouseReadOnly: clickhouse === undefined ? undefined : environment.CLICKHOUSE_READONLY_URL || clickhouse,
     postgres: environment.DATABASE_URL || undefined,
   }
-  return Object.fromEntries(Object.entries(named).filter(([, value]) => value !== undefined))
+  return Object.fromEntries(Object.entries(addresses).filter(([, value]) => value !== undefined))
 }

@@ -36,9 +36,9 @@ export async function installPackages<T>(
     const present = await find()
     if (present !== undefined) return present
     await install(context, packages)
-    const installed = await find()
-    if (installed === undefined) throw new Error(`after installing ${names} it is still not to be found`)
-    return installed
+    const program = await find()
+    if (program === undefined) throw new Error(`after installing ${names} it is still not to be found`)
+    return program
   } catch (error) {
     context.signal.throwIfAborted()
     throw new Error(`${advice} Installing it failed: ${error instanceof Error ? error.message : String(error)}`)

@@ -32,7 +32,7 @@ function connect({ lives = false, serves = false } = {}): { config: PlatformConf
   // The addresses that a killed platform has left are of no server.
   const servers = runningSupervisor(directory) && readServers(directory)
   if (lives || serves) prepareRunDirectory(directory)
-  const known = {
+  const local = {
     servers,
     stateDir: directory.state,
     cursorKey: serves ? cursorKey(directory) : undefined,
@@ -41,7 +41,7 @@ function connect({ lives = false, serves = false } = {}): { config: PlatformConf
   }
   let config: PlatformConfig
   try {
-    config = readConfig(settleEnvironment(environment, known, serves))
+    config = readConfig(settleEnvironment(environment, local, serves))
   } catch (error) {
     throw error instanceof CommandFailure ? error : new CommandFailure(messageOf(error), exitCodes.serverUnavailable)
   }

@@ -110,7 +110,7 @@ export function keepRunning(options: RoleProcessOptions): RoleProcess {
     }
   }
 
-  const kept = keep()
+  const loop = keep()
   return {
     group,
     pid: () => current?.pid,
@@ -120,7 +120,7 @@ export function keepRunning(options: RoleProcessOptions): RoleProcess {
     async stop() {
       stopping.abort()
       await current?.stop()
-      await kept
+      await loop
     },
   }
 }

@@ -137,8 +137,8 @@ export const secretKey = (directory: RunDirectory): string =>
   madeOnce(directory.secretKeyFile, 'secretKey', newSecretKey)
 
 function madeOnce(file: string, member: string, make: () => string): string {
-  const kept = readJson<Record<string, string>>(file)?.[member]
-  if (kept !== undefined) return kept
+  const secret = readJson<Record<string, string>>(file)?.[member]
+  if (secret !== undefined) return secret
   const made = make()
   replaceFile(file, JSON.stringify({ [member]: made }), OWNER_ONLY)
   return made

@@ -20,19 +20,19 @@ interface LocalKnowledge {
   market?: string | undefined
 }
 
-/** The environment, completed; `serves`: whether the process answers clients and so needs its known ports. */
-export function settleEnvironment(given: Environment, local: LocalKnowledge, serves: boolean): Environment {
-  const known: Environment = {
+/** The environment, completed; `serves`: whether the process answers clients and so needs its usual ports. */
+export function settleEnvironment(environment: Environment, local: LocalKnowledge, serves: boolean): Environment {
+  const defaults: Environment = {
     ...(local.servers === undefined ? {} : addressVariables(local.servers)),
     MARKETLOG_STATE_DIR: local.stateDir,
     CURSOR_KEY: local.cursorKey,
     MARKETLOG_SECRET_KEY: local.secretKey,
-    ...readMarketFile(() => marketVariables(given.MARKET || local.market || 'empty')),
+    ...readMarketFile(() => marketVariables(environment.MARKET || local.market || 'empty')),
     PORT: serves ? '8080' : '0',
     OPERATOR_PORT: serves ? '8081' : '0',
   }
-  const settled: Record<string, string | undefined> = { ...given }
-  for (const [name, value] of Object.entries(known)) if (!isGiven(given, name)) settled[name] = value
+  const settled: Record<string, string | undefined> = { ...environment }
+  for (const [name, value] of Object.entries(defaults)) if (!isGiven(environment, name)) settled[name] = value
   return settled
 }
 
@@ -54,19 +54,20 @@ const OF_THE_START = ['MARKETLOG_RUN_DIR', 'MARKETLOG_CACHE', 'MARKETLOG_INSTALL
  * The settings that a platform is started with, by name, to be compared with those of another start: as digests, since some are
  * secrets. A market counts by what its file says and by the variables that it names.
  */
-export function settingsOf(given: Environment): Record<string, string> {
-  const market = JSON.stringify(readMarketFile(() => loadMarket(given.MARKET || 'demo')))
+export function settingsOf(environment: Environment): Record<string, string> {
+  const market = JSON.stringify(readMarketFile(() => loadMarket(environment.MARKET || 'demo')))
   const named = [...market.matchAll(/\$\{(\w+)\}/g)].map(([, name = '']) => name)
-  const settings = Object.keys(given).filter(name => SETTINGS.test(name) && !OF_THE_START.includes(name))
-  const values = new Map([...settings, ...named].map(name => [name, given[name]]))
-  values.set('MARKET', market).set('PORT', given.PORT || '8080')
+  const settings = Object.keys(environment).filter(name => SETTINGS.test(name) && !OF_THE_START.includes(name))
+  const values = new Map([...settings, ...named].map(name => [name, environment[name]]))
+  values.set('MARKET', market).set('PORT', environment.PORT || '8080')
   const digest = (value = '') => createHash('sha256').update(value).digest('base64url')
   return Object.fromEntries([...values].filter(([, value]) => value).map(([name, value]) => [name, digest(value)]))
 }
 
 /** Servers that the user names are not reached with the credentials, or behind the pooler, of those of this machine. */
-const isGiven = (given: Environment, name: string): boolean =>
-  hasSecret(given, name.replace(/_FILE$/, '')) || (name.startsWith('DATABASE_') && hasSecret(given, 'DATABASE_URL'))
+const isGiven = (environment: Environment, name: string): boolean =>
+  hasSecret(environment, name.replace(/_FILE$/, '')) ||
+  (name.startsWith('DATABASE_') && hasSecret(environment, 'DATABASE_URL'))
 
 /** Server addresses as the variables from which every process reads them. */
 export function addressVariables(servers: ServerAddresses): Environment {

@@ -94,9 +94,9 @@ function provideHome(context: NativeContext, account: Account | undefined): stri
     if (account !== undefined) chownSync(inside, account.uid, account.gid)
     return inside
   }
-  const noted = postgresHomeElsewhere(context.dataDir)
-  const home = noted ?? join(ROOT_STATE, `postgres-${crypto.randomUUID()}`)
-  if (noted === undefined) replaceFile(join(context.dataDir, 'postgres.location'), home)
+  const elsewhere = postgresHomeElsewhere(context.dataDir)
+  const home = elsewhere ?? join(ROOT_STATE, `postgres-${crypto.randomUUID()}`)
+  if (elsewhere === undefined) replaceFile(join(context.dataDir, 'postgres.location'), home)
   mkdirSync(home, { recursive: true })
   chmodSync(ROOT_STATE, 0o755)
   chownSync(home, account.uid, account.gid)

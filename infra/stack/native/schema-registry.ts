@@ -27,7 +27,7 @@ export const prepareSchemaRegistry: PrepareServer = async context => {
     'apicurio',
     context.cacheDir,
     (files, work) => fetchArchive(context, java, files, work),
-    (files, kept) => unpackArchive(context, files, kept),
+    (files, target) => unpackArchive(context, files, target),
   )
   const home = join(context.dataDir, 'schema-registry')
   mkdirSync(home, { recursive: true })
@@ -67,11 +67,11 @@ async function fetchArchive(context: NativeContext, java: JavaRuntime, files: st
   )
 }
 
-async function unpackArchive(context: NativeContext, files: string, kept: string): Promise<void> {
+async function unpackArchive(context: NativeContext, files: string, target: string): Promise<void> {
   const [archive] = readdirSync(files)
   await runTool({
     command: 'tar',
-    args: ['-xzf', join(files, archive as string), '--no-same-owner', '-C', kept],
+    args: ['-xzf', join(files, archive as string), '--no-same-owner', '-C', target],
     environment: context.environment,
     limitMs: UNPACK_LIMIT_MS,
     signal: context.signal,
