@@ -24,7 +24,7 @@ import type { RunningServers } from '#infra/stack/running-servers.ts'
 import { provideServers, removeServerData, stopLeftovers } from '#infra/stack/servers.ts'
 import { eventually } from '#test/harness/eventually.ts'
 
-const MAIN = fileURLToPath(new URL('../../infra/stack/main.ts', import.meta.url))
+const MAIN = fileURLToPath(new URL('../harness/run-servers.ts', import.meta.url))
 // Downloading comes first on a machine that has never done it.
 const COLD_START_LIMIT_MS = 300_000
 
@@ -89,7 +89,7 @@ describe('native servers', () => {
     environment: Record<string, string | undefined>,
     options: { detached?: boolean } = {},
   ): ChildProcess {
-    const args = [MAIN, 'up', '--data-dir', dataDir]
+    const args = [MAIN, dataDir]
     const child = spawn(process.execPath, args, { env: environment, stdio: 'ignore', ...options })
     children.push(child)
     return child

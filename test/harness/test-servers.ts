@@ -1,7 +1,7 @@
 /**
  * The servers of a test run: started once, when the first test needs them, and stopped at its end.
  *
- * With MARKETLOG_TEST_SERVERS naming a servers.json (as `infra/stack/main.ts up` writes it) the run
+ * With MARKETLOG_TEST_SERVERS naming a servers.json (as `test/harness/run-servers.ts` writes it) the run
  * uses those servers and stops nothing; with `none` a test that asks for a server fails. Otherwise the order is the platform's own: addresses in the
  * environment, containers where a Docker engine answers, native servers with their data in a folder of
  * its own under the system's temporary folder, wiped at the end. Invariant: one set per run, and none is left
@@ -23,7 +23,7 @@ interface TestServers {
   stop(): Promise<void>
 }
 
-/** What names the servers of a run to its workers; a file that `infra/stack/main.ts up` wrote has the addresses alone. */
+/** What names the servers of a run to its workers; a file that `run-servers.ts` wrote has the addresses alone. */
 interface SharedServers extends ServerAddresses {
   endWithRun?: boolean
 }
