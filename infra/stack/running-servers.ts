@@ -9,7 +9,6 @@ export interface RunningServers extends StartedServers {
   provided: Record<ServerName, 'address' | 'docker' | 'native'>
 }
 
-/** What providing servers needs to know. */
 export interface ProvideOptions {
   dataDir: string
   environment: Record<string, string | undefined>

@@ -12,7 +12,6 @@ import { CommandFailure, exitCodes } from './command-failure.ts'
 import { type Output, write, writeJson } from './log-tools/output.ts'
 import { tableText, wantsTable } from './table.ts'
 
-/** What the command was asked for, as it was written. */
 interface AuditOptions {
   account?: string
   kind?: string

@@ -18,7 +18,6 @@ export const exitCodes = {
   stoppedBySignal: 130,
 } as const
 
-/** What went wrong and what to do about it. */
 export class CommandFailure extends Error {
   readonly exitCode: number
   constructor(message: string, exitCode: number = exitCodes.failed, cause?: unknown) {

@@ -12,7 +12,6 @@ import { CommandFailure } from './command-failure.ts'
 import type { RoleProcess } from './role-process.ts'
 import { waitForViews } from './wait-for-views.ts'
 
-/** What is shown of a start. */
 export interface Report {
   kind: 'step' | 'note'
   text: string

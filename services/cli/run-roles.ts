@@ -20,7 +20,6 @@ import { exitCodes } from './command-failure.ts'
 import { HOLDING_ROLES, loadRole, type RoleName } from './roles.ts'
 import { openShared } from './shared.ts'
 
-/** What a process runs and with what. */
 export interface RunOptions {
   roles: readonly RoleName[]
   config: PlatformConfig

@@ -9,7 +9,6 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { identify } from '#infra/stack/processes.ts'
 import type { RunningServers } from '#infra/stack/running-servers.ts'
 
-/** What a watch works with. */
 export interface ServerWatchOptions {
   servers: Pick<RunningServers, 'pids' | 'restart'>
   report(line: string): void

@@ -10,7 +10,6 @@ import type { ServerAddresses } from '#infra/runtime/config.ts'
 import { type Environment, hasSecret } from '#infra/runtime/secret.ts'
 import { CommandFailure, exitCodes, messageOf } from './command-failure.ts'
 
-/** What the run directory adds. */
 interface LocalKnowledge {
   servers: ServerAddresses | undefined
   stateDir: string

@@ -44,7 +44,6 @@ export interface LivePlatform {
   processes: readonly RoleProcess[]
 }
 
-/** What the supervisor works with. */
 interface SuperviseOptions {
   environment: Environment
   directory: RunDirectory

@@ -26,7 +26,6 @@ import { settingsOf } from './settle-environment.ts'
 import { listenForStop } from './stop-signals.ts'
 import { supervise } from './supervisor.ts'
 
-/** What the background process sends to its starter. */
 type UpMessage = Report | { kind: 'live'; platform: PlatformFile } | { kind: 'failed'; text: string; exitCode: number }
 
 const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))

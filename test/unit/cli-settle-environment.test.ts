@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
@@ -100,6 +100,20 @@ describe('the environment of a command', () => {
     expect(differing({ TOKEN: 'a' }, { TOKEN: 'b' })).to.deep.equal(['TOKEN'])
     expect(JSON.stringify(settingsOf({ MARKET, TOKEN: 'a secret' }))).not.to.include('a secret')
     rmSync(folder, { recursive: true })
+  })
+
+  it('compares every setting that the documentation names, but where a platform is and what it is installed with', () => {
+    const readme = readFileSync(new URL('../../infra/README.md', import.meta.url), 'utf8')
+    const [, table = ''] = readme.split('## Configuration')
+    const rows = [...table.matchAll(/^\| ((?:`[A-Z_]+`(?:, )?)+) +\|/gm)]
+    const names = rows.flatMap(([, cell = '']) => cell.match(/[A-Z_]+/g) ?? [])
+    expect(names).to.include.members(['PORT', 'KAFKA_BROKERS', 'MARKETLOG_NAMESPACE'])
+    const settings = settingsOf({ ...Object.fromEntries(names.map(name => [name, 'x'])), MARKET: 'demo' })
+    expect(names.filter(name => !(name in settings))).to.deep.equal([
+      'MARKETLOG_RUN_DIR',
+      'MARKETLOG_CACHE',
+      'MARKETLOG_INSTALL',
+    ])
   })
 
   it('leaves the addresses open when nothing runs, and the configuration then says what to do', () => {

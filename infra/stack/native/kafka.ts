@@ -23,7 +23,6 @@ const MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 /** Settings of a broker by name. */
 export type BrokerProperties = Record<string, string | number | boolean>
 
-/** What a broker is started with. */
 interface BrokerPlan {
   home: string
   properties: BrokerProperties

@@ -1,13 +1,9 @@
-/**
- * What every natively run server offers and what it is given: the contract between the start loop and the
- * files beside this one.
- */
+/** The contract between native-start.ts and the files beside this one. */
 import type { ServerAddresses } from '#infra/runtime/config.ts'
 import type { LaunchOrder } from '../launch.ts'
 import type { PortBook } from '../ports.ts'
 import type { SecretBook } from '../secrets.ts'
 
-/** What installing packages and fetching artifacts needs. */
 export interface ToolContext {
   cacheDir: string
   environment: Record<string, string | undefined>
@@ -17,7 +13,6 @@ export interface ToolContext {
   logFile?: string
 }
 
-/** What a native server is given to prepare itself. */
 export interface NativeContext extends ToolContext {
   dataDir: string
   port: PortBook

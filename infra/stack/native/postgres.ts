@@ -71,7 +71,7 @@ export function postgresHomeElsewhere(dataDir: string): string | undefined {
   return existsSync(note) ? readFileSync(note, 'utf8').trim() : undefined
 }
 
-/** What Postgres and its kind run as where root starts them. */
+/** The account of Postgres and its kind where root starts them. */
 export function unprivilegedAccount(): Account {
   for (const name of ['postgres', 'nobody']) {
     const fields = readFileSync('/etc/passwd', 'utf8')
