@@ -7,6 +7,7 @@
  * only good for closing, since a failed kafkajs transaction cannot be used again.
  */
 import { setTimeout as delay } from 'node:timers/promises'
+import pRetry from 'p-retry'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import type { BrokerHealth } from './broker-health.ts'
 import { CompressionTypes, createPartitioner } from './client/kafkajs.ts'
@@ -99,12 +100,23 @@ export async function openTransactionalProducer(
         const topicMessages = groupByTopic(kafka, records.slice(start, start + RECORDS_PER_SEND), options.writers)
         await transaction.sendBatch({ acks: -1, compression: CompressionTypes.ZSTD, topicMessages })
       }
-      if (upTo) await transaction.sendOffsets(offsetsOf(kafka, upTo))
+      if (upTo) await whileFormerEnds(() => transaction.sendOffsets(offsetsOf(kafka, upTo)))
       await transaction.commit()
     },
     close: () => producer.disconnect(),
   }
 }
+
+/**
+ * In a transaction without records it is the first request, which the coordinator refuses while it writes the markers of the
+ * transaction before. kafkajs repeats only the request that adds partitions (client/send-messages.ts).
+ */
+const whileFormerEnds = (begin: () => Promise<void>): Promise<void> =>
+  pRetry(begin, {
+    retries: 40,
+    ...{ minTimeout: 20, factor: 1.5, maxTimeout: 1_000 },
+    shouldRetry: ({ error }) => (error as { type?: string }).type === 'CONCURRENT_TRANSACTIONS',
+  })
 
 /** Errors of a producer whose id another has, or whose transaction the brokers ended themselves. */
 const FENCED = new Set(['INVALID_PRODUCER_EPOCH', 'INVALID_PRODUCER_ID_MAPPING', 'INVALID_TXN_STATE'])

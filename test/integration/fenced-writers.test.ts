@@ -269,6 +269,12 @@ describe('a partition of the book', () => {
     await eventually(async () => expect(await groupOffset()).to.equal('2'))
   })
 
+  it('commits offsets alone right after another transaction (the coordinator refused them while it wrote the markers)', async () => {
+    const owner = await openOwner()
+    for (let next = 3; next <= 40; next++) await owner.commit([], { group: 'book', topic: 'quotes', partition: 0, next })
+    await eventually(async () => expect(await groupOffset()).to.equal('40'))
+  })
+
   it('ends what a killed owner left open before the next one reads', async () => {
     const killed = kafka.newClient('killed').producer({
       idempotent: true,
