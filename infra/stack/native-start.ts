@@ -56,6 +56,8 @@ export async function startNative(
       const context = { dataDir, environment, cacheDir, port, secret, signal, say, logFile }
       const prepared = await prepare(context)
       signal.throwIfAborted()
+      // One that was there before takes its note away as it ends.
+      await launched.get(name)?.ended
       const noteFile = join(dataDir, 'pids', `${name}.json`)
       const process = launch({ directory: dataDir, logFile, noteFile, ...prepared.launch })
       process.letGo()

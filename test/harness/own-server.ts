@@ -92,16 +92,11 @@ export async function openOwnServer(name: ServerName, options: OwnServerOptions 
   const shared = { dataDir, environment: process.env, say: () => undefined, signal: new AbortController().signal }
   let started: StartedServers | undefined
   let identity: ProcessIdentity | undefined
-  let addresses: Partial<ServerAddresses> | undefined
   const start = async (): Promise<void> => {
-    const running = await startNative(shared, { [name]: options.tls ? withTls(options.tls) : NATIVE_SERVERS[name] })
-    started = running
-    const found = identify(running.pids[name] ?? 0)
-    if (found === undefined) throw new Error(`${name} ended as soon as it had answered`)
-    identity = found
-    addresses ??= running.addresses
-    if (JSON.stringify(running.addresses) !== JSON.stringify(addresses))
-      throw new Error(`${name} has moved to another address`)
+    if (started) await started.restart(name)
+    else started = await startNative(shared, { [name]: options.tls ? withTls(options.tls) : NATIVE_SERVERS[name] })
+    identity = identify(started.pids[name] ?? 0)
+    if (identity === undefined) throw new Error(`${name} ended as soon as it had answered`)
   }
   const { terminate, ...control } = controlProcess(name, () => identity)
   const close = async (): Promise<void> => {
@@ -117,7 +112,7 @@ export async function openOwnServer(name: ServerName, options: OwnServerOptions 
     throw error
   }
   return {
-    ...{ ...control, name, addresses: addresses ?? {}, dataDir, close },
+    ...{ ...control, name, addresses: started?.addresses ?? {}, dataDir, close },
     // Postgres may have to keep its data where its own user can enter.
     storeDir: (name === 'postgres' && postgresHomeElsewhere(dataDir)) || storeDir,
     async start() {

@@ -271,7 +271,8 @@ describe('a partition of the book', () => {
 
   it('commits offsets alone right after another transaction (the coordinator refused them while it wrote the markers)', async () => {
     const owner = await openOwner()
-    for (let next = 3; next <= 40; next++) await owner.commit([], { group: 'book', topic: 'quotes', partition: 0, next })
+    for (let next = 3; next <= 40; next++)
+      await owner.commit([], { group: 'book', topic: 'quotes', partition: 0, next })
     await eventually(async () => expect(await groupOffset()).to.equal('40'))
   })
 
