@@ -110,24 +110,28 @@ function sharedHeaders(response: Response, policy?: string): string[] {
   ]
 }
 
-/** Sends a document that anybody may read and keep for a while, but for the copy that shows the limits of a key. */
+/**
+ * Sends a document that anybody may read and keep for a while, but for the copy that shows the limits of a key. Where the client has it
+ * already, the headers alone are sent, its policy too: a browser puts them in the place of those that it has kept.
+ */
 export function sendDocument(
   response: Response,
   type: string,
   body: string | Buffer,
-  options: { headers?: readonly string[]; maxAgeSeconds?: number; policy?: string } = {},
+  options: { headers?: readonly string[]; cache?: string; policy?: string; isUnchanged?: boolean } = {},
 ): Sent {
-  const { headers = [], maxAgeSeconds = 300, policy } = options
+  const { headers = [], cache = 'max-age=300', policy, isUnchanged = false } = options
   const { limits, observe } = localsOf(response)
-  const bytes = Buffer.byteLength(body)
-  response.writeHead(200, [
-    ...['Content-Type', type, 'Content-Length', String(bytes)],
-    ...['Cache-Control', `${limits ? 'private' : 'public'}, max-age=${maxAgeSeconds}`],
+  const status = isUnchanged ? 304 : 200
+  const bytes = isUnchanged ? 0 : Buffer.byteLength(body)
+  response.writeHead(status, [
+    ...(isUnchanged ? [] : ['Content-Type', type, 'Content-Length', String(bytes)]),
+    ...['Cache-Control', `${limits ? 'private' : 'public'}, ${cache}`],
     ...sharedHeaders(response, policy),
     ...headers,
   ])
-  response.end(body)
-  observe(response, { status: 200, bytes })
+  response.end(isUnchanged ? undefined : body)
+  observe(response, { status, bytes })
   return SENT
 }
 

@@ -12,6 +12,7 @@ import { type AlertNeeds, alertRoutes } from './routes/alerts.ts'
 import { type BatchNeeds, batchRoutes } from './routes/batches.ts'
 import { type CandleNeeds, listCandles } from './routes/candles.ts'
 import { type CatalogNeeds, catalogRoutes } from './routes/catalog.ts'
+import { consolePages } from './routes/console.ts'
 import { documentPages } from './routes/documents.ts'
 import { guidePages, readGuides } from './routes/guides.ts'
 import { type HistoryNeeds, listHistory } from './routes/history.ts'
@@ -101,7 +102,7 @@ export const describedOperations = (
   { registry }: Pick<ListingNeeds, 'registry'>,
 ): Operation[] => [...routes, ...Object.values(feedOperations(registry.askKeys))]
 
-/** All that is served: the routes, their documents, the guides, the landing page, and the link of alert mails. */
+/** All that is served: the routes, their documents, the guides, the landing page, the console, and the link of alert mails. */
 export function apiEndpoints(needs: Parameters<typeof apiRoutes>[0] & UnsubscribeNeeds): Endpoint[] {
   const routes = apiRoutes(needs)
   const { baseUrl, tiers } = needs
@@ -113,6 +114,7 @@ export function apiEndpoints(needs: Parameters<typeof apiRoutes>[0] & Unsubscrib
     ...documentPages({ operations, guides: pages.guides, baseUrl }, site),
     ...guidePages(pages, site),
     landingPage(needs, site),
+    ...consolePages(),
     site.files,
     ...unsubscribePages(needs),
   ]

@@ -10,14 +10,16 @@ import { definePage, type Endpoint } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import { VERSION } from '#infra/http/openapi.ts'
 import { sendDocument } from '#infra/http/reply.ts'
+import { isConsoleBuilt } from './console-files.ts'
 
 /** The type of a page. */
 export const HTML_TYPE = 'text/html; charset=utf-8'
-/** How long a file may be kept whose name changes with its content. */
-export const YEAR_S = 31_536_000
+/** A file whose name changes with its content may be kept for a year. */
+export const KEPT_FILE = 'max-age=31536000, immutable'
 
 const HASH_DIGITS = 16
-const TYPES: Record<string, string> = {
+/** By the end of a file's name. */
+export const FILE_TYPES: Readonly<Record<string, string>> = {
   css: 'text/css; charset=utf-8',
   js: 'text/javascript; charset=utf-8',
   svg: 'image/svg+xml',
@@ -25,13 +27,14 @@ const TYPES: Record<string, string> = {
 const FILES = [
   ...['frame.css', 'site.css', 'guide.css', 'reference.css', 'landing.js', 'guide.js', 'reference.js', 'icon.svg'],
 ]
-const NAVIGATION = [
+const NAVIGATION: readonly (readonly [string, string])[] = [
+  ...(isConsoleBuilt() ? [['console', 'Console'] as const] : []),
   ['docs', 'Guides'],
   ['docs/reference', 'Reference'],
   ['openapi.json', 'OpenAPI'],
   ['asyncapi.json', 'AsyncAPI'],
   ['llms.txt', 'llms.txt'],
-] as const
+]
 
 /** What is put into a template. */
 interface PageValues {
@@ -52,7 +55,7 @@ export interface Site {
 
 /** Reads the files. */
 export function openSite(): Site {
-  const files = FILES.map(file => ({ file, type: TYPES[file.split('.')[1] ?? ''] ?? '', ...readHashed(file) }))
+  const files = FILES.map(file => ({ file, type: FILE_TYPES[file.split('.')[1] ?? ''] ?? '', ...readHashed(file) }))
   const byName = new Map(files.map(file => [file.name, file]))
   const names = Object.fromEntries(files.map(({ file, name }) => [file, name]))
   return {
@@ -69,7 +72,7 @@ export function openSite(): Site {
     files: definePage('get', '/assets/:name', 'documents', ({ request, response }) => {
       const file = byName.get(String(request.params.name))
       if (!file) throw new HttpError('NOT_FOUND', 'There is no such file.')
-      return sendDocument(response, file.type, file.body, { maxAgeSeconds: YEAR_S })
+      return sendDocument(response, file.type, file.body, { cache: KEPT_FILE })
     }),
   }
 }

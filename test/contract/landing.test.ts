@@ -76,7 +76,7 @@ describe('the root of a platform', () => {
     for (const file of files) {
       const { headers, text: body } = await ask(`/${file}`)
       expect(file).to.include(createHash('sha256').update(body).digest('hex').slice(0, 16))
-      expect(headers.get('cache-control')).to.equal('public, max-age=31536000')
+      expect(headers.get('cache-control')).to.equal('public, max-age=31536000, immutable')
       expect((await ask(`/${file.replace('-', '-0')}`)).status).to.equal(404)
     }
   })

@@ -14,7 +14,7 @@ import { asyncApiDocument } from '#schemas/api/asyncapi.ts'
 import { llmsText } from '#schemas/api/llms-text.ts'
 import type { Operation } from '#schemas/api/operation.ts'
 import type { Guide } from '../guide-text.ts'
-import { HTML_TYPE, policyOf, readAsset, type Site, YEAR_S } from '../site.ts'
+import { HTML_TYPE, KEPT_FILE, policyOf, readAsset, type Site } from '../site.ts'
 
 /** What the documents are made of. */
 interface DocumentNeeds {
@@ -50,12 +50,14 @@ export function documentPages({ operations, guides, baseUrl }: DocumentNeeds, si
     definePage('get', `/${SCRIPT.path}`, 'documents', async ({ request, response }) => {
       const type = 'text/javascript; charset=utf-8'
       const vary = ['Vary', 'Accept-Encoding']
-      const maxAgeSeconds = YEAR_S
       if (/\bgzip\b/.test(String(request.headers['accept-encoding'] ?? ''))) {
-        return sendDocument(response, type, packed, { maxAgeSeconds, headers: [...vary, 'Content-Encoding', 'gzip'] })
+        return sendDocument(response, type, packed, {
+          cache: KEPT_FILE,
+          headers: [...vary, 'Content-Encoding', 'gzip'],
+        })
       }
       unpacked ??= promisify(gunzip)(packed)
-      return sendDocument(response, type, await unpacked, { maxAgeSeconds, headers: vary })
+      return sendDocument(response, type, await unpacked, { cache: KEPT_FILE, headers: vary })
     }),
   ]
 }

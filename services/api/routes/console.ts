@@ -1,0 +1,52 @@
+/**
+ * GET /console and what is below it: the console, one page for all addresses and the files that it loads.
+ *
+ * Needs no key. The files may be kept for a year; the page is asked for each time, by its entity tag.
+ */
+import { createHash } from 'node:crypto'
+import { chooseCoding, isNamed } from '#infra/http/content-coding.ts'
+import { definePage, type Endpoint } from '#infra/http/define-route.ts'
+import { HttpError } from '#infra/http/http-error.ts'
+import { sendDocument } from '#infra/http/reply.ts'
+import { isConsoleBuilt, readConsole } from '../console-files.ts'
+import { FILE_TYPES, HTML_TYPE, KEPT_FILE, policyOf, rootFrom } from '../site.ts'
+
+const PATH = '/console{/*path}'
+
+/** The console. */
+export function consolePages(): Endpoint[] {
+  if (!isConsoleBuilt())
+    return [
+      definePage('get', PATH, 'documents', () => {
+        throw new HttpError('NOT_FOUND', 'The console is not built here; npm run console:build does it.')
+      }),
+    ]
+  const { page, files } = readConsole()
+  const etag = `"${createHash('sha256').update(page).digest('hex').slice(0, 32)}"`
+  return [
+    definePage('get', '/console/assets/:name', 'documents', async ({ request, response }) => {
+      const name = String(request.params.name)
+      const file = files.get(name)
+      if (!file) throw new HttpError('NOT_FOUND', 'There is no such file.')
+      const type = FILE_TYPES[name.split('.').at(-1) ?? ''] ?? 'application/octet-stream'
+      const isPacked = chooseCoding(request.headers['accept-encoding']) === 'gzip'
+      const headers = ['Vary', 'Accept-Encoding', ...(isPacked ? ['Content-Encoding', 'gzip'] : [])]
+      // A worker has the policy of its own file.
+      const options = { cache: KEPT_FILE, headers, policy: policyOf() }
+      return sendDocument(response, type, isPacked ? await file.packed() : file.body, options)
+    }),
+    definePage('get', PATH, 'documents', ({ request, response }) => {
+      const path = request.path.slice(1)
+      // From `console` itself the way leads down, from all below it up.
+      const root = path === 'console' ? 'console/' : rootFrom(path).slice('../'.length)
+      const body = page.replaceAll(/(src|href)="\.\//g, `$1="${root}`)
+      const isUnchanged = isNamed(etag, request.headers['if-none-match'])
+      return sendDocument(response, HTML_TYPE, body, {
+        cache: 'no-cache',
+        headers: ['ETag', etag],
+        policy: policyOf(),
+        isUnchanged,
+      })
+    }),
+  ]
+}
