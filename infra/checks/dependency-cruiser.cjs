@@ -5,6 +5,11 @@
  * Type-only, dynamic and re-exporting imports count like any other.
  */
 
+// dependency-cruiser asks swc for TypeScript without JSX, whatever the file is called.
+const swc = require('@swc/core')
+const { parseFileSync } = swc
+swc.parseFileSync = (file, options) => parseFileSync(file, { ...options, tsx: file.endsWith('.tsx') })
+
 /** Matches packages by name, installed or not. */
 const packages = names => `(^|node_modules/)(${names})(/|$)`
 
@@ -26,6 +31,8 @@ const CLIENT_LIBRARIES = {
   'marked|highlight\\.js': 'services/api',
   express: 'infra/http|services/(api|feed)|test/bench',
   testcontainers: 'test/harness',
+  'react|react-dom|@tanstack/[^/]+|lightweight-charts|uplot': 'services/console/src',
+  vite: 'services/console/build',
 }
 
 /** What a service lets others ask and read: of the whole service, or of a folder of it. */
@@ -80,7 +87,7 @@ const RULES = [
     name: 'services-know-no-service',
     comment:
       'a service imports of another its commands.ts and reader.ts, of a stream its reader.ts, and the runner to commit',
-    from: { path: '^services/([^/]+)/', pathNot: '^services/cli/' },
+    from: { path: '^services/([^/]+)/', pathNot: '^services/(cli|console)/' },
     to: {
       path: '^(services|streams|test)/',
       pathNot: ['^services/$1/', ...COMMANDS_AND_READERS, READERS, '^streams/runner/'],
@@ -96,6 +103,20 @@ const RULES = [
         '^services/(cli/|[^/]+/main\\.ts$|[^/]+/[^/]+/main\\.ts$)',
         '^streams/((views|processors)\\.ts$|runner/|[^/]+/(main|view)\\.ts$)',
         ...COMMANDS_AND_READERS,
+      ],
+    },
+  },
+  {
+    name: 'console-is-a-client',
+    comment:
+      'the console imports its own files, the TypeScript client, pictures of the pages, and libraries of a browser',
+    from: { path: '^services/console/src/' },
+    to: {
+      pathNot: [
+        '^services/console/src/',
+        '^services/clients/typescript/src/marketlog\\.ts$',
+        '^services/api/assets/',
+        packages('react|react-dom|@tanstack/[^/]+|lightweight-charts|uplot|trading-signals'),
       ],
     },
   },
@@ -134,7 +155,10 @@ const RULES = [
   {
     name: 'no-development-dependency',
     comment: 'code that runs in production imports a development dependency',
-    from: { path: '^(schemas|infra|streams|services)/', pathNot: '^infra/config/build/' },
+    from: {
+      path: '^(schemas|infra|streams|services)/',
+      pathNot: '^(infra/checks|(infra/config|services/console)/build)/',
+    },
     to: { dependencyTypes: ['npm-dev'] },
   },
   {
@@ -164,6 +188,7 @@ module.exports = {
     parser: 'swc',
     tsPreCompilationDeps: true,
     doNotFollow: { path: 'node_modules' },
+    exclude: { path: '^services/.*/dist/' },
     enhancedResolveOptions: {
       exportsFields: ['exports'],
       conditionNames: ['import', 'require', 'node', 'default', 'types'],

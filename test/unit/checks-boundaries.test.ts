@@ -20,7 +20,8 @@ const LIBRARIES = [
   ],
   ...['pg', 'node-pg-migrate', 'graphile-worker', 'nodemailer', 'ipaddr.js', 'openid-client', 'oauth4webapi', 'jose'],
   ...['prom-client', 'pino', 'chdb', 'ffi-rs', 'hyparquet-writer', 'busboy', 'csv-parse', 'csv-stringify', 'express'],
-  ...['marked', 'highlight.js', 'testcontainers'],
+  ...['marked', 'highlight.js', 'testcontainers', 'vite'],
+  ...['react', 'react-dom', '@tanstack/react-query', 'lightweight-charts', 'uplot'],
 ]
 
 /** File → what it imports, or its text. */
@@ -35,6 +36,7 @@ const ALLOWED: Record<string, string[] | string> = {
   'services/feed/role.ts': ['#streams/fx/reader.ts', '#streams/runner/run.ts', '#services/accounts/reader.ts'],
   'services/feed/keys.ts': ['#services/accounts/keys/commands.ts'],
   'services/clients/typescript/src/feed.ts': ['./events.ts', 'eventsource-parser'],
+  'services/console/src/market/session.ts': ['#services/clients/typescript/src/marketlog.ts', '../values/amounts.ts'],
   'services/cli/command-line.ts': ['#infra/runtime/environment.ts'],
   'services/cli/roles.ts': ['#streams/book/main.ts', '#services/alerts/rules/main.ts', '#streams/runner/run.ts'],
   'services/cli/tools.ts': ['#streams/views.ts', '#streams/fx/view.ts', '#services/accounts/commands.ts'],
@@ -59,6 +61,11 @@ const BROKEN: Record<string, Record<string, string[] | string>> = {
   },
   'cli-composes': { 'services/cli/step.ts': ['#streams/book/step.ts'] },
   'clients-stand-alone': { 'services/clients/typescript/src/schema.ts': ['#schemas/topics.ts'] },
+  'console-is-a-client': {
+    'services/console/src/schema.ts': ['#schemas/topics.ts'],
+    'services/console/src/feed.ts': ['#services/clients/typescript/src/feed.ts'],
+    'services/console/src/server.ts': ['node:fs'],
+  },
   'only-tests-know-checks': { 'infra/redis/check.ts': ['../checks/packages.ts'] },
   'no-circle-of-files': {
     'infra/files/a.ts': ['./b.ts'],

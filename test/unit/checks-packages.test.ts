@@ -22,6 +22,11 @@ describe('the check of packages', () => {
       expect(brokenBy({ ...GOOD, license })[0], `${license}`).to.match(/^@b\/c has the licence/)
   })
 
+  it('allows of tools a licence that asks something of those who change or ship them, and of nothing else', () => {
+    expect(brokenBy({ ...GOOD, license: 'MPL-2.0', dev: true })).to.deep.equal([])
+    expect(brokenBy({ ...GOOD, license: 'MPL-2.0' })[0]).to.match(/^@b\/c has the licence/)
+  })
+
   it('finds an install script of which nothing is said', () => {
     const entry = { ...GOOD, hasInstallScript: true }
     expect(brokenBy(entry)[0]).to.match(/^@b\/c has an install script/)
