@@ -1,0 +1,134 @@
+/** lightweight-charts on a canvas: made once, then only its data changes. */
+import {
+  CandlestickSeries,
+  createChart,
+  HistogramSeries,
+  type IChartApi,
+  type ISeriesApi,
+  LineSeries,
+  TickMarkType,
+  type UTCTimestamp,
+} from 'lightweight-charts'
+import { useEffect, useRef } from 'react'
+import { colourOf, useThemeChange } from '../design/colours.ts'
+import { formatAmount } from '../values/amounts.ts'
+import { formatLocal, formatUtc } from '../values/times.ts'
+import type { Bar, Interval } from './growing-candles.ts'
+import { INDICATORS, type IndicatorName, linesOf } from './indicators.ts'
+
+interface CandleChartProps {
+  bars: readonly Bar[]
+  interval: Interval
+  currency: string
+  names: readonly IndicatorName[]
+}
+
+interface Drawn {
+  chart: IChartApi
+  candles: ISeriesApi<'Candlestick'>
+  volume: ISeriesApi<'Histogram'>
+  lines: ISeriesApi<'Line'>[]
+}
+
+const timeOf = (t: number): UTCTimestamp => t as UTCTimestamp
+
+/** A colour for each of `INDICATORS`. */
+const LINE_COLOURS = ['--series-2', '--series-4', '--series-6', '--series-5']
+const FIRST_BARS = 120
+
+export function CandleChart({ bars, interval, currency, names }: CandleChartProps) {
+  const box = useRef<HTMLDivElement>(null)
+  const drawn = useRef<Drawn>(undefined)
+  const theme = useThemeChange()
+  const lineNames = names.join()
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another theme has other colours
+  useEffect(() => {
+    if (!box.current) return
+    const made = draw(box.current, interval, currency)
+    drawn.current = made
+    return () => {
+      drawn.current = undefined
+      made.chart.remove()
+    }
+  }, [interval, currency, theme])
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a chart that is drawn again takes its data again
+  useEffect(() => {
+    if (!drawn.current) return
+    const { candles, volume } = drawn.current
+    candles.setData(bars.map(({ t, o, h, l, c }) => ({ time: timeOf(t), open: o, high: h, low: l, close: c })))
+    volume.setData(bars.map(({ t, v }) => ({ time: timeOf(t), value: v })))
+    setLines(drawn.current, names, bars)
+  }, [bars, lineNames, theme])
+  const last = bars.at(-1)
+  const label =
+    last &&
+    `${bars.length} candles of ${interval}, the last from ${formatAmount(last.o, currency)} to ${formatAmount(last.c, currency)}, ${last.v} units`
+  return <div className="chart" ref={box} role="img" aria-label={label} data-last-close={last?.c} />
+}
+
+/** The day where another one begins, else the hour. */
+const writeTick = (t: number, type: TickMarkType): string =>
+  type < TickMarkType.Time ? formatLocal(t * 1_000).slice(0, 6) : formatLocal(t * 1_000).slice(-8, -3)
+
+function draw(box: HTMLElement, interval: Interval, currency: string): Drawn {
+  const [ink, line, rise, fall, wash] = ['--quiet', '--line', '--rise', '--fall', '--wash'].map(colourOf)
+  const isOfDays = interval === '1d'
+  const chart = createChart(box, {
+    autoSize: true,
+    layout: {
+      attributionLogo: false,
+      background: { color: 'transparent' },
+      ...(ink && { textColor: ink }),
+      ...(line && { panes: { separatorColor: line } }),
+      fontFamily: getComputedStyle(box).fontFamily,
+    },
+    grid: { vertLines: { visible: false }, ...(line && { horzLines: { color: line } }) },
+    timeScale: {
+      timeVisible: !isOfDays,
+      borderVisible: false,
+      // The library writes UTC; a day of the API's candles is one of UTC, an hour is shown in the person's zone.
+      ...(!isOfDays && { tickMarkFormatter: writeTick }),
+    },
+    rightPriceScale: { borderVisible: false, scaleMargins: { top: 0.08, bottom: 0.25 } },
+    localization: {
+      timeFormatter: (t: number) =>
+        isOfDays ? formatUtc(t * 1_000).slice(0, 10) : `${formatLocal(t * 1_000)} (${formatUtc(t * 1_000).slice(11)})`,
+    },
+  })
+  const colours = rise && fall ? { upColor: rise, downColor: fall, wickUpColor: rise, wickDownColor: fall } : {}
+  const formatter = (price: number): string => formatAmount(Math.round(price), currency)
+  const priceFormat = { type: 'custom' as const, formatter, minMove: 1 }
+  const candles = chart.addSeries(CandlestickSeries, { ...colours, borderVisible: false, priceFormat })
+  const volume = chart.addSeries(HistogramSeries, {
+    priceScaleId: 'volume',
+    priceFormat: { type: 'volume' },
+    priceLineVisible: false,
+    lastValueVisible: false,
+    ...(wash && { color: wash }),
+  })
+  chart.priceScale('volume').applyOptions({ scaleMargins: { top: 0.82, bottom: 0 } })
+  chart.timeScale().applyOptions({ barSpacing: Math.max(6, box.clientWidth / FIRST_BARS) })
+  return { chart, candles, volume, lines: [] }
+}
+
+function setLines({ chart, lines }: Drawn, names: readonly IndicatorName[], bars: readonly Bar[]): void {
+  for (const line of lines.splice(0)) chart.removeSeries(line)
+  for (const name of names)
+    for (const points of linesOf(name, bars)) {
+      const color = colourOf(LINE_COLOURS[INDICATORS.indexOf(name)] ?? '--ink')
+      const isOscillator = name === 'RSI 14'
+      const options = {
+        lineWidth: 1 as const,
+        color,
+        priceLineVisible: false,
+        lastValueVisible: isOscillator,
+        title: isOscillator ? name : '',
+      }
+      const format = isOscillator && {
+        priceFormat: { type: 'custom' as const, formatter: (value: number) => value.toFixed(0) },
+      }
+      const line = chart.addSeries(LineSeries, { ...options, ...format }, isOscillator ? 1 : 0)
+      line.setData(points.map(({ t, value }) => ({ time: timeOf(t), value })))
+      lines.push(line)
+    }
+}

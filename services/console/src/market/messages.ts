@@ -1,0 +1,75 @@
+/** What pages and the worker send each other. */
+import type { Tier } from '../values/tiers.ts'
+import type { Quote } from './ask-table.ts'
+import type { BoardQuery, BoardRow } from './board-store.ts'
+
+/** What of the board a page shows. */
+export interface BoardView {
+  query: BoardQuery
+  from: number
+  count: number
+}
+
+export type ToWorker =
+  /** The first message; without a key the page asks for that of another tab. `lock` is held by the page while it lives. */
+  | { type: 'hello'; baseUrl: string; key: string | null; lock: string }
+  | { type: 'view'; view: BoardView | null }
+  | { type: 'item'; itemId: number | null }
+  /** Reads again what is no feed. */
+  | { type: 'refresh' }
+  /** Ends the key in all tabs. */
+  | { type: 'forget' }
+
+type FeedStatus =
+  | 'loading'
+  /** By the feed. */
+  | 'live'
+  /** The feed was cut and connects again. */
+  | 'interrupted'
+  /** The tier has no feed: a snapshot, or one page. */
+  | 'snapshot'
+  | 'refused'
+  | 'failed'
+
+export interface MarketState {
+  status: FeedStatus
+  tier: Tier | null
+  /** Sentence of the platform, where something failed. */
+  problem: string | null
+  /** Since when the rows are as they are, where no feed changes them. */
+  readAt: number | null
+  items: number
+  asks: number
+  /** Of the last second. */
+  changesPerSecond: number
+}
+
+/** What hardly changes: sent apart, so that what is made of it stays. */
+export interface MarketNames {
+  kinds: readonly string[]
+  /** By the key of each. */
+  providers: Readonly<Record<string, string>>
+}
+
+export const NO_NAMES: MarketNames = { kinds: [], providers: {} }
+
+export const STARTING: MarketState = {
+  ...{ status: 'loading', tier: null, problem: null, readAt: null },
+  ...{ items: 0, asks: 0, changesPerSecond: 0 },
+}
+
+export interface Usage {
+  tier: Tier
+  limit: number
+  remaining: number
+  /** Milliseconds since the epoch. */
+  resetAt: number
+}
+
+export type FromWorker =
+  | { type: 'key'; key: string | null }
+  | { type: 'state'; state: MarketState }
+  | { type: 'names'; names: MarketNames }
+  | { type: 'usage'; usage: Usage }
+  | { type: 'window'; total: number; from: number; rows: readonly BoardRow[] }
+  | { type: 'asks'; itemId: number; asks: readonly Quote[] }
