@@ -6,7 +6,7 @@
 .POSIX:
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: help demo up down clean test check bench e2e fault soak full audit sbom
+.PHONY: help demo up console down clean test check bench e2e fault soak full audit sbom
 
 PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 export PATH
@@ -17,10 +17,10 @@ INSTALLED := node_modules/.marketlog-installed
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
 
-demo: $(INSTALLED) ## everything in this terminal on the demo market; Ctrl-C stops all of it
+demo: console ## everything in this terminal on the demo market; Ctrl-C stops all of it
 	@exec $(MARKETLOG) demo
 
-up: $(INSTALLED) ## the same in the background; returns when prices are live
+up: console ## the same in the background; returns when prices are live
 	@exec $(MARKETLOG) up --detach
 
 down: $(INSTALLED) ## stop what `make up` started; data stays
@@ -39,7 +39,7 @@ check: $(INSTALLED) ## types, lint, boundaries, event schemas, packages, unused 
 bench: $(INSTALLED) ## measure against limits in the same run; ONLY=book,reads some of it, COMPARE=commit what moved since
 	@exec npm run --silent bench -- $(ONLY:%=--only=%) $(COMPARE:%=--compare=%)
 
-e2e: $(INSTALLED) ## `make up` and its commands as a user runs them
+e2e: console ## `make up` and its commands as a user runs them
 	@exec node test/run.ts e2e $(ONLY)
 
 fault: $(INSTALLED) ## kills, freezes, brokers and stores that break, with ledgers; half an hour
@@ -56,6 +56,10 @@ sbom: $(INSTALLED) ## what the platform is made of, as CycloneDX on standard out
 
 full: $(INSTALLED) ## every row of 41 providers at full size against an independent fold; takes gigabytes
 	@exec node test/run.ts full
+
+# Does nothing while a build of the same sources is there.
+console: $(INSTALLED)
+	@npm run --silent console:build
 
 $(INSTALLED): package-lock.json
 	@sh services/cli/install.sh

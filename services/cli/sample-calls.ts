@@ -52,6 +52,8 @@ export function describePlatform(platform: PlatformFile, item?: string): string 
     '',
     `marketlog is live at ${platform.base_url}`,
     'Open it in a browser: a live price by one of these keys, guides, and the reference.',
+    // A fragment is sent to nobody, and the page removes it from its address before it asks for anything.
+    `The console, signed in: ${platform.base_url}/console/#key=${platform.keys.quant}`,
     '',
     ...TIERS.map(tier => `  ${tier.padEnd(8)}${platform.keys[tier]}`),
     '',

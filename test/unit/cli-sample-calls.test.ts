@@ -19,6 +19,10 @@ describe('the text of a started platform', () => {
     for (const tier of TIERS) expect(text).to.match(new RegExp(`${tier} +key-${tier}\n`))
   })
 
+  it('leads into the console with the key in a fragment, which no server sees', () => {
+    expect(describePlatform(platform)).to.match(/ http:\/\/127\.0\.0\.1:8080\/console\/#key=key-quant\n/)
+  })
+
   it('holds each sample call as one line', () => {
     const lines = describePlatform(platform).split('\n')
     for (const { command } of sampleCalls(platform)) {
