@@ -2,7 +2,7 @@ interface Figure {
   test: string
   what: string
   value: number
-  unit: 's' | 'times' | 'share' | 'values'
+  unit: 's' | 'times' | 'share' | 'values' | 'KiB'
   limit: { atMost: number } | { atLeast: number }
 }
 

@@ -11,7 +11,7 @@ export interface WatchedPage {
 
 /** Opens a page; the caller closes it. */
 export async function openWatchedPage(
-  browser: Browser,
+  browser: Pick<Browser, 'newPage'>,
   address: string,
   options: BrowserContextOptions = {},
 ): Promise<WatchedPage> {
@@ -20,7 +20,10 @@ export async function openWatchedPage(
   const complaints: string[] = []
   page.on('request', request => addresses.push(request.url()))
   page.on('pageerror', error => complaints.push(error.message))
-  page.on('console', message => message.type() === 'error' && complaints.push(message.text()))
+  page.on(
+    'console',
+    message => message.type() === 'error' && complaints.push(`${message.text()} ${message.location().url}`),
+  )
   await page.goto(address)
   return { page, addresses, complaints }
 }

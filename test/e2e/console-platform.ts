@@ -1,0 +1,138 @@
+/**
+ * A platform of a small, moving market, with a proxy before it that knows what a browser asks and cuts it off.
+ *
+ * The proxy is the origin of the pages, their worker's requests included, which a browser's tools do not show. It counts bytes as they are
+ * sent, and puts hostile names in the place of real ones in whatever passes.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { expect } from 'chai'
+import { runTool } from '#infra/stack/one-shot.ts'
+import { listen } from '#test/harness/listen.ts'
+import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
+import { type OwnPlatform, prepareOwnPlatform } from './own-platform.ts'
+
+const REPOSITORY = new URL('../../', import.meta.url).pathname
+const BUILD_LIMIT_MS = 120_000
+const ITEMS = 300
+
+export interface ConsolePlatform {
+  own: OwnPlatform
+  /** What `marketlog up` has printed. */
+  printed: string
+  proxy: BrowserProxy
+  close(): Promise<void>
+}
+
+export async function openConsolePlatform(): Promise<ConsolePlatform> {
+  const signal = AbortSignal.timeout(BUILD_LIMIT_MS)
+  const build = { args: ['services/console/build/build.ts'], directory: REPOSITORY, limitMs: BUILD_LIMIT_MS }
+  await runTool({ command: process.execPath, ...build, signal })
+  const own = await prepareOwnPlatform('empty')
+  const tiersFolder = mkdtempSync(join(tmpdir(), 'marketlog-tiers-'))
+  writeFileSync(join(own.runDir, 'market.json'), JSON.stringify(market()))
+  const { code, stdout, stderr } = await own.command(['up', '--detach'], {
+    MARKET: join(own.runDir, 'market.json'),
+    MARKETLOG_TIERS: writeRoomyTiers(tiersFolder),
+  })
+  expect(code, stderr).to.equal(0)
+  const proxy = await openBrowserProxy(own.port)
+  return {
+    ...{ own, printed: stdout, proxy },
+    async close() {
+      await proxy.close()
+      await own.command(['down'])
+      await own.command(['clean'])
+      for (const folder of [own.runDir, tiersFolder]) rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Moves every two seconds; has bids, sales and a day of the past. */
+function market(): object {
+  const feed = { connector: 'simulated', interval_ms: 2_000 }
+  const options = { coverage: 1, churn: 0.2 }
+  const asks = ['provider_02', 'provider_03', 'provider_05', 'provider_12'].map((provider, at) => ({
+    ...{ ...feed, provider, side: 'ask', options: { ...options, factor: 0.95 + at / 20 } },
+  }))
+  const bids = ['provider_02', 'provider_03'].map(provider => ({
+    ...{ ...feed, provider, side: 'bid', options: { ...options, spread: 0.06 } },
+  }))
+  const sales = { ...feed, provider: 'provider_02', side: 'sale', options: { coverage: 1, per_day: 20_000 } }
+  return {
+    ...{ name: 'small', seed: 7, items: ITEMS, backfill: { days: 1, refreshes_per_day: 6 } },
+    base: join(REPOSITORY, 'infra/config/markets/best-known.json.gz'),
+    feeds: [...asks, ...bids, sales],
+  }
+}
+
+interface BrowserProxy {
+  readonly origin: string
+  /** `METHOD /target` of every request so far. */
+  readonly requests: string[]
+  /** Bytes of bodies by path, as they were sent. */
+  readonly bytes: Map<string, number>
+  /** Real name → what stands in its place. */
+  readonly names: Map<string, string>
+  /** Feeds that are open now. */
+  openFeeds(): number
+  /** Ends what is open and refuses what comes. */
+  cut(): void
+  heal(): void
+  close(): Promise<void>
+}
+
+async function openBrowserProxy(target: number): Promise<BrowserProxy> {
+  const requests: string[] = []
+  const bytes = new Map<string, number>()
+  const names = new Map<string, string>()
+  const feeds = new Set<IncomingMessage>()
+  let isCut = false
+  const server = createServer((incoming, outgoing) => {
+    const { method = '', url = '' } = incoming
+    if (isCut) return void incoming.socket.destroy()
+    requests.push(`${method} ${url}`)
+    const headers = { ...incoming.headers, ...(names.size > 0 && { 'accept-encoding': 'identity' }) }
+    const passed = request({ host: '127.0.0.1', port: target, path: url, method, headers }, answer => {
+      const { pathname } = new URL(url, 'http://host')
+      if (pathname.includes('/feed/')) {
+        feeds.add(answer)
+        answer.once('close', () => feeds.delete(answer))
+      }
+      answer.on('data', (chunk: Buffer) => bytes.set(pathname, (bytes.get(pathname) ?? 0) + chunk.length))
+      pass(answer, outgoing, names)
+    })
+    passed.on('error', () => outgoing.destroy())
+    outgoing.on('close', () => passed.destroy())
+    incoming.pipe(passed)
+  })
+  const { port, close } = await listen(server)
+  return {
+    ...{ origin: `http://127.0.0.1:${port}`, requests, bytes, names, close },
+    openFeeds: () => feeds.size,
+    cut() {
+      isCut = true
+      server.closeAllConnections()
+    },
+    heal() {
+      isCut = false
+    },
+  }
+}
+
+/** An answer as it is, or line by line with other names. */
+function pass(answer: IncomingMessage, outgoing: ServerResponse, names: ReadonlyMap<string, string>): void {
+  const { 'content-length': _, ...headers } = answer.headers
+  outgoing.writeHead(answer.statusCode ?? 502, names.size > 0 ? headers : answer.headers)
+  answer.on('error', () => outgoing.destroy())
+  if (names.size === 0) return void answer.pipe(outgoing)
+  const inJson = [...names].map(pair => pair.map(name => JSON.stringify(name)) as [string, string])
+  const replaced = (line: string): string => inJson.reduce((text, [from, to]) => text.replaceAll(from, () => to), line)
+  createInterface({ input: answer })
+    .on('line', line => outgoing.write(`${replaced(line)}\n`))
+    .on('close', () => outgoing.end())
+    .on('error', () => outgoing.destroy())
+}
