@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { meets } from '#services/console/src/analytics/arbitrage-filters.ts'
+import { meets, providersOf } from '#services/console/src/analytics/arbitrage-filters.ts'
 import { queryOf, readBoardSearch } from '#services/console/src/board/board-search.ts'
 import { readItemSearch } from '#services/console/src/item/item-search.ts'
 import { formatAmount, formatPercent, hundredthsOf } from '#services/console/src/values/amounts.ts'
@@ -57,6 +57,21 @@ describe('filters of arbitrage', () => {
     expect(meets(pair, {}, at)).to.equal(true)
     expect([meets(pair, { capital: '10' }, at), meets(pair, { capital: '9.99' }, at)]).to.deep.equal([true, false])
     expect([meets(pair, { age: '12' }, at), meets(pair, { age: '11' }, at)]).to.deep.equal([true, false])
+  })
+
+  it('ask for the providers whose fee is no higher, and sell to those with bids alone', () => {
+    const providers = {
+      free: { name: 'Free', hasBids: false, buyFee: 0, sellFee: 0.02 },
+      trading: { name: 'Trading', hasBids: true, buyFee: 0.07, sellFee: 0 },
+      dear: { name: 'Dear', hasBids: true, buyFee: 0, sellFee: 0.15 },
+    }
+    const asked = (search: object) => (['buy', 'sell'] as const).map(side => providersOf(side, search, providers))
+    expect(asked({})).to.deep.equal([undefined, undefined])
+    expect(asked({ fee: '7' })).to.deep.equal([['free', 'trading', 'dear'], ['trading']])
+    expect(asked({ fee: '6.99' })).to.deep.equal([['free', 'dear'], ['trading']])
+    expect(asked({ sell: 'dear' })).to.deep.equal([undefined, ['dear']])
+    expect(asked({ sell: 'dear', fee: '10' })).to.deep.equal([['free', 'trading', 'dear'], []])
+    expect(asked({ buy: 'unknown' })).to.deep.equal([[], undefined])
   })
 })
 

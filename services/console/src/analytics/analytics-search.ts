@@ -5,6 +5,7 @@ export interface AnalyticsSearch {
   buy?: string | undefined
   sell?: string | undefined
   spread?: string | undefined
+  fee?: string | undefined
   capital?: string | undefined
   age?: string | undefined
 }
@@ -19,6 +20,7 @@ export const readAnalyticsSearch = (search: Record<string, unknown>): AnalyticsS
   buy: provider(search.buy),
   sell: provider(search.sell),
   spread: number(search.spread),
+  fee: number(search.fee),
   capital: number(search.capital),
   age: number(search.age),
 })

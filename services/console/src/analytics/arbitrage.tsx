@@ -12,10 +12,11 @@ import { ForTier } from '../session/for-tier.tsx'
 import { useLink, useMarket, useProviderName } from '../session/market-context.tsx'
 import { formatCount, formatPercent, hundredthsOf } from '../values/amounts.ts'
 import type { AnalyticsSearch } from './analytics-search.ts'
-import { meets } from './arbitrage-filters.ts'
+import { meets, providersOf } from './arbitrage-filters.ts'
 
 const EVERY_MS = 10_000
-const COUNT = 500
+/** As many as the API gives on one page: what it does not filter itself is looked for in them. */
+const COUNT = 1_000
 
 export const Arbitrage = () => (
   <ForTier operation="listArbitrage" of="arbitrage pairs">
@@ -26,7 +27,13 @@ export const Arbitrage = () => (
 function ArbitragePage() {
   const market = useMarket()
   const search = useSearch({ from: '/arbitrage' })
-  const { buy, sell, spread = '1' } = search
+  const { spread = '1' } = search
+  const providers = useLink(({ names }) => names.providers)
+  const [buy, sell] = useMemo(
+    () => [providersOf('buy', search, providers), providersOf('sell', search, providers)],
+    [search, providers],
+  )
+  const hasNoProvider = Object.keys(providers).length > 0 && (buy?.length === 0 || sell?.length === 0)
   const currency = useCurrency()
   const nameOf = useProviderName()
   const columns = useMemo(() => columnsOf(currency, nameOf), [currency, nameOf])
@@ -34,20 +41,22 @@ function ArbitragePage() {
     queryKey: ['arbitrage', buy, sell, spread],
     queryFn: ({ signal }) =>
       market.client().listArbitrage(
-        // The API refuses a provider that it does not know.
         {
           ...{ limit: COUNT, min_spread_pct: Number(spread) },
-          ...(buy && { providers_buy: [buy] }),
-          ...(sell && { providers_sell: [sell] }),
+          ...(buy && { providers_buy: buy }),
+          ...(sell && { providers_sell: sell }),
         } as ListArbitrageParameters,
         { signal },
       ),
+    // An empty list would ask for all.
+    enabled: Object.keys(providers).length > 0 && !hasNoProvider,
     refetchInterval: EVERY_MS,
     placeholderData: before => before,
   })
   const pairs = useMemo(
-    () => data?.data.items.filter(pair => meets(pair, search, Date.parse(data.meta.generated_at))),
-    [data, search],
+    () =>
+      hasNoProvider ? [] : data?.data.items.filter(pair => meets(pair, search, Date.parse(data.meta.generated_at))),
+    [data, search, hasNoProvider],
   )
   const excluded = data?.meta.excluded
   return (
@@ -60,9 +69,10 @@ function ArbitragePage() {
       {!pairs && !error && <Loading of="arbitrage" />}
       {data && excluded && (
         <p className="quiet">
-          Computed <Age at={data.meta.generated_at} /> ago. Profit is after the fees of both marketplaces. Left out:
-          quotes that are too old {formatCount(excluded.stale)}, of marketplaces that are down{' '}
-          {formatCount(excluded.down)}, quarantined {formatCount(excluded.quarantined)}.
+          Computed <Age at={data.meta.generated_at} /> ago
+          {data.pagination.has_next && `; capital and age are looked for in the ${formatCount(COUNT)} best pairs`}.
+          Profit is after the fees of both marketplaces. Left out: quotes that are too old {formatCount(excluded.stale)}
+          , of marketplaces that are down {formatCount(excluded.down)}, quarantined {formatCount(excluded.quarantined)}.
         </p>
       )}
       {pairs && pairs.length === 0 && <Empty>No pair meets these filters now.</Empty>}
@@ -73,11 +83,12 @@ function ArbitragePage() {
 
 function Filters({ search }: { search: AnalyticsSearch }) {
   const navigate = useNavigate({ from: '/arbitrage' })
-  const names = useLink(snapshot => snapshot.names.providers)
+  const providers = useLink(({ names }) => names.providers)
   const set = (change: AnalyticsSearch): void =>
     void navigate({ search: before => ({ ...before, ...change }), replace: true })
   const numbers = [
     ['spread', 'Least spread, %', '1'],
+    ['fee', 'Highest fee, %', 'any'],
     ['capital', 'Most capital, $', 'any'],
     ['age', 'Oldest leg, min', 'any'],
   ] as const
@@ -91,11 +102,13 @@ function Filters({ search }: { search: AnalyticsSearch }) {
           onChange={({ target }) => set({ [side]: target.value || undefined })}
         >
           <option value="">{side === 'buy' ? 'Buy' : 'Sell'} at: all</option>
-          {Object.entries(names).map(([provider, name]) => (
-            <option key={provider} value={provider}>
-              {name}
-            </option>
-          ))}
+          {Object.entries(providers)
+            .filter(([, { hasBids }]) => side === 'buy' || hasBids)
+            .map(([provider, { name }]) => (
+              <option key={provider} value={provider}>
+                {name}
+              </option>
+            ))}
         </select>
       ))}
       {numbers.map(([name, label, placeholder]) => (

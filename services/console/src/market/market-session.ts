@@ -5,7 +5,7 @@
  * and refused or failed from any; a key that is refused reads nothing more. What a session costs its key: the providers, one page or one
  * snapshot of asks, the catalog once a day, and where the tier has them the figures of all items, every two minutes as they are computed.
  */
-import { Marketlog, MarketlogError } from '#services/clients/typescript/src/marketlog.ts'
+import { Marketlog, MarketlogError, type ProvidersReply } from '#services/clients/typescript/src/marketlog.ts'
 import { hundredthsOf } from '../values/amounts.ts'
 import { permits, type Tier } from '../values/tiers.ts'
 import { type BoardStore, openBoardStore } from './board-store.ts'
@@ -68,10 +68,10 @@ export function openMarketSession({ baseUrl, key }: { baseUrl: string; key: stri
 
   const run = async (): Promise<void> => {
     const providers = await reading.client.listProviders({}, { signal })
-    const keysAndNames = Object.entries(providers).flatMap(([name, one]) => (one ? [[one.key, name] as const] : []))
-    const into = openBoardStore(keysAndNames.map(([provider]) => provider))
+    const terms = termsOf(providers)
+    const into = openBoardStore(Object.keys(terms))
     store = into
-    setNames({ providers: Object.fromEntries(keysAndNames) })
+    setNames({ providers: terms })
     const tier = usage?.tier ?? 'free'
     if (permits(tier, 'listMarketItems')) keepFigures(reading, into)
     if (permits(tier, 'streamPriceChanges')) await follow(reading, into)
@@ -93,6 +93,17 @@ export function openMarketSession({ baseUrl, key }: { baseUrl: string; key: stri
     end: (): void => ending.abort(new Error('the session has ended')),
   }
 }
+
+/** DECISIONS.md, "Arbitrage", says which fee is whose; one that is null is none. */
+const termsOf = (providers: ProvidersReply): MarketNames['providers'] =>
+  Object.fromEntries(
+    Object.entries(providers).flatMap(([name, provider]) => {
+      if (!provider) return []
+      const { key, features, fees } = provider
+      const [buyFee, sellFee] = [fees.trading_spread_fee ?? 0, fees.insta_sell_fee ?? fees.sell_fee ?? 0]
+      return [[key, { name, hasBids: features.has_buy_orders, buyFee, sellFee }]]
+    }),
+  )
 
 const sentenceOf = (error: unknown): string =>
   error instanceof MarketlogError && typeof error.detail === 'string' ? error.detail : String(error)

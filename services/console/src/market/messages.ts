@@ -44,11 +44,19 @@ export interface MarketState {
   changesPerSecond: number
 }
 
+export interface ProviderTerms {
+  name: string
+  hasBids: boolean
+  /** Shares of the price: on top of an ask that is bought, and off a bid that is sold to. */
+  buyFee: number
+  sellFee: number
+}
+
 /** What hardly changes: sent apart, so that what is made of it stays. */
 export interface MarketNames {
   kinds: readonly string[]
   /** By the key of each. */
-  providers: Readonly<Record<string, string>>
+  providers: Readonly<Record<string, ProviderTerms>>
 }
 
 export const NO_NAMES: MarketNames = { kinds: [], providers: {} }

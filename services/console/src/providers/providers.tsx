@@ -96,6 +96,7 @@ const columnsOf = (currency: Currency): Columns<Row> => [
     id: 'fee',
     header: 'Selling fee',
     meta: NUMBER,
-    cell: ({ row }) => (row.original.fees.sell_fee === null ? '–' : `${row.original.fees.sell_fee} %`),
+    cell: ({ row }) =>
+      row.original.fees.sell_fee === null ? '–' : `${formatCount(row.original.fees.sell_fee * 100)} %`,
   },
 ]

@@ -21,6 +21,6 @@ export function useLink<T>(part: (snapshot: LinkSnapshot) => T): T {
 
 /** The name that a provider is shown by. */
 export function useProviderName(): (provider: string) => string {
-  const names = useLink(snapshot => snapshot.names.providers)
-  return useCallback((provider: string) => names[provider] ?? provider, [names])
+  const providers = useLink(({ names }) => names.providers)
+  return useCallback((provider: string) => providers[provider]?.name ?? provider, [providers])
 }
