@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { type Bar, withBestAsk } from '#services/console/src/item/growing-candles.ts'
+import { type Bar, changedFrom, withBestAsk } from '#services/console/src/item/growing-candles.ts'
 import { INDICATORS, linesOf } from '#services/console/src/item/indicators.ts'
 
 const HOUR_S = 3_600
@@ -23,6 +23,15 @@ describe('a growing candle', () => {
     expect(withBestAsk(bars, '1h', 10 * HOUR_S - 1, 1)).to.equal(bars)
     expect(withBestAsk(bars, '1h', 10 * HOUR_S, 110)).to.equal(bars)
     expect(withBestAsk([], '1d', 0, 1)).to.deep.equal([])
+  })
+
+  it('is drawn again alone, and all candles where another one has changed', () => {
+    const bars = [8, 9, 10].map(hour => ({ ...FIRST, t: hour * HOUR_S }))
+    expect(changedFrom(bars, withBestAsk(bars, '1h', 10 * HOUR_S, 80))).to.equal(2)
+    expect(changedFrom(bars, withBestAsk(bars, '1h', 11 * HOUR_S, 80))).to.equal(2)
+    expect(changedFrom(bars, [{ ...FIRST }, ...bars.slice(1)])).to.equal(0)
+    expect(changedFrom(bars, bars.slice(1))).to.equal(0)
+    expect(changedFrom([], bars)).to.equal(0)
   })
 })
 

@@ -1,4 +1,4 @@
-/** lightweight-charts on a canvas: made once, then only its data changes. */
+/** lightweight-charts on a canvas: made once; then its data changes, and of that what is new alone. */
 import {
   CandlestickSeries,
   createChart,
@@ -6,6 +6,8 @@ import {
   type IChartApi,
   type ISeriesApi,
   LineSeries,
+  type SeriesDataItemTypeMap,
+  type SeriesType,
   TickMarkType,
   type UTCTimestamp,
 } from 'lightweight-charts'
@@ -13,7 +15,7 @@ import { useEffect, useRef } from 'react'
 import { colourOf, useThemeChange } from '../design/colours.ts'
 import { formatAmount } from '../values/amounts.ts'
 import { formatLocal, formatUtc } from '../values/times.ts'
-import type { Bar, Interval } from './growing-candles.ts'
+import { type Bar, changedFrom, type Interval } from './growing-candles.ts'
 import { INDICATORS, type IndicatorName, linesOf } from './indicators.ts'
 
 interface CandleChartProps {
@@ -28,6 +30,9 @@ interface Drawn {
   candles: ISeriesApi<'Candlestick'>
   volume: ISeriesApi<'Histogram'>
   lines: ISeriesApi<'Line'>[]
+  /** What is drawn. */
+  bars: readonly Bar[]
+  names: string
 }
 
 const timeOf = (t: number): UTCTimestamp => t as UTCTimestamp
@@ -53,11 +58,7 @@ export function CandleChart({ bars, interval, currency, names }: CandleChartProp
   }, [interval, currency, theme])
   // biome-ignore lint/correctness/useExhaustiveDependencies: a chart that is drawn again takes its data again
   useEffect(() => {
-    if (!drawn.current) return
-    const { candles, volume } = drawn.current
-    candles.setData(bars.map(({ t, o, h, l, c }) => ({ time: timeOf(t), open: o, high: h, low: l, close: c })))
-    volume.setData(bars.map(({ t, v }) => ({ time: timeOf(t), value: v })))
-    setLines(drawn.current, names, bars)
+    if (drawn.current) show(drawn.current, bars, names)
   }, [bars, lineNames, theme])
   const last = bars.at(-1)
   const label =
@@ -108,27 +109,54 @@ function draw(box: HTMLElement, interval: Interval, currency: string): Drawn {
   })
   chart.priceScale('volume').applyOptions({ scaleMargins: { top: 0.82, bottom: 0 } })
   chart.timeScale().applyOptions({ barSpacing: Math.max(6, box.clientWidth / FIRST_BARS) })
-  return { chart, candles, volume, lines: [] }
+  return { chart, candles, volume, lines: [], bars: [], names: '' }
 }
 
-function setLines({ chart, lines }: Drawn, names: readonly IndicatorName[], bars: readonly Bar[]): void {
-  for (const line of lines.splice(0)) chart.removeSeries(line)
-  for (const name of names)
-    for (const points of linesOf(name, bars)) {
-      const color = colourOf(LINE_COLOURS[INDICATORS.indexOf(name)] ?? '--ink')
-      const isOscillator = name === 'RSI 14'
-      const options = {
-        lineWidth: 1 as const,
-        color,
-        priceLineVisible: false,
-        lastValueVisible: isOscillator,
-        title: isOscillator ? name : '',
-      }
-      const format = isOscillator && {
-        priceFormat: { type: 'custom' as const, formatter: (value: number) => value.toFixed(0) },
-      }
-      const line = chart.addSeries(LineSeries, { ...options, ...format }, isOscillator ? 1 : 0)
-      line.setData(points.map(({ t, value }) => ({ time: timeOf(t), value })))
-      lines.push(line)
+function show(drawn: Drawn, bars: readonly Bar[], names: readonly IndicatorName[]): void {
+  const { candles, volume } = drawn
+  const from = changedFrom(drawn.bars, bars)
+  put(candles, bars, from, ({ t, o, h, l, c }) => ({ time: timeOf(t), open: o, high: h, low: l, close: c }))
+  put(volume, bars, from, ({ t, v }) => ({ time: timeOf(t), value: v }))
+  const lines = names.flatMap(name => linesOf(name, bars).map(points => ({ name, points })))
+  const isNew = drawn.names !== names.join()
+  if (isNew)
+    setLines(
+      drawn,
+      lines.map(({ name }) => name),
+    )
+  for (const [at, { points }] of lines.entries()) {
+    // Points end where bars do, and begin later.
+    const fromPoint = isNew ? 0 : Math.max(0, from - bars.length + points.length)
+    put(drawn.lines[at], points, fromPoint, ({ t, value }) => ({ time: timeOf(t), value }))
+  }
+  Object.assign(drawn, { bars, names: names.join() })
+}
+
+/** Draws all data, or what is new of it: all of it, ten times a second, would be the work of a page's thread. */
+function put<Kind extends SeriesType, Value>(
+  series: ISeriesApi<Kind> | undefined,
+  values: readonly Value[],
+  from: number,
+  make: (value: Value) => SeriesDataItemTypeMap[Kind],
+): void {
+  if (from === 0) series?.setData(values.map(make))
+  else for (const value of values.slice(from)) series?.update(make(value))
+}
+
+function setLines(drawn: Drawn, names: readonly IndicatorName[]): void {
+  for (const line of drawn.lines) drawn.chart.removeSeries(line)
+  drawn.lines = names.map(name => {
+    const isOscillator = name === 'RSI 14'
+    const options = {
+      lineWidth: 1 as const,
+      color: colourOf(LINE_COLOURS[INDICATORS.indexOf(name)] ?? '--ink'),
+      priceLineVisible: false,
+      lastValueVisible: isOscillator,
+      title: isOscillator ? name : '',
     }
+    const format = isOscillator && {
+      priceFormat: { type: 'custom' as const, formatter: (value: number) => value.toFixed(0) },
+    }
+    return drawn.chart.addSeries(LineSeries, { ...options, ...format }, isOscillator ? 1 : 0)
+  })
 }

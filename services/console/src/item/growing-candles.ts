@@ -30,3 +30,9 @@ export function withBestAsk(bars: readonly Bar[], interval: Interval, seconds: n
   if (last.c === price) return bars
   return [...bars.slice(0, -1), { ...last, h: Math.max(last.h, price), l: Math.min(last.l, price), c: price }]
 }
+
+/** The index from which bars are to be drawn again: the last one of before, or 0 where others have changed. */
+export function changedFrom(before: readonly Bar[], bars: readonly Bar[]): number {
+  const last = before.length - 1
+  return last > 0 && before.every((bar, at) => at === last || bar === bars[at]) ? last : 0
+}
