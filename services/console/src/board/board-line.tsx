@@ -1,17 +1,21 @@
 import { memo, useRef } from 'react'
 import { ItemLink } from '../design/item-link.tsx'
 import type { BoardRow } from '../market/board-store.ts'
-import { useCurrency } from '../session/currency.tsx'
-import { useProviderName } from '../session/market-context.tsx'
+import type { Currency } from '../session/currency.tsx'
 import { formatCount, formatPercent } from '../values/amounts.ts'
 
 const DASH = '–'
 
+interface BoardLineProps {
+  row: BoardRow
+  index: number
+  currency: Currency
+  nameOf(provider: string): string
+}
+
 /** A row arrives anew with every window; it renders when a value in it is another. */
 export const BoardLine = memo(
-  function BoardLine({ row, index }: { row: BoardRow; index: number }) {
-    const currency = useCurrency()
-    const nameOf = useProviderName()
+  function BoardLine({ row, index, currency, nameOf }: BoardLineProps) {
     // What moved before the row came into view does not flash.
     const firstTicks = useRef(row.ticks)
     const flash = row.ticks === firstTicks.current ? '' : `flash ${row.rose ? 'rose' : 'fell'}`
@@ -38,5 +42,7 @@ export const BoardLine = memo(
   },
   (before, after) =>
     before.index === after.index &&
+    before.currency === after.currency &&
+    before.nameOf === after.nameOf &&
     (Object.keys(after.row) as (keyof BoardRow)[]).every(name => before.row[name] === after.row[name]),
 )

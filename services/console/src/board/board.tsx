@@ -1,19 +1,24 @@
 /** All items, as the feed has them: rows are virtual, and only those in view come from the worker. */
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { type KeyboardEvent, useEffect, useRef } from 'react'
+import { type KeyboardEvent, lazy, useDeferredValue, useEffect, useRef } from 'react'
 import { Empty, Loading, Problem } from '../design/states.tsx'
 import type { BoardQuery, SortColumn } from '../market/board-store.ts'
 import { PHASES, WEARS } from '../market/search.ts'
-import { useLink, useMarket } from '../session/market-context.tsx'
+import { useCurrency } from '../session/currency.tsx'
+import { useLink, useMarket, useProviderName } from '../session/market-context.tsx'
 import { formatCount } from '../values/amounts.ts'
 import { permits } from '../values/tiers.ts'
 import { BoardLine } from './board-line.tsx'
 import { type BoardSearch, queryOf } from './board-search.ts'
-import { CatalogSearch } from './catalog-search.tsx'
 
 const ROW_PX = 36
 const OVERSCAN = 12
+
+/** Of tiers that have not all items. */
+const CatalogSearch = lazy(() =>
+  import('./catalog-search.tsx').then(({ CatalogSearch: component }) => ({ default: component })),
+)
 
 export function Board() {
   const search: BoardSearch = useSearch({ from: '/' })
@@ -105,7 +110,13 @@ const COLUMNS: readonly [SortColumn, string, string?][] = [
 
 function Rows({ query }: { query: BoardQuery }) {
   const market = useMarket()
-  const board = useLink(snapshot => snapshot.board)
+  // Rendered in slices, between which the page answers.
+  const board = useDeferredValue(
+    useLink(snapshot => snapshot.board),
+    undefined,
+  )
+  const currency = useCurrency()
+  const nameOf = useProviderName()
   const status = useLink(({ state }) => state.status)
   const sheet = useRef<HTMLDivElement>(null)
   const total = board?.total ?? 0
@@ -142,7 +153,7 @@ function Rows({ query }: { query: BoardQuery }) {
           {lines.map(({ index }) => {
             const row = board?.rows[index - board.from]
             return row ? (
-              <BoardLine key={row.id} row={row} index={index} />
+              <BoardLine key={row.id} {...{ row, index, currency, nameOf }} />
             ) : (
               <Spacer key={-index - 1} height={ROW_PX} />
             )
