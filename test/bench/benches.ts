@@ -4,6 +4,7 @@ import { abuse } from './benches/abuse.ts'
 import { alerts } from './benches/alerts.ts'
 import { book } from './benches/book.ts'
 import { candleReads } from './benches/candle-reads.ts'
+import { consolePage } from './benches/console.ts'
 import { cost } from './benches/cost.ts'
 import { feed } from './benches/feed.ts'
 import { feedIdle } from './benches/feed-idle.ts'
@@ -29,6 +30,7 @@ export const BENCHES: readonly Bench[] = [
   rebuild,
   reads,
   visibility,
+  consolePage,
   replay,
   restart,
   abuse,

@@ -10,13 +10,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { expect } from 'chai'
-import { runTool } from '#infra/stack/one-shot.ts'
+import { buildConsole } from '#test/harness/build-console.ts'
 import { listen } from '#test/harness/listen.ts'
 import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import { type OwnPlatform, prepareOwnPlatform } from './own-platform.ts'
 
 const REPOSITORY = new URL('../../', import.meta.url).pathname
-const BUILD_LIMIT_MS = 120_000
 const ITEMS = 300
 
 export interface ConsolePlatform {
@@ -28,9 +27,7 @@ export interface ConsolePlatform {
 }
 
 export async function openConsolePlatform(): Promise<ConsolePlatform> {
-  const signal = AbortSignal.timeout(BUILD_LIMIT_MS)
-  const build = { args: ['services/console/build/build.ts'], directory: REPOSITORY, limitMs: BUILD_LIMIT_MS }
-  await runTool({ command: process.execPath, ...build, signal })
+  await buildConsole()
   const own = await prepareOwnPlatform('empty')
   const tiersFolder = mkdtempSync(join(tmpdir(), 'marketlog-tiers-'))
   writeFileSync(join(own.runDir, 'market.json'), JSON.stringify(market()))

@@ -9,19 +9,18 @@
  */
 import { get } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
-import { GROUPS } from '#services/cli/roles.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { newKey } from '../account-keys.ts'
-import type { Bench, BenchContext } from '../bench.ts'
+import type { Bench } from '../bench.ts'
 import { entryOf } from '../entry.ts'
 import { askAs } from '../http-load.ts'
 import type { Listing } from '../market-load.ts'
 import { requireOffered, requireSome } from '../requirements.ts'
-import type { RoleProcess } from '../role-process.ts'
 import { standingPlatform } from '../settled.ts'
-import { smallKeys, whileRefreshing, writeProviders } from '../small-providers.ts'
+import { smallKeys, whileRefreshing } from '../small-providers.ts'
 import type { Stage } from '../stage.ts'
 import { percentile } from '../statistics.ts'
+import { startWholePlatform } from '../whole-platform.ts'
 
 const PROVIDERS = 20
 const ITEMS = 250
@@ -31,7 +30,6 @@ const SECONDS = 20
 const WARM_UP_SECONDS = 40
 const QUICK_SECONDS = 5
 const SHOW_LIMIT_MS = 30_000
-const CATCH_UP_LIMIT_MS = 300_000
 /** Adds at most so much. Twenty probes begin each second: at 5 ms, half a second to wait makes 2,000 requests a second. */
 const POLL_MS = 25
 
@@ -42,7 +40,7 @@ export const visibility: Bench = {
   async run(context) {
     const stage = await context.stage()
     const keys = smallKeys(PROVIDERS)
-    const baseUrl = await startPlatform(context, stage, keys)
+    const baseUrl = await startWholePlatform(context, stage, keys)
     const key = await newKey(stage)
     const listings = stage.market.smallListings(keys, ITEMS)
     const { refreshes } = await stage.market.publish(listings, 1)
@@ -61,29 +59,6 @@ export const visibility: Bench = {
       entryOf('observation to visible on the feed: p99', 's', percentile(seen.feedMs, 0.99) / 1_000),
     ]
   },
-}
-
-/** Starts all roles but ingest, whose place this benchmark takes; resolves with the API's address. */
-async function startPlatform(context: BenchContext, stage: Stage, keys: readonly string[]): Promise<string> {
-  await stage.stopAll()
-  const env = { MARKETLOG_PROVIDERS: writeProviders(stage, keys) }
-  const started: RoleProcess[] = []
-  let baseUrl = ''
-  for (const group of GROUPS) {
-    const { name } = group
-    const roles = group.roles.filter(role => role !== 'ingest')
-    context.say(`starting ${roles.join(', ')}`)
-    const process = await stage.start(name, roles, env)
-    started.push(process)
-    if (roles.includes('api')) baseUrl = process.baseUrl
-  }
-  // Only now: a view that is computed of others is ready when they are, and theirs may be a process that starts later.
-  for (const process of started) await process.ready(CATCH_UP_LIMIT_MS)
-  for (const group of ['live-view', 'history', 'candles']) {
-    context.say(`${group} is catching up`)
-    await stage.reached(group, 'bookChanges', await stage.ends('bookChanges'), CATCH_UP_LIMIT_MS)
-  }
-  return baseUrl
 }
 
 interface Watched {

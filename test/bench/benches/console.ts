@@ -1,0 +1,182 @@
+/**
+ * The console in Chromium over the whole market: its first view, and its main thread and memory while 5,000 changes a second arrive.
+ *
+ * A start is by a browser that has nothing of it, on a main thread that is slowed four times, at rest. The changes are those of `visibility`, and
+ * all of items whose rows are on top of the board; their providers ask less than all others, so best asks move too. Tasks are
+ * measured by processor time: a browser has the cores of this machine together with the whole platform. MINUTES is how long memory is watched.
+ */
+import { get } from 'node:http'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Browser, Page } from 'playwright-core'
+import { buildConsole } from '#test/harness/build-console.ts'
+import { openChromium } from '#test/harness/chromium.ts'
+import { newKey } from '../account-keys.ts'
+import type { Bench, BenchContext } from '../bench.ts'
+import { mainThreadDuring, openScripts } from '../browser-figures.ts'
+import { type Entry, entryOf } from '../entry.ts'
+import type { Listing } from '../market-load.ts'
+import { requireOffered, requireSome } from '../requirements.ts'
+import { standingPlatform } from '../settled.ts'
+import { smallKeys, whileRefreshing } from '../small-providers.ts'
+import type { Stage } from '../stage.ts'
+import { median, slope, worst } from '../statistics.ts'
+import { startWholePlatform } from '../whole-platform.ts'
+
+const PROVIDERS = 20
+const ITEMS = 250
+const CHANGES_PER_SECOND = 5_000
+const STARTS = 5
+const SLOWED = 4
+const SETTLE_MS = 3_000
+const WARM_UP_MS = 20_000
+const TRACED_MS = 20_000
+const QUICK_MS = 5_000
+const MINUTES = Number(process.env.MINUTES ?? 3)
+const SAMPLE_MS = 5_000
+const MS_PER_HOUR = 3_600_000
+const LIVE_LIMIT_MS = 180_000
+const APPLIED_LIMIT_MS = 60_000
+const VIEWPORT = { width: 1400, height: 900 }
+
+export const consolePage: Bench = {
+  name: 'console',
+  ownStage: true,
+  about: 'the first view of the console, and its main thread and memory at 5,000 changes a second',
+  async run(context) {
+    await buildConsole()
+    const stage = await context.stage()
+    const keys = smallKeys(PROVIDERS)
+    const baseUrl = await startWholePlatform(context, stage, keys)
+    const listings = stage.market.smallListings(keys, ITEMS).map(cheaper)
+    const { refreshes } = await stage.market.publish(listings, 1)
+    await stage.judged.applied(refreshes, APPLIED_LIMIT_MS)
+    await standingPlatform(context, stage)
+    const browser = await openChromium()
+    try {
+      const watched = { context, stage, browser, baseUrl, listings }
+      return [...(await starts(watched)), ...(await liveBoard(watched))]
+    } finally {
+      await browser.close()
+    }
+  },
+}
+
+interface Watched {
+  context: BenchContext
+  stage: Stage
+  browser: Browser
+  baseUrl: string
+  listings: readonly Listing[]
+}
+
+/** Below what any other provider asks. */
+function cheaper(listing: Listing): Listing {
+  const firstPrices = listing.firstPrices.map(price => price - 1)
+  return { ...listing, firstPrices, prices: [...firstPrices] }
+}
+
+/** Opens the board in a context of its own, where nothing is cached. */
+async function openBoard({ stage, browser, baseUrl }: Watched, slowed = 1) {
+  const opened = await browser.newContext({ viewport: VIEWPORT })
+  const page = await opened.newPage()
+  await (await opened.newCDPSession(page)).send('Emulation.setCPUThrottlingRate', { rate: slowed })
+  const address = `${baseUrl}/console/?sort=providers#key=${await newKey(stage)}`
+  return { page, address, close: () => opened.close() }
+}
+
+async function starts(watched: Watched): Promise<Entry[]> {
+  const { context, browser, baseUrl } = watched
+  const [firstRowMs, longestMs, bytes]: [number[], number[], number[]] = [[], [], []]
+  const count = context.isQuick ? 1 : STARTS
+  for (let start = 1; start <= count; start++) {
+    context.signal.throwIfAborted()
+    context.say(`start ${start} of ${count}`)
+    const { page, address, close } = await openBoard(watched, SLOWED)
+    const traced = await mainThreadDuring(browser, page, async () => {
+      const startedAt = performance.now()
+      await page.goto(address)
+      await page.getByRole('rowheader').first().waitFor()
+      firstRowMs.push(performance.now() - startedAt)
+      await pause(SETTLE_MS)
+    })
+    longestMs.push(traced.longestMs)
+    bytes.push(await firstViewBytes(browser, page, baseUrl))
+    await close()
+  }
+  return [
+    entryOf('console: first view as it is sent', 'KiB', median(bytes) / 1_024),
+    entryOf('console: first row by a processor four times slower', 'ms', firstRowMs),
+    entryOf('console: longest task of a start', 'ms', longestMs),
+  ]
+}
+
+/** The page, what it has loaded from /console, and its worker, which no page sees. */
+async function firstViewBytes(browser: Browser, page: Page, baseUrl: string): Promise<number> {
+  const loaded = await page.evaluate<string[]>('performance.getEntriesByType("resource").map(({ name }) => name)')
+  const scripts = await openScripts(browser, baseUrl)
+  await scripts.close()
+  requireSome('workers of the console', scripts.workers.length)
+  const addresses = new Set([`${baseUrl}/console/`, ...loaded, ...scripts.workers])
+  const files = [...addresses].filter(address => address.startsWith(`${baseUrl}/console/`))
+  return (await Promise.all(files.map(bytesOf))).reduce((sum, bytes) => sum + bytes, 0)
+}
+
+/** Of a body as it is sent to a browser. */
+const bytesOf = (address: string): Promise<number> =>
+  new Promise((resolve, reject) => {
+    get(address, { headers: { 'accept-encoding': 'gzip, br' } }, answer => {
+      let bytes = 0
+      answer.on('data', (chunk: Buffer) => {
+        bytes += chunk.length
+      })
+      answer.on('error', reject).on('end', () => resolve(bytes))
+    }).on('error', reject)
+  })
+
+async function liveBoard(watched: Watched): Promise<Entry[]> {
+  const { context, stage, browser, listings } = watched
+  context.say('the board is loading')
+  const { page, address, close } = await openBoard(watched)
+  await page.goto(address)
+  await page.locator('.badge.live').waitFor({ timeout: LIVE_LIMIT_MS })
+  const pace = { listings, everyMs: (ITEMS * 1_000) / CHANGES_PER_SECOND, share: 1 }
+  const { result, published, offered } = await whileRefreshing(stage, pace, async () => {
+    await pause(context.isQuick ? QUICK_MS : WARM_UP_MS)
+    context.say(`the main thread at ${CHANGES_PER_SECOND} changes a second`)
+    const traced = await mainThreadDuring(browser, page, () => pause(context.isQuick ? QUICK_MS : TRACED_MS))
+    return { ...traced, ...(await memory(watched, page)) }
+  })
+  await close()
+  if (!context.isQuick) {
+    requireOffered('refreshes', published, offered)
+    requireOffered('changes on the page', median(result.changes), CHANGES_PER_SECOND)
+  }
+  requireSome('rows that flash', result.flashes)
+  return [
+    entryOf('console: longest task at 5,000 changes a second', 'ms', result.longestMs),
+    entryOf('console: main thread at 5,000 changes a second', 'of a core', result.share),
+    entryOf('console: most memory of page and worker', 'MiB', worst(result.heap.map(([, mib]) => mib))),
+    entryOf('console: growth of memory', 'MiB/h', slope(result.heap) * MS_PER_HOUR),
+  ]
+}
+
+/** Samples of a live board: milliseconds and MiB, the changes a second that it shows, and the most rows that flashed. */
+async function memory({ context, browser, baseUrl }: Watched, page: Page) {
+  const heap: [ms: number, mib: number][] = []
+  const changes: number[] = []
+  let flashes = 0
+  const scripts = await openScripts(browser, baseUrl)
+  const endsAt = performance.now() + (context.isQuick ? 2 * SAMPLE_MS : MINUTES * 60_000)
+  while (performance.now() < endsAt) {
+    context.signal.throwIfAborted()
+    context.say(`memory: ${Math.ceil((endsAt - performance.now()) / 60_000)} min to go`)
+    await pause(SAMPLE_MS)
+    heap.push([performance.now(), await scripts.heapMib()])
+    changes.push(
+      Number(/([\d,]+) changes/.exec((await page.locator('.badge').textContent()) ?? '')?.[1]?.replace(',', '')),
+    )
+    flashes = Math.max(flashes, await page.locator('.flash.rose, .flash.fell').count())
+  }
+  await scripts.close()
+  return { heap, changes, flashes }
+}
