@@ -2,9 +2,9 @@
  * A platform of a small, moving market, with a proxy before it that knows what a browser asks and cuts it off.
  *
  * The proxy is the origin of the pages, their worker's requests included, which a browser's tools do not show. It counts bytes as they are
- * sent, and puts hostile names in the place of real ones in whatever passes.
+ * sent, and names items otherwise in whatever passes.
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -23,6 +23,8 @@ export interface ConsolePlatform {
   /** What `marketlog up` has printed. */
   printed: string
   proxy: BrowserProxy
+  /** Paths of logs that hold a text. */
+  logsWith(text: string): string[]
   close(): Promise<void>
 }
 
@@ -39,6 +41,11 @@ export async function openConsolePlatform(): Promise<ConsolePlatform> {
   const proxy = await openBrowserProxy(own.port)
   return {
     ...{ own, printed: stdout, proxy },
+    logsWith(text) {
+      const files = globSync(join(own.runDir, 'logs/**')).filter(path => statSync(path).isFile())
+      expect(files).to.have.length.above(0)
+      return files.filter(path => readFileSync(path).includes(text))
+    },
     async close() {
       await proxy.close()
       await own.command(['down'])
@@ -48,15 +55,15 @@ export async function openConsolePlatform(): Promise<ConsolePlatform> {
   }
 }
 
-/** Moves every two seconds; has bids, sales and a day of the past. */
+/** Moves every two seconds; has bids above asks, sales and a day of the past. */
 function market(): object {
   const feed = { connector: 'simulated', interval_ms: 2_000 }
   const options = { coverage: 1, churn: 0.2 }
   const asks = ['provider_02', 'provider_03', 'provider_05', 'provider_12'].map((provider, at) => ({
     ...{ ...feed, provider, side: 'ask', options: { ...options, factor: 0.95 + at / 20 } },
   }))
-  const bids = ['provider_02', 'provider_03'].map(provider => ({
-    ...{ ...feed, provider, side: 'bid', options: { ...options, spread: 0.06 } },
+  const bids = ['provider_02', 'provider_12'].map(provider => ({
+    ...{ ...feed, provider, side: 'bid', options: { ...options, factor: 1.15, spread: 0.06 } },
   }))
   const sales = { ...feed, provider: 'provider_02', side: 'sale', options: { coverage: 1, per_day: 20_000 } }
   return {
@@ -72,8 +79,8 @@ interface BrowserProxy {
   readonly requests: string[]
   /** Bytes of bodies by path, as they were sent. */
   readonly bytes: Map<string, number>
-  /** Real name → what stands in its place. */
-  readonly names: Map<string, string>
+  /** By what an item is called instead; undefined where all have their names. */
+  rename: ((name: string) => string) | undefined
   /** Feeds that are open now. */
   openFeeds(): number
   /** Ends what is open and refuses what comes. */
@@ -85,14 +92,14 @@ interface BrowserProxy {
 async function openBrowserProxy(target: number): Promise<BrowserProxy> {
   const requests: string[] = []
   const bytes = new Map<string, number>()
-  const names = new Map<string, string>()
   const feeds = new Set<IncomingMessage>()
   let isCut = false
   const server = createServer((incoming, outgoing) => {
     const { method = '', url = '' } = incoming
     if (isCut) return void incoming.socket.destroy()
     requests.push(`${method} ${url}`)
-    const headers = { ...incoming.headers, ...(names.size > 0 && { 'accept-encoding': 'identity' }) }
+    const { rename } = proxy
+    const headers = { ...incoming.headers, ...(rename && { 'accept-encoding': 'identity' }) }
     const passed = request({ host: '127.0.0.1', port: target, path: url, method, headers }, answer => {
       const { pathname } = new URL(url, 'http://host')
       if (pathname.includes('/feed/')) {
@@ -100,15 +107,15 @@ async function openBrowserProxy(target: number): Promise<BrowserProxy> {
         answer.once('close', () => feeds.delete(answer))
       }
       answer.on('data', (chunk: Buffer) => bytes.set(pathname, (bytes.get(pathname) ?? 0) + chunk.length))
-      pass(answer, outgoing, names)
+      pass(answer, outgoing, rename)
     })
     passed.on('error', () => outgoing.destroy())
     outgoing.on('close', () => passed.destroy())
     incoming.pipe(passed)
   })
   const { port, close } = await listen(server)
-  return {
-    ...{ origin: `http://127.0.0.1:${port}`, requests, bytes, names, close },
+  const proxy: BrowserProxy = {
+    ...{ origin: `http://127.0.0.1:${port}`, requests, bytes, rename: undefined, close },
     openFeeds: () => feeds.size,
     cut() {
       isCut = true
@@ -118,18 +125,21 @@ async function openBrowserProxy(target: number): Promise<BrowserProxy> {
       isCut = false
     },
   }
+  return proxy
 }
 
+const NAMED = /"market_hash_name":("(?:[^"\\]|\\.)*")/g
+
 /** An answer as it is, or line by line with other names. */
-function pass(answer: IncomingMessage, outgoing: ServerResponse, names: ReadonlyMap<string, string>): void {
+function pass(answer: IncomingMessage, outgoing: ServerResponse, rename: BrowserProxy['rename']): void {
   const { 'content-length': _, ...headers } = answer.headers
-  outgoing.writeHead(answer.statusCode ?? 502, names.size > 0 ? headers : answer.headers)
+  outgoing.writeHead(answer.statusCode ?? 502, rename ? headers : answer.headers)
   answer.on('error', () => outgoing.destroy())
-  if (names.size === 0) return void answer.pipe(outgoing)
-  const inJson = [...names].map(pair => pair.map(name => JSON.stringify(name)) as [string, string])
-  const replaced = (line: string): string => inJson.reduce((text, [from, to]) => text.replaceAll(from, () => to), line)
+  if (!rename) return void answer.pipe(outgoing)
+  const renamed = (line: string): string =>
+    line.replaceAll(NAMED, (_, name) => `"market_hash_name":${JSON.stringify(rename(JSON.parse(name)))}`)
   createInterface({ input: answer })
-    .on('line', line => outgoing.write(`${replaced(line)}\n`))
+    .on('line', line => outgoing.write(`${renamed(line)}\n`))
     .on('close', () => outgoing.end())
     .on('error', () => outgoing.destroy())
 }
