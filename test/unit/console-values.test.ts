@@ -4,7 +4,7 @@ import { queryOf, readBoardSearch } from '#services/console/src/board/board-sear
 import { readItemSearch } from '#services/console/src/item/item-search.ts'
 import { formatAmount, formatPercent, hundredthsOf } from '#services/console/src/values/amounts.ts'
 import { TIERS_OF } from '#services/console/src/values/tiers.ts'
-import { formatAge, formatLocal, formatUtc } from '#services/console/src/values/times.ts'
+import { formatAge, formatLocal, formatTick, formatUtc } from '#services/console/src/values/times.ts'
 import { PINNED } from '#test/fixtures/pinned-operations.ts'
 
 describe('values of the console', () => {
@@ -21,6 +21,8 @@ describe('values of the console', () => {
     const moment = Date.UTC(2026, 10, 21, 23, 4, 26)
     expect(formatUtc(moment)).to.equal('2026-11-21 23:04:26 UTC')
     expect(formatLocal(moment, 'Asia/Tokyo')).to.equal('22 Nov 2026, 08:04:26')
+    const ticks = [true, false].map(isOfDays => formatTick(moment, isOfDays, 'Asia/Tokyo'))
+    expect(ticks).to.deep.equal(['22 Nov', '08:04'])
   })
 })
 

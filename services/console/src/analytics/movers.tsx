@@ -70,7 +70,7 @@ function MoversPage() {
           </p>
           <div className="pair even">
             {(['Up', 'Down'] as const).map(way => (
-              <section key={way} className="card" aria-labelledby={way}>
+              <section key={way} className="card whole" aria-labelledby={way}>
                 <header>
                   <h2 id={way}>{way}</h2>
                 </header>

@@ -45,9 +45,7 @@ export function Frame() {
               <Status />
               <UsageNote />
               <CurrencyChoice />
-              <span className="optional">
-                <ThemeChoice />
-              </span>
+              <ThemeChoice />
               <ForgetKey />
             </div>
           </>

@@ -14,7 +14,7 @@ import {
 import { useEffect, useRef } from 'react'
 import { colourOf, useThemeChange } from '../design/colours.ts'
 import { formatAmount } from '../values/amounts.ts'
-import { formatLocal, formatUtc } from '../values/times.ts'
+import { formatLocal, formatTick, formatUtc } from '../values/times.ts'
 import { type Bar, changedFrom, type Interval } from './growing-candles.ts'
 import { INDICATORS, type IndicatorName, linesOf } from './indicators.ts'
 
@@ -67,10 +67,6 @@ export function CandleChart({ bars, interval, currency, names }: CandleChartProp
   return <div className="chart" ref={box} role="img" aria-label={label} data-last-close={last?.c} />
 }
 
-/** The day where another one begins, else the hour. */
-const writeTick = (t: number, type: TickMarkType): string =>
-  type < TickMarkType.Time ? formatLocal(t * 1_000).slice(0, 6) : formatLocal(t * 1_000).slice(-8, -3)
-
 function draw(box: HTMLElement, interval: Interval, currency: string): Drawn {
   const [ink, line, rise, fall, wash] = ['--quiet', '--line', '--rise', '--fall', '--wash'].map(colourOf)
   const isOfDays = interval === '1d'
@@ -88,7 +84,9 @@ function draw(box: HTMLElement, interval: Interval, currency: string): Drawn {
       timeVisible: !isOfDays,
       borderVisible: false,
       // The library writes UTC; a day of the API's candles is one of UTC, an hour is shown in the person's zone.
-      ...(!isOfDays && { tickMarkFormatter: writeTick }),
+      ...(!isOfDays && {
+        tickMarkFormatter: (t: number, type: TickMarkType) => formatTick(t * 1_000, type < TickMarkType.Time),
+      }),
     },
     rightPriceScale: { borderVisible: false, scaleMargins: { top: 0.08, bottom: 0.25 } },
     localization: {

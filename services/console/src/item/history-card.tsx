@@ -65,7 +65,7 @@ function Lines({ series, currency }: { series: readonly Series[]; currency: stri
       <Plot
         label={`Daily asks of ${lines.series.length} marketplaces`}
         {...lines}
-        isTime
+        kind="day"
         xLabel="Day"
         formatY={formatY}
       />

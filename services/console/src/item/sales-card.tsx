@@ -73,7 +73,7 @@ function Scatter({ sales, isByFloat, currency }: { sales: readonly Sale[]; isByF
     <Plot
       label={label}
       xs={xs}
-      isTime={!isByFloat}
+      kind={isByFloat ? 'number' : 'moment'}
       xLabel={isByFloat ? 'Float' : 'Sold'}
       series={series}
       formatY={formatY}

@@ -39,7 +39,15 @@ export function Providers() {
       </header>
       {error && <Problem error={error} retry={() => void refetch()} />}
       {!data && !error && <Loading of="providers" />}
-      {data && <DataTable label="Providers" columns={columns} rows={rows} />}
+      {data && (
+        <>
+          <DataTable label="Providers" columns={columns} rows={rows} />
+          <p className="quiet">
+            A refresh that is not plausible is quarantined: the prices before it stay, and the last refresh ages. The
+            reason is in the topic market.quarantine, which an operator reads.
+          </p>
+        </>
+      )}
     </div>
   )
 }
@@ -51,7 +59,7 @@ const columnsOf = (currency: Currency): Columns<Row> => [
     id: 'status',
     header: 'Health',
     cell: ({ row: { original } }) => (
-      <span className={`badge ${original.health.status === 'up' ? 'live' : 'cut'}`}>{original.health.status}</span>
+      <span className={original.health.status === 'up' ? 'rise' : 'badge cut'}>{original.health.status}</span>
     ),
   },
   {

@@ -16,6 +16,13 @@ export function formatAge(seconds: number): string {
 /** `2026-11-21 12:04:26 UTC`. */
 export const formatUtc = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19).replace('T', ' ')} UTC`
 
-/** In the zone of whoever reads, or in the one that is named. */
+/** In the person's zone, or in the one that is named. */
 export const formatLocal = (ms: number, timeZone?: string): string =>
   new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium', timeZone }).format(ms)
+
+/** Of an axis: `22 Nov`, or where ticks are less than a day apart `08:04`. */
+export const formatTick = (ms: number, isOfDays: boolean, timeZone?: string): string =>
+  new Intl.DateTimeFormat(
+    'en-GB',
+    isOfDays ? { day: 'numeric', month: 'short', timeZone } : { timeStyle: 'short', timeZone },
+  ).format(ms)
