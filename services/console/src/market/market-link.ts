@@ -21,6 +21,9 @@ import { countingFetch } from './usage.ts'
 
 const STORED = 'marketlog-key'
 
+/** Locks are there on https and on this machine alone; without one a shared worker cannot tell that a tab is gone. */
+const IS_SHARED = 'SharedWorker' in globalThis && 'locks' in navigator
+
 interface BoardWindow {
   total: number
   from: number
@@ -72,13 +75,14 @@ export function openMarketLink(baseUrl: string) {
     else if (data.type === 'window') set({ board: data })
     else set({ asks: data })
   }
-  const lock = `marketlog-page-${crypto.randomUUID()}`
+  const lock = IS_SHARED ? `marketlog-page-${crypto.randomUUID()}` : null
   const hello = (key: string | null): void => send({ type: 'hello', baseUrl, key, lock })
   if (snapshot.key) setKey(snapshot.key)
-  void navigator.locks.request(lock, () => {
+  const open = (): Promise<never> => {
     hello(snapshot.key ?? null)
     return new Promise(() => undefined)
-  })
+  }
+  void (lock === null ? open() : navigator.locks.request(lock, open))
   return {
     subscribe(read: () => void): () => void {
       readers.add(read)
@@ -118,7 +122,7 @@ interface PagePort {
 }
 
 function openPort(): PagePort {
-  if ('SharedWorker' in globalThis)
+  if (IS_SHARED)
     return new SharedWorker(new URL('./market-worker.ts', import.meta.url), { type: 'module', name: 'market' }).port
   return new Worker(new URL('./market-worker.ts', import.meta.url), { type: 'module', name: 'market' })
 }

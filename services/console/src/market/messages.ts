@@ -11,8 +11,8 @@ export interface BoardView {
 }
 
 export type ToWorker =
-  /** The first message; without a key the page asks for that of another tab. `lock` is held by the page while it lives. */
-  | { type: 'hello'; baseUrl: string; key: string | null; lock: string }
+  /** The first message; without a key the page asks for that of another tab. `lock` is held by the page while it lives; null where the worker ends with it. */
+  | { type: 'hello'; baseUrl: string; key: string | null; lock: string | null }
   | { type: 'view'; view: BoardView | null }
   | { type: 'item'; itemId: number | null }
   /** Reads again what is no feed. */

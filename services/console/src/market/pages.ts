@@ -68,7 +68,7 @@ export function openPages() {
     for (const session of sessions.values()) if (session.state().status === 'refused') end(session)
     const shared = key ?? sessions.keys().next().value ?? null
     // Granted once the page is gone, however it went.
-    void navigator.locks.request(lock, () => leave(page))
+    if (lock !== null) void navigator.locks.request(lock, () => leave(page))
     if (key === null) page.send({ type: 'key', key: shared })
     if (shared === null) return
     page.session = sessions.get(shared) ?? open(baseUrl, shared)
