@@ -1,14 +1,19 @@
 /** What a page costs its browser, by the DevTools protocol of Chromium. */
 import type { Browser, Page } from 'playwright-core'
+import { worst } from './statistics.ts'
 
 const TASK = 'RunTask'
 const MAIN_THREAD = 'CrRendererMain'
+/** The browser has made the document, and the tool that drives it the worlds of its own scripts. */
+const COMMIT = 'CommitLoad'
 const MIB = 2 ** 20
 
 interface TraceEvent {
   name: string
   pid: number
   tid: number
+  /** Microseconds. */
+  ts: number
   args: { name?: string }
   /** Microseconds of its thread's processor time. */
   tdur?: number
@@ -17,10 +22,11 @@ interface TraceEvent {
 /**
  * The longest task of a page's main thread while work is done, in milliseconds, and the share of the time that its tasks take.
  *
- * Both are processor time of the thread, which nothing else on the same cores lengthens. The browser's spare renderers do less than the page's.
+ * Both are processor time of the thread, which nothing else on the same cores lengthens. Where a page is opened, its tasks begin with its document.
+ * The browser's spare renderers do less than the page's.
  */
 export async function mainThreadDuring(browser: Browser, page: Page, work: () => Promise<void>) {
-  await browser.startTracing(page, { categories: ['disabled-by-default-devtools.timeline'] })
+  await browser.startTracing(page, { categories: ['devtools.timeline', 'disabled-by-default-devtools.timeline'] })
   const startedAt = performance.now()
   await work()
   const ms = performance.now() - startedAt
@@ -29,10 +35,11 @@ export async function mainThreadDuring(browser: Browser, page: Page, work: () =>
   const mains = new Set(
     traceEvents.filter(({ name, args }) => name === 'thread_name' && args.name === MAIN_THREAD).map(threadOf),
   )
-  const tasks = traceEvents.filter(event => event.name === TASK && mains.has(threadOf(event)))
+  const begin = worst([0, ...traceEvents.filter(({ name }) => name === COMMIT).map(({ ts }) => ts)])
+  const tasks = traceEvents.filter(event => event.name === TASK && event.ts > begin && mains.has(threadOf(event)))
   const threads = [...Map.groupBy(tasks, threadOf).values()].map(events => {
     const times = events.map(({ tdur = 0 }) => tdur / 1_000)
-    return { longestMs: Math.max(...times), share: times.reduce((sum, time) => sum + time, 0) / ms }
+    return { longestMs: worst(times), share: times.reduce((sum, time) => sum + time, 0) / ms }
   })
   const [busiest] = threads.toSorted((a, b) => b.share - a.share)
   if (!busiest) throw new Error('the trace has no task of a page')

@@ -1,7 +1,7 @@
 /** All items, as the feed has them: rows are virtual, and only those in view come from the worker. */
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { type KeyboardEvent, lazy, useDeferredValue, useEffect, useRef } from 'react'
+import { type KeyboardEvent, lazy, useDeferredValue, useEffect, useRef, useState } from 'react'
 import { Empty, Loading, Problem } from '../design/states.tsx'
 import type { BoardQuery, SortColumn } from '../market/board-store.ts'
 import { PHASES, WEARS } from '../market/search.ts'
@@ -13,7 +13,9 @@ import { BoardLine } from './board-line.tsx'
 import { type BoardSearch, queryOf } from './board-search.ts'
 
 const ROW_PX = 36
-const OVERSCAN = 12
+const OVERSCAN = 8
+/** Laying out a whole screen of new rows takes a slow processor longer than a task may. */
+const FIRST_ROWS = 12
 
 /** Of tiers that have not all items. */
 const CatalogSearch = lazy(() =>
@@ -142,6 +144,7 @@ function Rows({ query }: { query: BoardQuery }) {
     if (sheet.current) sheet.current.scrollTop = 0
   }, [queryText])
 
+  const made = useGrowing(FIRST_ROWS, board === undefined ? 0 : lines.length)
   const below = virtual.getTotalSize() - (lines.at(-1)?.end ?? 0)
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keys
@@ -150,8 +153,8 @@ function Rows({ query }: { query: BoardQuery }) {
         <Head query={query} />
         <tbody>
           <Spacer height={lines[0]?.start ?? 0} />
-          {lines.map(({ index }) => {
-            const row = board?.rows[index - board.from]
+          {lines.map(({ index }, at) => {
+            const row = at < made ? board?.rows[index - board.from] : undefined
             return row ? (
               <BoardLine key={row.id} {...{ row, index, currency, nameOf }} />
             ) : (
@@ -172,6 +175,17 @@ function Rows({ query }: { query: BoardQuery }) {
       )}
     </section>
   )
+}
+
+/** Grows by a step a frame up to a limit, and stays. */
+function useGrowing(step: number, limit: number): number {
+  const [size, setSize] = useState(step)
+  useEffect(() => {
+    if (size >= limit) return
+    const frame = requestAnimationFrame(() => setSize(size + step))
+    return () => cancelAnimationFrame(frame)
+  }, [size, step, limit])
+  return size
 }
 
 function Head({ query }: { query: BoardQuery }) {
