@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { type Bar, changedFrom, withBestAsk } from '#services/console/src/item/growing-candles.ts'
-import { INDICATORS, linesOf } from '#services/console/src/item/indicators.ts'
+import { linesOf } from '#services/console/src/item/indicators.ts'
+import { INDICATORS } from '#services/console/src/item/item-search.ts'
 
 const HOUR_S = 3_600
 const FIRST: Bar = { t: 10 * HOUR_S, o: 100, h: 130, l: 90, c: 110, v: 4 }

@@ -16,7 +16,8 @@ import { colourOf, useThemeChange } from '../design/colours.ts'
 import { formatAmount } from '../values/amounts.ts'
 import { formatLocal, formatTick, formatUtc } from '../values/times.ts'
 import { type Bar, changedFrom, type Interval } from './growing-candles.ts'
-import { INDICATORS, type IndicatorName, linesOf } from './indicators.ts'
+import { linesOf } from './indicators.ts'
+import { INDICATORS, type IndicatorName } from './item-search.ts'
 
 interface CandleChartProps {
   bars: readonly Bar[]

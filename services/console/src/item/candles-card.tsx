@@ -9,8 +9,7 @@ import { useMarket } from '../session/market-context.tsx'
 import { hasShortCandles } from '../values/tiers.ts'
 import { CandleChart } from './candle-chart.tsx'
 import { type Bar, INTERVAL_SECONDS, type Interval, withBestAsk } from './growing-candles.ts'
-import { INDICATORS } from './indicators.ts'
-import { namesOf } from './item-search.ts'
+import { INDICATORS, namesOf } from './item-search.ts'
 import { useLiveAsks } from './quotes.ts'
 
 const INTERVALS = Object.keys(INTERVAL_SECONDS) as Interval[]

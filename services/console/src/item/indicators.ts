@@ -1,10 +1,7 @@
 /** Lines over candles, by their closing prices. */
 import { BollingerBands, EMA, RSI, SMA } from 'trading-signals'
 import type { Bar } from './growing-candles.ts'
-
-export const INDICATORS = ['SMA 20', 'EMA 50', 'Bollinger 20', 'RSI 14'] as const
-
-export type IndicatorName = (typeof INDICATORS)[number]
+import type { IndicatorName } from './item-search.ts'
 
 export interface Point {
   t: number

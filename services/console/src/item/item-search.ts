@@ -1,5 +1,9 @@
 import { INTERVAL_SECONDS, type Interval } from './growing-candles.ts'
-import { INDICATORS, type IndicatorName } from './indicators.ts'
+
+/** Apart from what computes them, which loads with the page of an item. */
+export const INDICATORS = ['SMA 20', 'EMA 50', 'Bollinger 20', 'RSI 14'] as const
+
+export type IndicatorName = (typeof INDICATORS)[number]
 
 export interface ItemSearch {
   interval?: Interval | undefined
