@@ -70,9 +70,12 @@ function ArbitragePage() {
       {data && excluded && (
         <p className="quiet">
           Computed <Age at={data.meta.generated_at} /> ago
-          {data.pagination.has_next && `; capital and age are looked for in the ${formatCount(COUNT)} best pairs`}.
-          Profit is after the fees of both marketplaces. Left out: quotes that are too old {formatCount(excluded.stale)}
-          , of marketplaces that are down {formatCount(excluded.down)}, quarantined {formatCount(excluded.quarantined)}.
+          {data.pagination.has_next &&
+            (search.capital ?? search.age) !== undefined &&
+            `; capital and age are looked for in the ${formatCount(COUNT)} best pairs`}
+          . Profit is after the fees of both marketplaces. Left out: quotes that are too old{' '}
+          {formatCount(excluded.stale)}, of marketplaces that are down {formatCount(excluded.down)}, quarantined{' '}
+          {formatCount(excluded.quarantined)}.
         </p>
       )}
       {pairs && pairs.length === 0 && <Empty>No pair meets these filters now.</Empty>}

@@ -45,8 +45,9 @@ export function Plot({ label, xs, kind, xLabel, series, formatY }: PlotProps) {
     const [ink, line] = [colourOf('--quiet'), colourOf('--line')]
     const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 } }
     const { zone, show } = KINDS[kind]
-    const tick = (x: number, step: number): string => formatTick(x * 1_000, step >= DAY_S, zone)
-    const xAxis = { ...axis, ...(kind !== 'number' && { values: ticksBy(tick) }) }
+    const ticks = (_: UPlot, splits: number[], _axis: number, _space: number, step: number): string[] =>
+      splits.map(t => formatTick(t * 1_000, step >= DAY_S, zone))
+    const xAxis = kind === 'number' ? axis : { ...axis, values: ticks }
     const sizeOf = () => ({ width: element.clientWidth, height: HEIGHT_PX })
     const plot = new UPlot(
       {
@@ -79,8 +80,3 @@ export function Plot({ label, xs, kind, xLabel, series, formatY }: PlotProps) {
   }, [xs, series, kind, xLabel, formatY, theme])
   return <div className="plot" ref={box} role="img" aria-label={label} />
 }
-
-const ticksBy =
-  (tick: (x: number, step: number) => string) =>
-  (_: UPlot, splits: number[], _axis: number, _space: number, step: number): string[] =>
-    splits.map(x => tick(x, step))
