@@ -95,7 +95,7 @@ async function starts(watched: Watched): Promise<Entry[]> {
     const traced = await mainThreadDuring(browser, page, async () => {
       const startedAt = performance.now()
       await page.goto(address)
-      await page.getByRole('rowheader').first().waitFor()
+      await page.getByRole('rowheader').first().waitFor({ timeout: LIVE_LIMIT_MS })
       firstRowMs.push(performance.now() - startedAt)
       await pause(SETTLE_MS)
     })

@@ -1,7 +1,7 @@
 /** All items, as the feed has them: rows are virtual, and only those in view come from the worker. */
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { type KeyboardEvent, lazy, useDeferredValue, useEffect, useRef, useState } from 'react'
+import { type KeyboardEvent, lazy, Suspense, useDeferredValue, useEffect, useRef, useState } from 'react'
 import { Empty, Loading, Problem } from '../design/states.tsx'
 import type { BoardQuery, SortColumn } from '../market/board-store.ts'
 import { PHASES, WEARS } from '../market/search.ts'
@@ -43,7 +43,14 @@ export function Board() {
         ) : (
           <p className="notice">Changes, volume and liquidity may lack for now: {problem}</p>
         ))}
-      {!isWhole && search.q ? <CatalogSearch text={search.q} /> : <Rows query={queryOf(search)} />}
+      {!isWhole && search.q ? (
+        // Of its own, so that the field that is typed into stays.
+        <Suspense fallback={<Loading of="items" />}>
+          <CatalogSearch text={search.q} />
+        </Suspense>
+      ) : (
+        <Rows query={queryOf(search)} />
+      )}
     </>
   )
 }
