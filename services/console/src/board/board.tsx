@@ -26,12 +26,13 @@ export function Board() {
   const search: BoardSearch = useSearch({ from: '/' })
   const market = useMarket()
   const { status, problem, tier, items } = useLink(({ state }) => state)
-  const isWhole = tier !== null && permits(tier, 'listMarketItems')
+  // Not before the tier is known: a search of the catalog costs a request.
+  const isPart = tier !== null && !permits(tier, 'listMarketItems')
   return (
     <>
       <h1 className="unseen">Board</h1>
       <Controls search={search} />
-      {tier !== null && !isWhole && (
+      {isPart && (
         <p className="notice">
           The tier {tier} shows one page of asks, {formatCount(items)} items; a search asks the whole catalog. All items
           with their changes, volume and liquidity begin with the tier pro, live ones with quant.
@@ -43,7 +44,7 @@ export function Board() {
         ) : (
           <p className="notice">Changes, volume and liquidity may lack for now: {problem}</p>
         ))}
-      {!isWhole && search.q ? (
+      {isPart && search.q ? (
         // Of its own, so that the field that is typed into stays.
         <Suspense fallback={<Loading of="items" />}>
           <CatalogSearch text={search.q} />
