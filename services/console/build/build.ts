@@ -7,7 +7,7 @@
 import { createHash } from 'node:crypto'
 import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { build } from 'vite'
+import { build, type Plugin } from 'vite'
 import '../../clients/typescript/build/generate.ts'
 
 const ROOM = join(import.meta.dirname, '..')
@@ -18,6 +18,29 @@ const SOURCES = [
   'services/clients/typescript/src/*',
   'package-lock.json',
 ]
+
+/** The entry runs its parts one after the other; the page asks for all of them at once. */
+const preloads: Plugin = {
+  name: 'preloads',
+  transformIndexHtml: {
+    order: 'post',
+    handler(_, { bundle = {}, chunk }) {
+      const files = new Set<string>()
+      const add = (file: string): void => {
+        const part = bundle[file]
+        if (files.has(file) || file === chunk?.fileName || part?.type !== 'chunk') return
+        files.add(file)
+        for (const next of part.imports) add(next)
+      }
+      for (const file of chunk?.dynamicImports ?? []) add(file)
+      return [...files].map(file => ({
+        tag: 'link',
+        attrs: { rel: 'modulepreload', crossorigin: true, href: `./${file}` },
+        injectTo: 'head',
+      }))
+    },
+  },
+}
 
 const hash = createHash('sha256')
 for (const file of globSync(SOURCES, { cwd: REPOSITORY, withFileTypes: true })
@@ -33,6 +56,7 @@ if (!existsSync(STAMP) || readFileSync(STAMP, 'utf8') !== sources) {
     base: './',
     configFile: false,
     logLevel: 'error',
+    plugins: [preloads],
     worker: { format: 'es' },
     build: { target: 'es2022', modulePreload: { polyfill: false }, assetsInlineLimit: 0, chunkSizeWarningLimit: 1_000 },
   })
