@@ -122,7 +122,6 @@ describe('pages of the console', function () {
     )
     await page.getByRole('link', { name: 'Movers' }).click()
     await page.getByRole('button', { name: '1h' }).click()
-    await page.getByRole('button', { name: '24h' }).click()
     type Mover = { market_hash_name: string; change_pct: number; best_ask_usd: string }
     await agrees(
       () => cellsOf('Items that went up', [0, 2]),
@@ -133,7 +132,7 @@ describe('pages of the console', function () {
             data
               .filter(({ change_pct }) => change_pct > 0)
               .map(({ market_hash_name, best_ask_usd }) => [market_hash_name, usd(best_ask_usd)]),
-          { window: '24h', limit: 100 },
+          { window: '1h', limit: 100 },
         ),
       'what rose most',
     )
@@ -192,7 +191,7 @@ describe('pages of the console', function () {
     await page.goto(browser.addressOf(`item/${browser.itemId()}`))
     await page.getByRole('heading', { name: HOSTILE[ITEM.length % HOSTILE.length] as string }).waitFor()
     await isHarmless()
-    for (const path of ['movers', 'arbitrage']) {
+    for (const path of ['movers?window=1h', 'arbitrage']) {
       await page.goto(browser.addressOf(path))
       await showsHostile('tbody a')
       await isHarmless()
