@@ -122,24 +122,24 @@ describe('pages of the console', function () {
     )
     await page.getByRole('link', { name: 'Movers' }).click()
     await page.getByRole('button', { name: '1h' }).click()
-    type Mover = { market_hash_name: string; change_pct: number; best_ask_usd: string }
+    type Named = { market_hash_name: string; phase: string | null }
+    const nameOf = ({ market_hash_name, phase }: Named): string => market_hash_name + (phase ?? '')
+    type Mover = Named & { change_pct: number; best_ask_usd: string }
     await agrees(
       () => cellsOf('Items that went up', [0, 2]),
       () =>
         apiRows(
           '/market/movers',
           ({ data }: { data: Mover[] }) =>
-            data
-              .filter(({ change_pct }) => change_pct > 0)
-              .map(({ market_hash_name, best_ask_usd }) => [market_hash_name, usd(best_ask_usd)]),
+            data.filter(({ change_pct }) => change_pct > 0).map(mover => [nameOf(mover), usd(mover.best_ask_usd)]),
           { window: '1h', limit: 100 },
         ),
       'what rose most',
     )
     await page.getByRole('link', { name: 'Arbitrage' }).click()
-    type Pair = { market_hash_name: string; net_profit_usd: string; quantity: number }
+    type Pair = Named & { net_profit_usd: string; quantity: number }
     const pairsOf = ({ data }: { data: { items: Pair[] } }) =>
-      data.items.map(one => [one.market_hash_name, usd(one.net_profit_usd), String(one.quantity)])
+      data.items.map(pair => [nameOf(pair), usd(pair.net_profit_usd), String(pair.quantity)])
     await agrees(
       () => cellsOf('Pairs', [0, 1, 6]),
       () => apiRows('/market/arbitrage', pairsOf, { limit: 1_000 }),
