@@ -14,8 +14,12 @@ export interface ConsoleFile {
 
 export const isConsoleBuilt = (): boolean => existsSync(INDEX)
 
-/** The page, whose links begin with `./`, and by name the files that it loads, whose names have hashes of their content. */
-export function readConsole(): { page: string; files: ReadonlyMap<string, ConsoleFile> } {
+/**
+ * The page, whose links begin with `./`, and by name the files that it loads, whose names have hashes of their content. Undefined where
+ * nothing is built.
+ */
+export function readConsole(): { page: string; files: ReadonlyMap<string, ConsoleFile> } | undefined {
+  if (!isConsoleBuilt()) return undefined
   const folder = new URL('assets/', BUILT)
   const names = readdirSync(folder)
   return {

@@ -6,6 +6,7 @@
  */
 import { expect } from 'chai'
 import { TIERS, type Tier } from '#infra/config/tiers.ts'
+import { isConsoleBuilt } from '#services/api/console-files.ts'
 import { endpointsAlone, operationsDescribed } from '#test/fixtures/api-routes.ts'
 import { expectClientAnswers } from '#test/fixtures/client-calls.ts'
 import { guideNames } from '#test/fixtures/guide-snippets.ts'
@@ -64,6 +65,8 @@ const PAGES: Record<string, [status: number, type: string]> = {
       .map(name => [`GET /docs/${name}`, [200, 'text/html']]),
   ),
   'GET /docs/scalar-1.72.1.js': [200, 'text/javascript'],
+  'GET /console/assets/:name': [404, 'application/json'],
+  'GET /console{/*path}': isConsoleBuilt() ? [200, 'text/html'] : [404, 'application/json'],
   'GET /unsubscribe': [404, 'application/json'],
   'POST /unsubscribe': [404, 'application/json'],
 }
@@ -355,7 +358,8 @@ describe('every operation', () => {
         const [method = '', path = ''] = name.split(' ')
         for (const query of ['', '?token=x', '?a=%00'])
           for (const root of ['', '/v1']) {
-            const answer = await fetch(sweep.signIn.baseUrl + root + path + query, { method })
+            const url = sweep.signIn.baseUrl + root + path.replace('{/*path}', '') + query
+            const answer = await fetch(url, { method })
             await answer.arrayBuffer()
             const at = answer.headers.get('content-type')?.split(';')[0]
             expect([answer.status, at], query).to.deep.equal([status, type])

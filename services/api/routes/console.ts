@@ -8,25 +8,20 @@ import { chooseCoding, isNamed } from '#infra/http/content-coding.ts'
 import { definePage, type Endpoint } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import { sendDocument } from '#infra/http/reply.ts'
-import { isConsoleBuilt, readConsole } from '../console-files.ts'
+import { readConsole } from '../console-files.ts'
 import { FILE_TYPES, HTML_TYPE, KEPT_FILE, policyOf, rootFrom } from '../site.ts'
-
-const PATH = '/console{/*path}'
 
 /** The console. */
 export function consolePages(): Endpoint[] {
-  if (!isConsoleBuilt())
-    return [
-      definePage('get', PATH, 'documents', () => {
-        throw new HttpError('NOT_FOUND', 'The console is not built here; npm run console:build does it.')
-      }),
-    ]
-  const { page, files } = readConsole()
-  const etag = `"${createHash('sha256').update(page).digest('hex').slice(0, 32)}"`
+  const built = readConsole()
+  const etag = `"${createHash('sha256')
+    .update(built?.page ?? '')
+    .digest('hex')
+    .slice(0, 32)}"`
   return [
     definePage('get', '/console/assets/:name', 'documents', async ({ request, response }) => {
       const name = String(request.params.name)
-      const file = files.get(name)
+      const file = built?.files.get(name)
       if (!file) throw new HttpError('NOT_FOUND', 'There is no such file.')
       const type = FILE_TYPES[name.split('.').at(-1) ?? ''] ?? 'application/octet-stream'
       const isPacked = chooseCoding(request.headers['accept-encoding']) === 'gzip'
@@ -35,11 +30,12 @@ export function consolePages(): Endpoint[] {
       const options = { cache: KEPT_FILE, headers, policy: policyOf() }
       return sendDocument(response, type, isPacked ? await file.packed() : file.body, options)
     }),
-    definePage('get', PATH, 'documents', ({ request, response }) => {
+    definePage('get', '/console{/*path}', 'documents', ({ request, response }) => {
+      if (!built) throw new HttpError('NOT_FOUND', 'The console is not built here; npm run console:build does it.')
       const path = request.path.slice(1)
       // From `console` itself the way leads down, from all below it up.
       const root = path === 'console' ? 'console/' : rootFrom(path).slice('../'.length)
-      const body = page.replaceAll(/(src|href)="\.\//g, `$1="${root}`)
+      const body = built.page.replaceAll(/(src|href)="\.\//g, `$1="${root}`)
       const isUnchanged = isNamed(etag, request.headers['if-none-match'])
       return sendDocument(response, HTML_TYPE, body, {
         cache: 'no-cache',
