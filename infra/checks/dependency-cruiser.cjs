@@ -109,12 +109,13 @@ const RULES = [
   {
     name: 'console-is-a-client',
     comment:
-      'the console imports its own files, the TypeScript client, pictures of the pages, and libraries of a browser',
+      'the console imports its own files, the TypeScript client, the phases, pictures of the pages, and libraries of a browser',
     from: { path: '^services/console/src/' },
     to: {
       pathNot: [
         '^services/console/src/',
         '^services/clients/typescript/src/marketlog\\.ts$',
+        '^schemas/values/phase\\.ts$',
         '^services/api/assets/',
         packages('react|react-dom|@tanstack/[^/]+|lightweight-charts|uplot|trading-signals'),
       ],

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useMemo } from 'react'
 import type { IndexesReply } from '#services/clients/typescript/src/marketlog.ts'
+import { Choice } from '../design/choice.tsx'
 import { type Columns, DataTable, NUMBER } from '../design/data-table.tsx'
 import { Age } from '../design/moment.tsx'
 import { Loading, Problem } from '../design/states.tsx'
@@ -11,10 +12,8 @@ import { ForTier } from '../session/for-tier.tsx'
 import { useMarket } from '../session/market-context.tsx'
 import { formatCount, hundredthsOf } from '../values/amounts.ts'
 
-const GROUPS = [
-  ['item_type', 'by class'],
-  ['weapon_type', 'by weapon'],
-] as const
+const GROUPS = ['item_type', 'weapon_type'] as const
+const GROUP_TEXTS = { item_type: 'by class', weapon_type: 'by weapon' } as const
 const EVERY_MS = 120_000
 
 type Group = IndexesReply['data']['groups'][number]
@@ -40,24 +39,18 @@ function IndexesPage() {
     <div className="page">
       <header className="title">
         <h1>Indexes</h1>
-        <fieldset className="choice">
-          <legend className="unseen">Groups</legend>
-          {GROUPS.map(([name, text]) => (
-            <button
-              key={name}
-              type="button"
-              aria-pressed={name === group}
-              onClick={() =>
-                void navigate({
-                  search: before => ({ ...before, group: name === 'item_type' ? undefined : name }),
-                  replace: true,
-                })
-              }
-            >
-              {text}
-            </button>
-          ))}
-        </fieldset>
+        <Choice
+          legend="Groups"
+          values={GROUPS}
+          textOf={name => GROUP_TEXTS[name]}
+          isChosen={name => name === group}
+          onChoose={name =>
+            void navigate({
+              search: before => ({ ...before, group: name === 'item_type' ? undefined : name }),
+              replace: true,
+            })
+          }
+        />
       </header>
       {error && <Problem error={error} retry={() => void refetch()} />}
       {!data && !error && <Loading of="indexes" />}

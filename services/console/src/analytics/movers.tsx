@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useMemo } from 'react'
 import type { MoversReply } from '#services/clients/typescript/src/marketlog.ts'
+import { Choice } from '../design/choice.tsx'
 import { type Columns, DataTable, NUMBER } from '../design/data-table.tsx'
 import { ItemLink } from '../design/item-link.tsx'
 import { Age } from '../design/moment.tsx'
@@ -40,24 +41,17 @@ function MoversPage() {
     <div className="page">
       <header className="title">
         <h1>Movers</h1>
-        <fieldset className="choice">
-          <legend className="unseen">Window</legend>
-          {WINDOWS.map(one => (
-            <button
-              key={one}
-              type="button"
-              aria-pressed={one === window}
-              onClick={() =>
-                void navigate({
-                  search: before => ({ ...before, window: one === '24h' ? undefined : one }),
-                  replace: true,
-                })
-              }
-            >
-              {one}
-            </button>
-          ))}
-        </fieldset>
+        <Choice
+          legend="Window"
+          values={WINDOWS}
+          isChosen={one => one === window}
+          onChoose={one =>
+            void navigate({
+              search: before => ({ ...before, window: one === '24h' ? undefined : one }),
+              replace: true,
+            })
+          }
+        />
       </header>
       {error && <Problem error={error} retry={() => void refetch()} />}
       {!data && !error && <Loading of="movers" />}

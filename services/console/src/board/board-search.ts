@@ -1,7 +1,7 @@
 /** The board's state in its address; what is no value of it is left out. */
-
+import { parsePhase } from '#schemas/values/phase.ts'
 import type { BoardQuery, SortColumn } from '../market/board-store.ts'
-import { isPhase, isWear } from '../market/search.ts'
+import { isWear } from '../market/search.ts'
 
 export interface BoardSearch {
   q?: string | undefined
@@ -24,7 +24,7 @@ export function readBoardSearch(search: Record<string, unknown>): BoardSearch {
   return {
     q: text('q'),
     wear: wear !== undefined && isWear(wear) ? wear : undefined,
-    phase: phase !== undefined && isPhase(phase) ? phase : undefined,
+    phase: phase === undefined ? undefined : parsePhase(phase),
     kind: text('kind'),
     sort,
     way: search.way === 'up' || search.way === 'down' ? search.way : undefined,

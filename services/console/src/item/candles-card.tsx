@@ -2,6 +2,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useMemo } from 'react'
+import { Choice } from '../design/choice.tsx'
 import { Empty, Loading, Problem } from '../design/states.tsx'
 import { useCurrency } from '../session/currency.tsx'
 import { useTier } from '../session/for-tier.tsx'
@@ -28,38 +29,22 @@ export function CandlesCard({ itemId }: { itemId: number }) {
     <section className="card" aria-labelledby="candles">
       <header>
         <h2 id="candles">Price</h2>
-        <fieldset className="choice">
-          <legend className="unseen">Lines</legend>
-          {INDICATORS.map(name => {
-            const isShown = names.includes(name)
-            const next = isShown ? names.filter(one => one !== name) : [...names, name]
-            return (
-              <button
-                key={name}
-                type="button"
-                aria-pressed={isShown}
-                onClick={() => set({ lines: next.join() || undefined })}
-              >
-                {name}
-              </button>
-            )
-          })}
-        </fieldset>
-        <fieldset className="choice">
-          <legend className="unseen">Interval</legend>
-          {INTERVALS.map(one => (
-            <button
-              key={one}
-              type="button"
-              aria-pressed={one === (hasShort ? interval : '1d')}
-              disabled={!hasShort && one !== '1d'}
-              title={!hasShort && one !== '1d' ? 'Begins with the tier pro' : undefined}
-              onClick={() => set({ interval: one === '1d' ? undefined : one })}
-            >
-              {one}
-            </button>
-          ))}
-        </fieldset>
+        <Choice
+          legend="Lines"
+          values={INDICATORS}
+          isChosen={name => names.includes(name)}
+          onChoose={name => {
+            const next = names.includes(name) ? names.filter(one => one !== name) : [...names, name]
+            set({ lines: next.join() || undefined })
+          }}
+        />
+        <Choice
+          legend="Interval"
+          values={INTERVALS}
+          isChosen={one => one === (hasShort ? interval : '1d')}
+          onChoose={one => set({ interval: one === '1d' ? undefined : one })}
+          refusalOf={one => (hasShort || one === '1d' ? undefined : 'Begins with the tier pro')}
+        />
       </header>
       {error ? (
         <Problem error={error} retry={retry} />

@@ -2,6 +2,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useMemo, useState } from 'react'
 import type { HistoryChartReply } from '#services/clients/typescript/src/marketlog.ts'
+import { Choice } from '../design/choice.tsx'
 import { Plot } from '../design/plot.tsx'
 import { Empty, Loading, Problem } from '../design/states.tsx'
 import { useCurrency } from '../session/currency.tsx'
@@ -69,14 +70,13 @@ function Lines({ series, currency }: { series: readonly Series[]; currency: stri
         xLabel="Day"
         formatY={formatY}
       />
-      <fieldset className="choice">
-        <legend className="unseen">Marketplaces</legend>
-        {known.map(({ provider }) => (
-          <button key={provider} type="button" aria-pressed={chosen.has(provider)} onClick={() => toggle(provider)}>
-            {nameOf(provider)}
-          </button>
-        ))}
-      </fieldset>
+      <Choice
+        legend="Marketplaces"
+        values={known.map(({ provider }) => provider)}
+        textOf={nameOf}
+        isChosen={provider => chosen.has(provider)}
+        onChoose={toggle}
+      />
     </>
   )
 }

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useMemo } from 'react'
 import type { Sale } from '#services/clients/typescript/src/marketlog.ts'
+import { Choice } from '../design/choice.tsx'
 import { type Columns, DataTable, NUMBER } from '../design/data-table.tsx'
 import { Age } from '../design/moment.tsx'
 import { Plot } from '../design/plot.tsx'
@@ -23,21 +24,22 @@ export function SalesCard({ itemId }: { itemId: number }) {
     queryFn: ({ signal }) => market.client().listSales({ item_id: itemId, currency: code }, { signal }),
   })
   const isByFloat = by === 'float'
-  const set = (sales: 'float' | undefined): void =>
-    void navigate({ search: before => ({ ...before, sales }), replace: true })
   return (
     <>
       <header>
         <h2 id="sales">Sales</h2>
-        <fieldset className="choice">
-          <legend className="unseen">Sales by</legend>
-          <button type="button" aria-pressed={!isByFloat} onClick={() => set(undefined)}>
-            by time
-          </button>
-          <button type="button" aria-pressed={isByFloat} onClick={() => set('float')}>
-            by float
-          </button>
-        </fieldset>
+        <Choice
+          legend="Sales by"
+          values={['time', 'float']}
+          textOf={axis => `by ${axis}`}
+          isChosen={axis => isByFloat === (axis === 'float')}
+          onChoose={axis =>
+            void navigate({
+              search: before => ({ ...before, sales: axis === 'float' ? axis : undefined }),
+              replace: true,
+            })
+          }
+        />
       </header>
       {error ? (
         <Problem error={error} retry={() => void refetch()} />

@@ -2,17 +2,6 @@
 
 export const WEARS = ['Factory New', 'Minimal Wear', 'Field-Tested', 'Well-Worn', 'Battle-Scarred'] as const
 
-export const PHASES = [
-  'Phase 1',
-  'Phase 2',
-  'Phase 3',
-  'Phase 4',
-  'Ruby',
-  'Sapphire',
-  'Black Pearl',
-  'Emerald',
-] as const
-
 /** How traders write wears and phases. */
 const SHORT_FORMS: Readonly<Record<string, string>> = {
   fn: '(factory new)',
@@ -45,5 +34,3 @@ export const wordsOf = (text: string): string[] =>
 export const wearOf = (name: string): string | undefined => WEARS.find(wear => name.endsWith(`(${wear})`))
 
 export const isWear = (text: string): boolean => (WEARS as readonly string[]).includes(text)
-
-export const isPhase = (text: string): boolean => (PHASES as readonly string[]).includes(text)
