@@ -56,7 +56,6 @@ export const BARS: Bars = {
   'revocation to refusal in another process': { atMost: 1 },
   'revocation to the end of its streams': { atMost: 0.7 },
   'console: first view as it is sent': { atMost: 350 },
-  'console: longest task of a start': { atMost: 50 },
   'console: longest task at 5,000 changes a second': { atMost: 50 },
   'console: main thread at 5,000 changes a second': { atMost: 0.6 },
   'cost of a valid request: the longest stretch of the loop': { atMost: 50 },
