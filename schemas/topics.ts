@@ -20,8 +20,8 @@ import { askObserved, bidObserved, observationRejected, refreshCompleted, refres
 import { positionStored } from './events/position-stored.ts'
 import { refreshJudged, refreshQuarantined } from './events/refresh-judged.ts'
 import { saleObserved } from './events/sale-observed.ts'
+import { DAY_MS } from './values/instant.ts'
 
-const DAY_MS = 86_400_000
 const GIB = 2 ** 30
 
 /** How long a topic keeps its records: for a time, or compacted to the last record of each key. */

@@ -7,6 +7,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
+import { DAY_MS } from '#schemas/values/instant.ts'
 
 const MARKETS = fileURLToPath(new URL('./markets/', import.meta.url))
 /** What a provider may report of a sale beyond its price. */
@@ -106,7 +107,7 @@ function feedOf<Connector extends string, Side extends string, Options extends z
     interval_ms: z
       .int()
       .min(1_000)
-      .max(7 * 86_400_000),
+      .max(7 * DAY_MS),
     options,
   })
 }

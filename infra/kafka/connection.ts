@@ -9,6 +9,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import type { Kafka as KafkaClient, KafkaConfig } from 'kafkajs'
 import { type TopicKey, topics } from '#schemas/topics.ts'
+import { MINUTE_MS } from '#schemas/values/instant.ts'
 import type { PlatformConfig } from '../runtime/config.ts'
 import type { KafkaSettings } from '../runtime/kafka-settings.ts'
 import type { Log } from '../runtime/log.ts'
@@ -37,7 +38,7 @@ export interface KafkaConnection {
  * How long a role retries while brokers are away before it ends and its supervisor starts it again. The client's
  * own limit is nine seconds, less than a broker needs to start again.
  */
-export const BROKER_RETRY_LIMIT_MS = 10 * 60_000
+export const BROKER_RETRY_LIMIT_MS = 10 * MINUTE_MS
 
 const LONGEST_PAUSE_MS = 2_000
 

@@ -17,6 +17,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, wri
 import { connect, createServer, type Server } from 'node:net'
 import { hostname } from 'node:os'
 import { join, relative } from 'node:path'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import type { KafkaConnection } from './connection.ts'
 import { openRangeReader } from './range-reader.ts'
 
@@ -30,7 +31,7 @@ interface Membership {
 
 const FILE_FORM = /^(.+)\.([0-9a-f]{8})\.([0-9a-f]{16})\.member$/
 const BOOT_FILE = '/proc/sys/kernel/random/boot_id'
-const OTHERS_KEPT_MS = 24 * 3_600_000
+const OTHERS_KEPT_MS = DAY_MS
 
 /** Sends LeaveGroup for members of the group whose processes have died, and opens a membership of this one's own. */
 export async function openMembership(kafka: KafkaConnection, group: string): Promise<Membership> {

@@ -11,6 +11,7 @@
  * so a request refused for its minute would still cost a request of the month, and each is a call of its own.
  */
 import type { Allowance } from '#schemas/api/rate-limit.ts'
+import { MINUTE_MS } from '#schemas/values/instant.ts'
 import type { Redis } from './redis.ts'
 
 /** What a key may use. */
@@ -58,7 +59,6 @@ interface Month {
   endsAt: number
 }
 
-const MINUTE_MS = 60_000
 /**
  * So many share a call, which is then sent at once: Redis counts them while the next of the turn are read. With one
  * call for all of a turn a process idled for a tenth of its time under full load.

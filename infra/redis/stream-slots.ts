@@ -8,6 +8,7 @@
  * frees its slots by their expiry. Rejects when Redis does not answer: nothing starts uncounted.
  */
 import { randomUUID } from 'node:crypto'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import type { Redis } from './redis.ts'
 
 /** How much of the quota is used. */
@@ -54,7 +55,6 @@ interface StreamSlotOptions {
 }
 
 /** How far back starts count. */
-const DAY_MS = 86_400_000
 const LEASE_MS = 15_000
 /** Two renewals may fail before a slot is lost. */
 const RENEWALS_PER_LEASE = 3

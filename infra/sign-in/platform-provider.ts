@@ -6,6 +6,7 @@
  * (check_authentication). Invariant: an id is returned only when endpoint, return address, signed fields, age and
  * confirmation all fit; the caller must make sure that a return is used once.
  */
+import { MINUTE_MS } from '#schemas/values/instant.ts'
 
 /** What became of a platform sign-in. */
 type PlatformOutcome =
@@ -36,7 +37,7 @@ const SELECT = `${VERSION}/identifier_select`
 const LIMIT_MS = 5_000
 const ANSWER_MAX_BYTES = 8_192
 /** An older return is refused: it may be replayed. */
-const AGE_MAX_MS = 5 * 60_000
+const AGE_MAX_MS = 5 * MINUTE_MS
 const NEEDED = ['op_endpoint', 'return_to', 'response_nonce', 'claimed_id', 'identity']
 
 /** Opens the platform's sign-in. */

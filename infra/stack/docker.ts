@@ -11,6 +11,7 @@ import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { ServerAddresses } from '#infra/runtime/config.ts'
+import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { runTool } from './one-shot.ts'
 import { openPortBook } from './ports.ts'
 import { readJson, replaceFile } from './processes.ts'
@@ -29,8 +30,8 @@ import { openSecretBook } from './secrets.ts'
 const COMPOSE_FILE = fileURLToPath(new URL('../compose.yaml', import.meta.url))
 const ENGINE_LIMIT_MS = 2_000
 // The first start pulls the images.
-const UP_LIMIT_MS = 15 * 60_000
-const STOP_LIMIT_MS = 60_000
+const UP_LIMIT_MS = 15 * MINUTE_MS
+const STOP_LIMIT_MS = MINUTE_MS
 const READY_LIMIT_MS = 90_000
 
 const SERVICES: Record<ServerName, string> = {

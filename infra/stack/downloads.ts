@@ -21,13 +21,14 @@ import {
 import { homedir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import { pipeline } from 'node:stream/promises'
+import { HOUR_MS } from '#schemas/values/instant.ts'
 import pins from './pins.json' with { type: 'json' }
 import { replaceFile } from './processes.ts'
 
 /** A pinned artifact of pins.json. */
 type ArtifactName = keyof typeof pins
 
-const STALE_AFTER_MS = 6 * 3_600_000
+const STALE_AFTER_MS = 6 * HOUR_MS
 const LISTING = '.sha512.json'
 
 /** Whether pins.json has this artifact. */

@@ -6,6 +6,7 @@
  */
 import { existsSync, readdirSync, realpathSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
+import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { isArtifactName, pinnedVersion, provideArtifact } from './downloads.ts'
 import type { ToolContext } from './native/native-server.ts'
 import { runTool } from './one-shot.ts'
@@ -25,7 +26,7 @@ export const FIRST_COMPILER_ONLY = '-XX:TieredStopAtLevel=1'
 export const JVM_GRACE_MS = 15_000
 
 const VERSION_LIMIT_MS = 20_000
-const FETCH_LIMIT_MS = 10 * 60_000
+const FETCH_LIMIT_MS = 10 * MINUTE_MS
 const SYSTEM_TRUST = '/etc/ssl/certs/java/cacerts'
 const DEPENDENCY_PLUGIN = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1'
 

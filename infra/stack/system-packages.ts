@@ -6,13 +6,14 @@
  */
 import { chmodSync, existsSync, linkSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { MINUTE_MS } from '#schemas/values/instant.ts'
 import type { ToolContext } from './native/native-server.ts'
 import { runTool } from './one-shot.ts'
 import { waitForOwnership } from './owner.ts'
 import { sayWhile } from './progress.ts'
 
 const POLICY = '/usr/sbin/policy-rc.d'
-const INSTALL_LIMIT_MS = 5 * 60_000
+const INSTALL_LIMIT_MS = 5 * MINUTE_MS
 
 /**
  * Installs the packages, or throws `problem` with what to install by hand. `find` looks for what they bring: installs

@@ -1,6 +1,5 @@
 import type { Instant } from './instant.ts'
-
-const DAY_MS = 86_400_000
+import { DAY_MS, HOUR_MS } from './instant.ts'
 
 /** A bucket width, and for how many days its buckets are kept. */
 export interface CandleInterval {
@@ -11,8 +10,8 @@ export interface CandleInterval {
 /** The bucket widths of candles (DECISIONS.md, "Candles"). */
 export const CANDLE_INTERVALS = {
   '5m': { ms: 300_000, retentionDays: 7 },
-  '1h': { ms: 3_600_000, retentionDays: 30 },
-  '1d': { ms: 86_400_000, retentionDays: 365 },
+  '1h': { ms: HOUR_MS, retentionDays: 30 },
+  '1d': { ms: DAY_MS, retentionDays: 365 },
 } as const satisfies Record<string, CandleInterval>
 
 /** The start of the oldest bucket that is still kept. */

@@ -6,10 +6,10 @@
  * to another log (`replay --to-topic`, a restore) keeps its append time or has a later one, so an event that was
  * accepted once is never refused later.
  */
-import { formatInstant, type Instant } from './instant.ts'
+import { formatInstant, type Instant, MINUTE_MS } from './instant.ts'
 
 /** How far a provider's clock may be ahead of the log's. An event within it is accepted, and wins over later ones for that long at most. */
-export const CLOCK_SLACK_MS = 10 * 60_000
+export const CLOCK_SLACK_MS = 10 * MINUTE_MS
 
 /** The reason for refusing an event whose time lies further ahead. */
 export const FROM_THE_FUTURE = 'from_the_future'

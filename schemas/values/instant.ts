@@ -7,6 +7,10 @@
 /** Milliseconds since 1970-01-01T00:00:00Z. */
 export type Instant = number
 
+export const MINUTE_MS = 60_000
+export const HOUR_MS = 60 * MINUTE_MS
+export const DAY_MS = 24 * HOUR_MS
+
 const FORM = /^(\d{4})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|[+-]\d\d(?::?\d\d)?)?)?$/i
 
 /** Formats an instant as `2026-03-03T21:34:30.549Z`. */
@@ -51,5 +55,5 @@ function parseOffset(zone: string | undefined): number | undefined {
   const hours = Number(zone.slice(1, 3))
   const minutes = Number(zone.slice(3).replace(':', ''))
   if (hours > 14 || minutes > 59) return undefined
-  return (zone[0] === '-' ? -1 : 1) * (hours * 60 + minutes) * 60_000
+  return (zone[0] === '-' ? -1 : 1) * (hours * 60 + minutes) * MINUTE_MS
 }

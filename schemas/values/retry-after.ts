@@ -1,8 +1,9 @@
 /** Retry-After (RFC 9110, 10.2.3) as other servers send it. */
 import type { Instant } from './instant.ts'
+import { HOUR_MS } from './instant.ts'
 
 /** A longer wait is not kept. */
-const MOST_MS = 3_600_000
+const MOST_MS = HOUR_MS
 
 /** The three forms of an HTTP date (RFC 9110, 5.6.7); the one that ends in its year names no zone. */
 const HTTP_DATE = /^[a-z]{3,9},? .*\d\d:\d\d:\d\d( gmt| \d{4})$/i

@@ -13,6 +13,7 @@ import { addJob } from '#infra/postgres/jobs.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 import { exceededLimit } from '#schemas/api/rate-limit.ts'
+import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
 import { hideAddressesOf, type Origin, recordAction } from './audit/commands.ts'
 import { hashOf, newText } from './one-time-text.ts'
 import { accountGone, SEND_MAIL } from './reader.ts'
@@ -24,10 +25,8 @@ export interface MailScope {
   baseUrl: string
 }
 
-const HOUR_MS = 3_600_000
-const LINK_LIFE_MS = 24 * HOUR_MS
+const LINK_LIFE_MS = DAY_MS
 const KEPT_MS = 48 * HOUR_MS
-const DAY_MS = 24 * HOUR_MS
 const PER_HOUR = 5
 const PER_DAY = 20
 const PER_ADDRESS_AND_DAY = 5

@@ -6,7 +6,7 @@
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
-import { formatInstant } from '#schemas/values/instant.ts'
+import { DAY_MS, formatInstant } from '#schemas/values/instant.ts'
 import { AUDIT_KINDS, type AuditKind, readAuditLog } from '#services/accounts/audit/reader.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
 import { type Output, write, writeJson } from './log-tools/output.ts'
@@ -20,7 +20,6 @@ interface AuditOptions {
   json?: boolean
 }
 
-const DAY_MS = 86_400_000
 const LIMIT_MAX = 100_000
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 const COLUMNS = [

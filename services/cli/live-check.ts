@@ -7,6 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { loadMarket } from '#infra/config/market.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
+import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { VIEWS } from '#streams/views.ts'
 import { CommandFailure } from './command-failure.ts'
 import type { RoleProcess } from './role-process.ts'
@@ -34,7 +35,7 @@ const ASK_EVERY_MS = 2_000
 const VIEWS_OF_THE_PAST = VIEWS.filter(({ store }) => store === 'clickhouse').map(({ name }) => name)
 const VIEWS_LIMIT_MS = 20_000
 /** Above what a source may take unless its market says more (`total_timeout_ms`). */
-const STUCK_AFTER_MS = 5 * 60_000
+const STUCK_AFTER_MS = 5 * MINUTE_MS
 
 /** Where a process on this machine answers. */
 export function originOf(address: string, port: number): string {
@@ -114,7 +115,7 @@ async function eventually(
     if (seen !== last) changedAt = performance.now()
     last = seen
     if (performance.now() - changedAt > STUCK_AFTER_MS) {
-      throw new CommandFailure(`waited ${STUCK_AFTER_MS / 60_000} minutes for ${what}: ${seen}`)
+      throw new CommandFailure(`waited ${STUCK_AFTER_MS / MINUTE_MS} minutes for ${what}: ${seen}`)
     }
     await pause(everyMs, undefined, { signal })
   }

@@ -8,6 +8,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { identify } from '#infra/stack/processes.ts'
 import type { RunningServers } from '#infra/stack/running-servers.ts'
+import { MINUTE_MS } from '#schemas/values/instant.ts'
 
 export interface ServerWatchOptions {
   servers: Pick<RunningServers, 'pids' | 'restart'>
@@ -23,7 +24,7 @@ export interface ServerWatchOptions {
 const CHECK_EVERY_MS = 1_000
 const LONGEST_PAUSE_MS = 15_000
 /** As long as roles wait for a server. */
-const GIVE_UP_AFTER_MS = 10 * 60_000
+const GIVE_UP_AFTER_MS = 10 * MINUTE_MS
 
 /** Watches servers until the signal or until what it returns is called; that resolves when no start is under way. */
 export function watchServers(options: ServerWatchOptions): () => Promise<void> {

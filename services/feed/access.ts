@@ -12,6 +12,7 @@ import type { ExpiringTokens, IssuedToken } from '#infra/redis/expiring-tokens.t
 import type { StreamLease, StreamLeases } from '#infra/redis/stream-leases.ts'
 import type { Access } from '#schemas/api/operation.ts'
 import { type ExceededLimit, exceededLimit } from '#schemas/api/rate-limit.ts'
+import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { bearerOf, hashOfKey, type KeyDirectory } from '#services/accounts/access/reader.ts'
 
 /** What decides on access. */
@@ -47,8 +48,8 @@ const UNKNOWN_TOKEN: KeyAnswer = {
 /** A lease is free again within a second or so of a disconnect. */
 const RETRY_CONNECTIONS_SECONDS = 5
 /** How long after its stream was alive a token opens it again (DECISIONS.md, "Feeds"). */
-const REOPEN_MS = 15 * 60_000
-const KEEP_EVERY_MS = 60_000
+const REOPEN_MS = 15 * MINUTE_MS
+const KEEP_EVERY_MS = MINUTE_MS
 
 /** How long a client waits that was refused because a server is lost. */
 export const RETRY_UNAVAILABLE_SECONDS = 2

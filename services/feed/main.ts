@@ -21,6 +21,7 @@ import type { RoleContext, RunningRole, StartRole, TopicIds } from '#infra/runti
 import { openClientOf } from '#infra/runtime/trusted-proxies.ts'
 import { permits } from '#schemas/api/scopes.ts'
 import { topics } from '#schemas/topics.ts'
+import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { openKeyUse } from '#services/accounts/access/commands.ts'
 import { openKeyDirectory } from '#services/accounts/access/reader.ts'
 import { openRefusalWatch } from '#services/accounts/audit/commands.ts'
@@ -40,7 +41,7 @@ import { type FeedWindow, loadWindow, openFeedWindow } from './window.ts'
 
 const KEY_CONNECTIONS = 2
 /** How long a feed token may be opened first (DECISIONS.md, "Feeds"). */
-const TOKEN_MS = 5 * 60_000
+const TOKEN_MS = 5 * MINUTE_MS
 
 /** What a gateway allows at once, and keeps. */
 export interface FeedLimits {

@@ -12,7 +12,7 @@ import { open } from 'node:fs/promises'
 import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { parse } from 'csv-parse'
-import { parseInstant } from '#schemas/values/instant.ts'
+import { DAY_MS, parseInstant } from '#schemas/values/instant.ts'
 import { plainName } from '#schemas/values/item-name.ts'
 import { minorUnits } from './minor-units.ts'
 
@@ -40,7 +40,6 @@ export interface HistoryFile {
 /** The file is no history file as a whole. */
 export class UnusableHistory extends Error {}
 
-const DAY_MS = 86_400_000
 const ROWS_MAX = 20_000_000
 const GZIP_MAGIC = [0x1f, 0x8b]
 const NAME_MAX_LENGTH = 512

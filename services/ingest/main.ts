@@ -13,6 +13,7 @@ import { connectKafka } from '#infra/kafka/connection.ts'
 import { joinOwners, type OwnedWork, type Ownership } from '#infra/kafka/ownership.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { allTopics } from '#schemas/topics.ts'
+import { HOUR_MS } from '#schemas/values/instant.ts'
 import type { Feed } from './connector.ts'
 import { openFeeds } from './connectors/open.ts'
 import { GROUP } from './feed-writer.ts'
@@ -24,7 +25,7 @@ import { keyOf, openPositions } from './positions.ts'
 import { partitionOfFeed, TOPICS } from './publish-refresh.ts'
 import { openSemaphore } from './refresh-publisher.ts'
 
-const FX_EVERY_MS = 3_600_000
+const FX_EVERY_MS = HOUR_MS
 const GRACE_MS = 5_000
 /** Writers that open at once. */
 const OPENING = 8

@@ -6,11 +6,11 @@
  * it, so that providers are not all asked at once.
  */
 import { createHash } from 'node:crypto'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import type { Feed } from './connector.ts'
 
 type Scheduled = Pick<Feed, 'provider' | 'side' | 'intervalMs'>
 
-const DAY_MS = 86_400_000
 /** Share of the interval that the jitter of single ticks takes; the feed's offset has the rest. */
 const JITTER_SHARE = 0.1
 

@@ -11,6 +11,7 @@ import { createHash } from 'node:crypto'
 import PQueue from 'p-queue'
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { lockAccount } from '#services/accounts/commands.ts'
 import { PORTFOLIO_COLUMNS, type PortfolioRecord, type PortfolioRow, portfolioNotFound, portfolioOf } from './reader.ts'
 
@@ -171,7 +172,7 @@ export interface IdempotencyKey {
 }
 
 /** How long a key counts. */
-const KEPT_MS = 24 * 60 * 60_000
+const KEPT_MS = DAY_MS
 /** Expired keys that one create deletes: more than it adds, so that they never accumulate. */
 const CLEARED = 20
 

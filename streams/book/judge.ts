@@ -10,6 +10,7 @@
 import type { RefreshCompleted } from '#schemas/events/observation.ts'
 import type { Verdict } from '#schemas/events/refresh-judged.ts'
 import { FROM_THE_FUTURE, isFromTheFuture } from '#schemas/values/event-time.ts'
+import { MINUTE_MS } from '#schemas/values/instant.ts'
 import type { Rate } from '#schemas/values/money.ts'
 import { isStaged, type OpenRefresh, type ProviderBook, type Suspicion } from './provider-book.ts'
 
@@ -33,7 +34,7 @@ interface Judgement {
 }
 
 const BELIEVED_COUNT = 3
-const BELIEVED_AFTER_MS = 30 * 60_000
+const BELIEVED_AFTER_MS = 30 * MINUTE_MS
 
 const NOTHING: Comparison = { before: 0, now: 0, shared: 0, moved: 0 }
 

@@ -13,6 +13,7 @@ import type { DayClosed } from '#schemas/events/day-closed.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
 import type { ResolveItem } from '#schemas/values/catalog-item.ts'
 import { timeFault } from '#schemas/values/event-time.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
 import { unstorable } from '#schemas/values/storable.ts'
 import { OK, type Outcome, type StreamRecord } from '#streams/runner/outcome.ts'
@@ -20,7 +21,6 @@ import type { RowSink } from '#streams/runner/sink-runner.ts'
 import { candleParts, candleStanding, type Edge, type FoldedAsk, type Part, writePart, writeStanding } from './table.ts'
 
 const LOWEST_VERSION = 0
-const { ms: DAY_MS } = CANDLE_INTERVALS['1d']
 
 /** Opens the fold of a partition of market.book-changes. */
 export function openCandleFold(batcher: Batcher): RowSink {

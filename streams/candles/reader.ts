@@ -7,7 +7,7 @@
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { inTurns } from '#infra/runtime/turns.ts'
 import { CANDLE_INTERVALS, oldestBucket } from '#schemas/values/candle-interval.ts'
-import type { Instant } from '#schemas/values/instant.ts'
+import { HOUR_MS, type Instant } from '#schemas/values/instant.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
 import {
   type Candle,
@@ -35,7 +35,6 @@ import {
 
 export type { Candle, CandleWindow } from './compose.ts'
 
-const HOUR_MS = 3_600_000
 /** ClickHouse has merged most rows by then. */
 const MERGED_AFTER_MS = HOUR_MS
 /** Separates a provider's key from an item's id; sorts before every character of a key. */

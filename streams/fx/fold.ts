@@ -7,13 +7,12 @@ import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import type { FxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { timeFault } from '#schemas/values/event-time.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { parseRate } from '#schemas/values/money.ts'
 import { unstorable } from '#schemas/values/storable.ts'
 import { OK, type Outcome, type StreamRecord } from '#streams/runner/outcome.ts'
 import type { RowSink } from '#streams/runner/sink-runner.ts'
 import { type DayRate, fxDays, writeRate } from './table.ts'
-
-const DAY_MS = 86_400_000
 
 /** Opens the fold of the topic's partition into fx_days; a batch that is folded twice leaves the same table. */
 export function openFxFold(batcher: Batcher): RowSink {

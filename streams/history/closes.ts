@@ -4,10 +4,8 @@
  * Rows of a day that ClickHouse has not merged yet are merged here, by the same versions.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
-import { formatDay } from '#schemas/values/instant.ts'
+import { DAY_MS, formatDay } from '#schemas/values/instant.ts'
 import { UNPRICED } from './table.ts'
-
-const DAY_MS = 86_400_000
 
 /** Which closes are asked for, with days since 1970, both ends included. */
 export interface CloseScope {

@@ -10,13 +10,13 @@ import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { DayClosed } from '#schemas/events/day-closed.ts'
 import type { ResolveItem } from '#schemas/values/catalog-item.ts'
 import { timeFault } from '#schemas/values/event-time.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
 import { unstorable } from '#schemas/values/storable.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { RowSink } from '#streams/runner/sink-runner.ts'
 import { changes, type Day, historyVersion, providerDays, writeChange, writeClose } from './table.ts'
 
-const DAY_MS = 86_400_000
 const UNKNOWN = -1
 
 /** Opens the fold of a partition of market.book-changes. */

@@ -7,7 +7,7 @@
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { joinColumns } from '#infra/clickhouse/native-columns.ts'
 import { inTurns } from '#infra/runtime/turns.ts'
-import type { Instant } from '#schemas/values/instant.ts'
+import { DAY_MS, type Instant } from '#schemas/values/instant.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
 import { type Chart, composeChart } from './chart.ts'
 import { DAY_SHAPE } from './table.ts'
@@ -42,8 +42,6 @@ interface HistoryScan {
   limit: number
   after: SortKey | undefined
 }
-
-const DAY_MS = 86_400_000
 
 /** Reads up to `limit` observed asks, newest first, and whether more follow. Withdrawals carry no price and are left out. */
 export async function readHistory(

@@ -10,6 +10,7 @@
  * snapshot-store.ts.
  */
 import type { Side } from '#schemas/events/book-changed.ts'
+import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { parseStored } from '#schemas/values/stored-format.ts'
 import { incompleteness } from '#streams/runner/positions.ts'
 import type { RedisVersion, ViewHead } from '#streams/runner/view.ts'
@@ -146,7 +147,7 @@ export function readTouchedField(field: string): { side: Side; provider: string 
 }
 
 /** How long a replaced segment stays, so that a stream that has pinned it can finish. */
-export const REPLACED_SEGMENT_TTL_MS = 15 * 60_000
+export const REPLACED_SEGMENT_TTL_MS = 15 * MINUTE_MS
 
 /** Bytes of a segment's lines. */
 export const plainBytes = ({ blocks }: SegmentEntry): number => blocks.reduce((sum, [bytes]) => sum + bytes, 0)

@@ -3,12 +3,12 @@
  *
  * Amounts that are shown are exact: computed in whole numbers and rounded once, halves up.
  */
-import type { Instant } from '#schemas/values/instant.ts'
+import { HOUR_MS, type Instant } from '#schemas/values/instant.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
 import type { ArbitrageColumns } from './table.ts'
 
 /** How old the older leg of a row may be (DECISIONS.md, "Arbitrage"). */
-export const ARBITRAGE_AGE_LIMIT_MS = 60 * 60_000
+export const ARBITRAGE_AGE_LIMIT_MS = HOUR_MS
 
 /** How old a computed snapshot may be when it is answered from (DECISIONS.md, "Arbitrage"). */
 export const ARBITRAGE_SNAPSHOT_LIMIT_MS = 30_000

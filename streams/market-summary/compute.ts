@@ -10,7 +10,7 @@ import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { loadAnalytics } from '#infra/config/analytics.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import { loadSupply } from '#infra/config/supply.ts'
-import type { Instant } from '#schemas/values/instant.ts'
+import { DAY_MS, HOUR_MS, type Instant } from '#schemas/values/instant.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
 import { HOURS_OF_CLOSES, readHourlyCloses } from '#streams/candles/reader.ts'
 import { readAsksBeforeChanges, readUnitsTaken } from '#streams/history/reader.ts'
@@ -35,8 +35,6 @@ interface HourlyPast {
   units: ByItem<readonly number[]>
   hourlyCloses: ByItem<readonly number[]>
 }
-
-const DAY_MS = 86_400_000
 
 /** Opens the computation once the market is in memory. */
 export async function openMarketSummary(tools: ComputingTools): Promise<Computation | undefined> {
@@ -132,8 +130,6 @@ async function readPast(
     referenceSales: await countRecentSales(clickhouse, salesReference, asOf),
   }
 }
-
-const HOUR_MS = 3_600_000
 
 /** The start of the hour of a moment. */
 const hourOf = (moment: Instant): Instant => Math.floor(moment / HOUR_MS) * HOUR_MS

@@ -4,7 +4,7 @@
  * Rules: DECISIONS.md, "Market items" and "Liquidity".
  */
 import type { Side } from '#schemas/events/book-changed.ts'
-import type { Instant } from '#schemas/values/instant.ts'
+import { DAY_MS, type Instant } from '#schemas/values/instant.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
 import { type Board, updatedAt } from './board.ts'
 import { type ExternalFacts, scoreLiquidity } from './liquidity.ts'
@@ -59,7 +59,7 @@ interface SummaryTerms {
 }
 
 /** How old a quote may be (DECISIONS.md, "Market items"). */
-const SUMMARY_AGE_LIMIT_MS = 24 * 3_600_000
+const SUMMARY_AGE_LIMIT_MS = DAY_MS
 
 /** The quotes of an item that count. */
 interface Counted {

@@ -1,7 +1,7 @@
 /**
  * Which items moved in a window, and by how much. Pure. Rules: DECISIONS.md, "Movers".
  */
-import type { Instant } from '#schemas/values/instant.ts'
+import { HOUR_MS, type Instant } from '#schemas/values/instant.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
 import type { ListedAsk } from '#streams/candles/reader.ts'
 import { MOVERS_WINDOWS, type Mover, type MoversWindow } from './table.ts'
@@ -15,7 +15,7 @@ interface WindowFigures {
 }
 
 /** Refreshes come minutes after the moment that they are of, so units of the last hour are summed each time. */
-const UNSETTLED_MS = 3_600_000
+const UNSETTLED_MS = HOUR_MS
 
 /** Where a window begins at a moment, and up to where its units are summed once for all moments with the same start. */
 export function boundsOf(window: MoversWindow, asOf: Instant): { since: Instant; settled: Instant } {

@@ -4,14 +4,14 @@
  * Rows are numbers of eight bytes, five each: a week in which 40,000 items moved is 1.6 MB, and is read in some milliseconds.
  * Numbers are little-endian, as every machine that this runs on has them.
  */
-import type { Instant } from '#schemas/values/instant.ts'
+import { DAY_MS, HOUR_MS, type Instant } from '#schemas/values/instant.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
 
 /** The windows, with the width of the buckets on whose edges they begin. */
 export const MOVERS_WINDOWS = {
-  '1h': { ms: 3_600_000, bucketMs: 300_000 },
-  '24h': { ms: 86_400_000, bucketMs: 300_000 },
-  '7d': { ms: 604_800_000, bucketMs: 3_600_000 },
+  '1h': { ms: HOUR_MS, bucketMs: 300_000 },
+  '24h': { ms: DAY_MS, bucketMs: 300_000 },
+  '7d': { ms: 7 * DAY_MS, bucketMs: HOUR_MS },
 } as const
 
 /** The name of a window. */

@@ -1,5 +1,5 @@
 import type { Redis } from '#infra/redis/redis.ts'
-import type { Instant } from '#schemas/values/instant.ts'
+import { type Instant, MINUTE_MS } from '#schemas/values/instant.ts'
 import { openReadJudge } from '#streams/runner/positions.ts'
 import { decodeHealth, healthHeadKey, healthKey, type ProviderHealth, parseHealthHead } from './table.ts'
 
@@ -58,7 +58,7 @@ export function openHealthReader(redis: Redis, prefix: string): ProviderHealthRe
 /** A build changes the version once. */
 const ATTEMPTS = 3
 const INTERVALS_UNTIL_DOWN = 3
-const SHORTEST_UNTIL_DOWN_MS = 15 * 60_000
+const SHORTEST_UNTIL_DOWN_MS = 15 * MINUTE_MS
 const FAILURES_UNTIL_DOWN = 3
 
 /**

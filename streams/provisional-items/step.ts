@@ -9,6 +9,7 @@
 import type { NameUnresolved } from '#schemas/events/dead-lettered.ts'
 import type { NameSighted, Sighting } from '#schemas/events/name-sighted.ts'
 import type { ResolveItem } from '#schemas/values/catalog-item.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { plainName } from '#schemas/values/item-name.ts'
 import { type Phase, parsePhase } from '#schemas/values/phase.ts'
 import { OK, type Outcome } from '#streams/runner/outcome.ts'
@@ -36,7 +37,7 @@ const PROVIDERS_NEEDED = 2
 const REFRESHES_NEEDED = 2
 const MAX_NAMES_OF_PROVIDER = 5_000
 const MAX_ITEMS = 20_000
-const FORGOTTEN_AFTER_MS = 7 * 86_400_000
+const FORGOTTEN_AFTER_MS = 7 * DAY_MS
 /** The longest name of the catalog has 79 characters. */
 const MAX_NAME_LENGTH = 128
 

@@ -11,6 +11,7 @@ import { openRefusalLimit } from '#infra/kafka/refusal.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { RoleContext } from '#infra/runtime/role.ts'
 import type { TopicKey } from '#schemas/topics.ts'
+import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { Stopped } from './positions.ts'
 
 /** Opens and closes the slots of a group member. */
@@ -190,7 +191,7 @@ export async function whileTicking<T>(work: Promise<T>, tick: () => Promise<void
 
 const FIRST_PAUSE_MS = 200
 const LONGEST_PAUSE_MS = 5_000
-const RETRY_LIMIT_MS = 10 * 60_000
+const RETRY_LIMIT_MS = 10 * MINUTE_MS
 
 /** Counts failures in a row and returns how long to pause, in milliseconds; throws the error at the limit. */
 export interface Backoff {

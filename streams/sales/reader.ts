@@ -9,14 +9,12 @@ import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { saleRecord } from '#schemas/api/sales.ts'
 import { NO_PATTERN, type SaleCharm } from '#schemas/events/sale-observed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { formatInstant, type Instant } from '#schemas/values/instant.ts'
+import { DAY_MS, formatInstant, type Instant } from '#schemas/values/instant.ts'
 import { type Rate, recordAmount } from '#schemas/values/money.ts'
 import type { SaleRow } from './table.ts'
 
 export { isRow, rowOfSale } from './fold.ts'
 export type { SaleRow } from './table.ts'
-
-const DAY_MS = 86_400_000
 
 /** Values by which sales are ordered. */
 type SortKey = readonly (string | number)[]

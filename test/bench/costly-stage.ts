@@ -7,6 +7,7 @@
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { DAY_MS, MINUTE_MS } from '#schemas/values/instant.ts'
 import { CHANGES_RETENTION_DAYS } from '#streams/history/reader.ts'
 import type { BenchContext } from './bench.ts'
 import { withClickhouse, withDatabase } from './bench-platform.ts'
@@ -40,12 +41,12 @@ export async function storePast(context: BenchContext, stage: Stage, items: read
   await withClickhouse(stage, async writer => {
     const { database } = writer
     for (const { ms, retentionDays } of Object.values(CANDLE_INTERVALS)) {
-      context.say(`storing candles of ${ms / 60_000} minutes`)
+      context.say(`storing candles of ${ms / MINUTE_MS} minutes`)
       for (const { item_id } of items) {
         await writer.command(`INSERT INTO ${database}.candle_parts (interval_s, item_id, bucket, provider, opening, closing, low, high, falls)
           SELECT ${ms / 1000}, item, toDateTime(intDiv(at, 1000), 'UTC'), provider, (at, true, micro, 5, at),
             (at + 1, true, micro + 10000, 4, at + 60000), micro, micro + 10000, map(at + 1, 1)
-          FROM ${steps([item_id], ms / 1000, (retentionDays * 86_400_000) / ms)}`)
+          FROM ${steps([item_id], ms / 1000, (retentionDays * DAY_MS) / ms)}`)
       }
     }
     context.say('storing days, changes and sales')

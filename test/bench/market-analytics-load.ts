@@ -2,10 +2,10 @@
 import { loadProviders } from '#infra/config/providers.ts'
 import { type Outgoing, openPublisher } from '#infra/kafka/publisher.ts'
 import { dayClosed } from '#schemas/events/day-closed.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { openTestIngest } from '#test/fixtures/test-ingest.ts'
 import type { Stage } from './stage.ts'
 
-const DAY_MS = 86_400_000
 const PORTION = 5_000
 
 /** Publishes bids of the providers that have some; returns their refreshes. */

@@ -8,6 +8,7 @@
  */
 import { expect } from 'chai'
 import type { TopicKey } from '#schemas/topics.ts'
+import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { ROLE_NAMES, type RoleName } from '#services/cli/roles.ts'
 import { expectFigure } from '#test/harness/figures.ts'
 import { findJavaReader } from '#test/harness/java-reader.ts'
@@ -55,7 +56,7 @@ const LIMIT_MS = 120_000
 const RECOVERED_S = 20
 
 describe(TEST, function () {
-  this.timeout(900_000 + MINUTES * 60_000 + FAULTS * 60_000)
+  this.timeout(900_000 + MINUTES * MINUTE_MS + FAULTS * MINUTE_MS)
   const platform = useCluster({ setUp: true, ownRights: true })
   let scenario: PlatformScenario | undefined
   let load: ScenarioLoad | undefined
@@ -76,7 +77,7 @@ describe(TEST, function () {
       ...{ readyLimitMs: LIMIT_MS, until: ending.signal, signal: failing.signal },
     })
     killing.catch(error => failing.abort(error))
-    const limits = { faults: FAULTS, ms: MINUTES * 60_000, signal: failing.signal }
+    const limits = { faults: FAULTS, ms: MINUTES * MINUTE_MS, signal: failing.signal }
     const breaking = breakBrokers(platform, plan, limits)
     const report = await breaking.finally(() => ending.abort()).catch(error => failing.abort(error))
     const killed = await killing

@@ -10,6 +10,7 @@ import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Publisher } from '#infra/kafka/publisher.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import { HOUR_MS } from '#schemas/values/instant.ts'
 import { startWithin } from '#services/feed/main.ts'
 import { firstItems, type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -53,7 +54,7 @@ interface Client {
 }
 
 describe('feeds that resume', function () {
-  this.timeout(IS_LONG ? 3_600_000 : 240_000)
+  this.timeout(IS_LONG ? HOUR_MS : 240_000)
   const platform = useServers({ catalog: 'whole' })
   let kafka: KafkaConnection
   let publisher: Publisher

@@ -13,6 +13,7 @@ import { databaseName } from '#infra/runtime/config.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { positionStored } from '#schemas/events/position-stored.ts'
 import { PROVIDER_PARTITIONS, type TopicKey, topics } from '#schemas/topics.ts'
+import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
 import { partitionOf } from '#schemas/values/partition.ts'
 import { openFxReader } from '#streams/fx/reader.ts'
 import { readStoredViews } from '#streams/runner/table-versions.ts'
@@ -36,7 +37,6 @@ const PARTITION = partitionOf(PROVIDER, PROVIDER_PARTITIONS)
 const VIEWS = ['live-view', 'candles', 'history', 'alert-triggers', 'provider-health', 'provisional-items']
 /** Topics that processes keep in memory, or whose positions they hand out. */
 const KEPT = ['catalog', 'provisionalItems', 'fx', 'alertRules', 'bookChanges'] as const
-const DAY_MS = 86_400_000
 
 describe('topics that are no longer what they were', () => {
   const platform = useServers()
@@ -66,7 +66,7 @@ describe('topics that are no longer what they were', () => {
       const entries = ITEMS.map(({ market_hash_name: name, item_id: itemId }) => {
         return { name, phase: null, itemId, price: price + round, quantity: 1 }
       })
-      const observedAt = Date.UTC(2026, 2, 3) + hour * 3_600_000
+      const observedAt = Date.UTC(2026, 2, 3) + hour * HOUR_MS
       await ingest.send(refreshRecords(kafka.codec, refreshOf({ provider: PROVIDER, observedAt, entries })))
     }
     await ingest.close()

@@ -12,6 +12,7 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import { HOUR_MS } from '#schemas/values/instant.ts'
 import { rebuild } from '#services/cli/log-tools/rebuild.ts'
 import { findingsOf } from '#services/cli/log-tools/verify.ts'
 import { VIEWS } from '#streams/views.ts'
@@ -37,7 +38,6 @@ const REBUILDS_MOST = 4 * KILLS
 const ROLE_KILL_EVERY = 4
 /** The machine has to carry the roles, the rebuilds and the market. */
 const ROUND_EVERY_MS = 150
-const HOUR_MS = 3_600_000
 const REBUILD_LIMIT_MS = 60_000
 /** How far into its work a rebuild is killed, which it has done in about half a second. */
 const INTO_WORK_MS = [0, 300] as const

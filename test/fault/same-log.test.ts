@@ -17,6 +17,7 @@ import { openTopicCopy } from '#infra/kafka/topic-copy.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { PROVIDER_PARTITIONS, type TopicKey, topics } from '#schemas/topics.ts'
+import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
 import { partitionOf } from '#schemas/values/partition.ts'
 import { readTables } from '#test/fixtures/live-tables.ts'
 import { healthKeyNow } from '#test/fixtures/redis-views.ts'
@@ -31,7 +32,6 @@ import type { TestPlatform } from '#test/harness/test-platform.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { readTableRows } from './view-ledgers.ts'
 
-const HOUR_MS = 3_600_000
 const ZONE = 'America/New_York'
 /** When clocks change there in 2031. */
 const CLOCK_CHANGES = [Date.UTC(2031, 2, 9, 7), Date.UTC(2031, 10, 2, 6)]
@@ -102,7 +102,7 @@ async function writeInput(kafka: KafkaConnection, random: SeededRandom): Promise
   const send = (records: readonly Outgoing[]) => publisher.send(records, TAKEN_AT)
   const feeds = openSeededMarket(random, { ...SIZE, from: (CLOCK_CHANGES[0] as number) - BEFORE_MS, minutesApart: 90 })
   for (const change of CLOCK_CHANGES) {
-    const midnight = Math.floor(change / (24 * HOUR_MS)) * 24 * HOUR_MS
+    const midnight = Math.floor(change / DAY_MS) * DAY_MS
     await send([midnight - 1, midnight, change].map(at => ratesRecord(codec, at, { EUR: `0.92${at % 89}7` })))
     for (const feed of feeds) feed.skipTo(change - BEFORE_MS + random.integer(0, HOUR_MS))
     // As they come in the log: mixed.
@@ -119,7 +119,7 @@ const salesAround = ({ codec }: KafkaConnection, random: SeededRandom, items: re
     saleRecord(codec, {
       ...{ provider: 'provider_12', market_hash_name: random.pick(items).name, phase: null, sale_id: `${at}-${n}` },
       ...{ price: random.integer(1, 90_000), currency: 'EUR', usd_rate: '0.9213', float: random.next(), paint_seed: n },
-      ...{ sold_at: at + random.integer(-BEFORE_MS, BEFORE_MS), observed_at: at + 24 * HOUR_MS },
+      ...{ sold_at: at + random.integer(-BEFORE_MS, BEFORE_MS), observed_at: at + DAY_MS },
       ...{ stickers: [], charms: null, inspect_in_game: null, screenshot_front: null, screenshot_back: null },
     }),
   )

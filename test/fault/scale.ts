@@ -4,6 +4,7 @@
  * `FAULT=long` (make fault) means fifty kills and ten frozen processes; KILLS, ZOMBIES and ITEMS set each by
  * itself. Without any of them the tests are as short as a run of all tests allows.
  */
+import { MINUTE_MS } from '#schemas/values/instant.ts'
 
 /** Sizes of a fault test. */
 export interface FaultScale {
@@ -24,6 +25,6 @@ export function faultScale(environment: NodeJS.ProcessEnv = process.env): FaultS
   for (const [name, value] of Object.entries({ KILLS: kills, ZOMBIES: freezes, ITEMS: items })) {
     if (!Number.isInteger(value) || value < 0) throw new Error(`${name} must be a whole number, not ${value}`)
   }
-  const limitMs = 600_000 + kills * 45_000 + freezes * 60_000
+  const limitMs = 600_000 + kills * 45_000 + freezes * MINUTE_MS
   return { kills, freezes, items, recordsPerSecond: 4_000, limitMs }
 }

@@ -18,6 +18,7 @@ import type { Redis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import type { ServerName } from '#infra/stack/running-servers.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
+import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
 import { expireRecords, recreateTopic } from '#test/fixtures/changed-topics.ts'
 import { openSmallMarket, SMALL_MARKET_LEAST, type SmallMarket } from '#test/fixtures/small-market.ts'
 import { inVersions } from '#test/fixtures/view-tables.ts'
@@ -43,7 +44,6 @@ const CLICKHOUSE_KILLS = 20
 const MAY_END = /"level":"fatal".*cannot go on/
 const AWAY_MS = 10_000
 const LIMIT_MS = 120_000
-const HOUR_MS = 3_600_000
 const ROUNDS = 3
 const ROUND_EVERY_MS = 200
 const VERIFIED = ['candles', 'history', 'sales', 'fx', 'provider-health', 'live-view']
@@ -110,7 +110,7 @@ describe('stores and topics that are no longer what they were', function () {
     for (const copy of copies) rmSync(copy, { recursive: true, force: true })
   })
 
-  const day = (from: number): string => new Date(Date.now() + from * 24 * HOUR_MS).toISOString().slice(0, 10)
+  const day = (from: number): string => new Date(Date.now() + from * DAY_MS).toISOString().slice(0, 10)
 
   function keep(name: string): Kept {
     const tiers = writeRoomyTiers(platform.config.stateDir, { streamStarts: 'unlimited' })

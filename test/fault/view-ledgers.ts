@@ -8,6 +8,7 @@
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { readTables } from '#test/fixtures/live-tables.ts'
 import type { LeastOfMarket } from '#test/fixtures/seeded-market.ts'
@@ -122,8 +123,6 @@ const selectChanges = (database: string): string =>
   `SELECT side, provider, item_id, toUnixTimestamp64Milli(seen_at), change, price, currency, price_micro_usd,
   usd_rate, quantity, previous_micro_usd, previous_quantity
   FROM ${database}.changes FINAL ORDER BY partition, offset`
-
-const DAY_MS = 86_400_000
 
 const keyOf = ({ side, provider, item_id }: ExpectedChange): string => `${side}|${provider}|${item_id}`
 

@@ -7,6 +7,7 @@
  */
 import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
 import type { Verdict } from '#schemas/events/refresh-judged.ts'
+import { MINUTE_MS } from '#schemas/values/instant.ts'
 import type { LedgerEntry } from './ledger.ts'
 
 /** One entry of a refresh, its name resolved already; undefined where the catalog has no such item. */
@@ -124,12 +125,12 @@ function judged(
   const moved = shared.filter(([itemId, row]) => hasMoved(row, staged.get(itemId) as ExpectedRow)).length
   const looksLike = lost * 2 > rows.size ? 'collapsed' : moved * 2 > shared.length ? 'glitch' : null
   const [first = refresh.observedAt, second] = heldBack
-  const isConfirmed = second !== undefined && refresh.observedAt >= first + 30 * 60_000
+  const isConfirmed = second !== undefined && refresh.observedAt >= first + 30 * MINUTE_MS
   return { verdict: looksLike === null || isConfirmed ? 'applied' : 'quarantined', reason: looksLike }
 }
 
 const minutesAhead = ({ observedAt, appendedAt = observedAt }: GivenRefresh): number =>
-  (observedAt - appendedAt) / 60_000
+  (observedAt - appendedAt) / MINUTE_MS
 
 /** By over 80 percent, in the provider's currency or, when that changed, in dollars. */
 function hasMoved(before: ExpectedRow, now: ExpectedRow): boolean {

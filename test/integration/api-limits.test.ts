@@ -3,6 +3,7 @@ import { loadTiers, type Tier } from '#infra/config/tiers.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { minuteKey, monthKey, openRequestMeter, type RequestMeter } from '#infra/redis/request-meter.ts'
 import { errorReply } from '#schemas/api/error.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { hashOfKey } from '#services/accounts/access/reader.ts'
 import { createAccountWithKey, newKeyText } from '#services/accounts/keys/commands.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
@@ -299,7 +300,7 @@ describe('request meter', () => {
     await meter.take('c', limits, { countsInMonth: true })
     const life = await redis.pttl(monthKey('c', new Date(clock).toISOString().slice(0, 7), platform.namespace))
     const date = new Date(clock)
-    const end = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1) + 86_400_000
+    const end = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1) + DAY_MS
     expect(life).to.be.within(end - Date.now(), end - clock)
   })
 })

@@ -5,6 +5,7 @@ import type { Tier } from '#infra/config/tiers.ts'
 import { bidsReply, pricesReply } from '#schemas/api/listing.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { PHASES } from '#schemas/values/phase.ts'
 import { headKey, itemKey, listingKey } from '#streams/live-view/table.ts'
@@ -237,7 +238,7 @@ describe('GET /prices and /bids', () => {
     it('shows a change, a withdrawal and a new refresh time with the next answer', async () => {
       const [first, second, third] = itemRows() as [ModelRow, ModelRow, ModelRow]
       const changed = { ...first, price: first.price + 1, priceMicroUsd: first.priceMicroUsd + 10_000 }
-      const at = Math.max(...itemRows().map(row => row.seenAt)) + 86_400_000
+      const at = Math.max(...itemRows().map(row => row.seenAt)) + DAY_MS
       const refreshedAt = { ...scenario.refreshedAt, ask: { ...scenario.refreshedAt.ask, [third.provider]: at } }
       await scenario.write({ rows: [changed], removed: [second], refreshedAt })
       const { body } = await scenario.ask(path())
@@ -253,7 +254,7 @@ describe('GET /prices and /bids', () => {
 
     it('never mixes the states before and after a flush', async () => {
       const rows = itemRows()
-      const base = Math.max(...rows.map(row => row.seenAt)) + 86_400_000
+      const base = Math.max(...rows.map(row => row.seenAt)) + DAY_MS
       const state = (n: number) => ({
         rows: rows.map(row => ({ ...row, quantity: n + 1, seenAt: base })),
         refreshedAt: {

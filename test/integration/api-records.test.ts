@@ -2,6 +2,7 @@
 import { expect } from 'chai'
 import { candlesReply } from '#schemas/api/candles.ts'
 import { providersReply } from '#schemas/api/providers.ts'
+import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
 import type { Candle } from '#streams/candles/reader.ts'
 import type { StoredHealth } from '#streams/provider-health/table.ts'
 import {
@@ -22,8 +23,7 @@ import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { modelCandles } from '#test/oracles/candle-model.ts'
 
-const DAY = 86_400_000
-const INTERVALS = { '5m': 300_000, '1h': 3_600_000, '1d': DAY }
+const INTERVALS = { '5m': 300_000, '1h': HOUR_MS, '1d': DAY_MS }
 const PROVIDERS = ['provider_02', 'provider_03', 'provider_07', 'provider_12', 'provider_41']
 const iso = (instant: number): string => new Date(instant).toISOString()
 
@@ -114,7 +114,7 @@ describe('stored records', () => {
       for (const currency of ['USD', 'EUR'])
         it(`of ${interval} in ${currency} are those of the changes`, async () => {
           const { item_id, market_hash_name } = scenario.items.full
-          const start = iso(Math.floor((now - 5 * DAY) / DAY) * DAY)
+          const start = iso(Math.floor((now - 5 * DAY_MS) / DAY_MS) * DAY_MS)
           const { meta, data, end } = await read(
             `item_id=${item_id}&interval=${interval}&currency=${currency}&start=${start}`,
           )
@@ -134,8 +134,8 @@ describe('stored records', () => {
     it('on free are those of whole days', async () => {
       const { item_id } = scenario.items.full
       const { data, start, end } = await read(`item_id=${item_id}&lookback=5&fill=false`, 'free')
-      expect(end - start).to.equal(5 * DAY)
-      const expected = modelCandles(asks(item_id), DAY).filter(one => one.t >= start && one.t < end)
+      expect(end - start).to.equal(5 * DAY_MS)
+      const expected = modelCandles(asks(item_id), DAY_MS).filter(one => one.t >= start && one.t < end)
       expect(data).to.deep.equal(expected.map(candle => shown(candle, 'USD')))
     })
 
@@ -153,14 +153,14 @@ describe('stored records', () => {
 
     it('of a finish by its name hold the asks of all its phases side by side', async () => {
       const { finish, phases } = scenario.items
-      const start = iso(Math.floor((now - 5 * DAY) / DAY) * DAY)
+      const start = iso(Math.floor((now - 5 * DAY_MS) / DAY_MS) * DAY_MS)
       const name = encodeURIComponent(finish.market_hash_name)
       const { data, meta, end } = await read(`market_hash_name=${name}&interval=1d&start=${start}`)
       expect(meta).to.include({ item_id: finish.item_id, phase: null })
       const together = [finish, ...phases].flatMap(item =>
         asks(item.item_id).map(change => ({ ...change, provider: `${change.provider}#${item.item_id}` })),
       )
-      const expected = modelCandles(together, DAY)
+      const expected = modelCandles(together, DAY_MS)
         .filter(one => one.t >= Date.parse(start) && one.t < end)
         .map(candle => {
           const keys = Object.entries(candle.providers).map(([edge, key]) => [edge, key.split('#')[0]])

@@ -1,13 +1,12 @@
 import { expect } from 'chai'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'
+import { DAY_MS, MINUTE_MS } from '#schemas/values/instant.ts'
 import { keepAuditLog, openRefusalWatch } from '#services/accounts/audit/commands.ts'
 import { createAccountWithKey, newKeyText } from '#services/accounts/keys/commands.ts'
 import { openSignInScenario, type SignInScenario } from '#test/fixtures/sign-in-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { runCommand } from '#test/harness/run-command.ts'
 import { useServers } from '#test/harness/use-servers.ts'
-
-const DAY_MS = 86_400_000
 
 interface Entry {
   kind: string
@@ -130,7 +129,7 @@ describe('the audit log', () => {
       }
       const reaches = (count: number) => eventually(async () => (await total()) === count, `${count} bursts`)
       burst('198.51.100.1')
-      now += 9 * 60_000
+      now += 9 * MINUTE_MS
       burst('198.51.100.1')
       burst('198.51.100.2')
       await reaches(2)

@@ -16,6 +16,7 @@ import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { DeadLettered } from '#schemas/events/dead-lettered.ts'
 import type { RefreshJudged } from '#schemas/events/refresh-judged.ts'
 import { PROVIDER_PARTITIONS, type TopicKey, topics } from '#schemas/topics.ts'
+import { HOUR_MS } from '#schemas/values/instant.ts'
 import { partitionOf } from '#schemas/values/partition.ts'
 import { ingestRecorded, type RecordedTotals } from '#services/ingest/commands.ts'
 import { rateTable } from '#services/ingest/fx/rate-table.ts'
@@ -26,7 +27,6 @@ import { smallCatalog } from '#test/harness/small-catalog.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-const HOUR_MS = 3_600_000
 const OUTPUTS: readonly TopicKey[] = ['refreshes', 'bookChanges', 'quarantine', 'unresolved', 'deadLetters']
 const FIRST_TIME = Date.UTC(2026, 2, 3)
 const RATES = new Map([

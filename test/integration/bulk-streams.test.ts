@@ -8,11 +8,11 @@ import { expect } from 'chai'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { openStreamSlots, type StreamSlot, type StreamSlots } from '#infra/redis/stream-slots.ts'
 import { readValues, ValueMissing } from '#infra/redis/value-stream.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-const DAY_MS = 86_400_000
 /** Longer than any of the tests. */
 const LEASE_MS = 600_000
 

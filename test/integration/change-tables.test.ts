@@ -2,10 +2,12 @@
  * Changes in a real ClickHouse: as candles, which read back equal a fold moment by moment; and as history, each change once, and each
  * day's close as a plain fold has it.
  */
+
 import { expect } from 'chai'
 import { atOnce } from '#infra/runtime/turns.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { composeCandles, type StandingAsk } from '#streams/candles/compose.ts'
 import { openCandleFold } from '#streams/candles/fold.ts'
 import { readCandleParts, readCandles, selectCandleStanding } from '#streams/candles/reader.ts'
@@ -19,7 +21,6 @@ import { useServers } from '#test/harness/use-servers.ts'
 import { modelCandles } from '#test/oracles/candle-model.ts'
 import { type DayRow, selectDayRows } from '#test/oracles/provider-days.ts'
 
-const DAY_MS = CANDLE_INTERVALS['1d'].ms
 const ITEMS = 6
 
 /** The close of every item, side, provider and day, from the changes in their order. */

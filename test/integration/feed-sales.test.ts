@@ -4,6 +4,7 @@ import { loadProviders } from '#infra/config/providers.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Publisher } from '#infra/kafka/publisher.ts'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { startWithin } from '#services/feed/main.ts'
 import { type FeedListeners, openFeedListeners } from '#test/fixtures/feed-listeners.ts'
 import { saleRecord, sold } from '#test/harness/published-records.ts'
@@ -11,7 +12,6 @@ import { smallCatalog } from '#test/harness/small-catalog.ts'
 import type { SseClient, SseEvent } from '#test/harness/sse-client.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-const DAY_MS = 86_400_000
 const [ONE, OTHER] = ['provider_02', 'provider_12']
 
 interface Recorded {

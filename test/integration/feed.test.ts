@@ -10,6 +10,7 @@ import type { Codec } from '#infra/kafka/codec.ts'
 import type { Outgoing, Publisher } from '#infra/kafka/publisher.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { openStreamLeases } from '#infra/redis/stream-leases.ts'
+import { HOUR_MS, MINUTE_MS } from '#schemas/values/instant.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { bookChangeRecord, changed, marked, markerRecords } from '#test/harness/published-records.ts'
@@ -35,7 +36,7 @@ const dataOf = (client: SseClient): ChangedData[] =>
   client.events.filter(({ event }) => event !== 'ready').map(({ data }) => data as ChangedData)
 
 /** A token opens a stream first within the one, and again within the other (DECISIONS.md, "Feeds"). */
-const [FIRST_OPEN_MS, REOPEN_MS] = [5 * 60_000, 15 * 60_000]
+const [FIRST_OPEN_MS, REOPEN_MS] = [5 * MINUTE_MS, 15 * MINUTE_MS]
 
 describe('feed', () => {
   const platform = useServers()
@@ -98,9 +99,9 @@ describe('feed', () => {
       gateway.kill('SIGKILL')
       await gateway.ended
       const expireAt = (time: number) => redis.multi().zadd(places, time, one, time, other).persist(places).exec()
-      await expireAt(Date.now() + 3_600_000)
+      await expireAt(Date.now() + HOUR_MS)
       expect((await open(at(0), '/feed/prices', key)).status).to.equal(429)
-      await expireAt(Date.now() - 3_600_000)
+      await expireAt(Date.now() - HOUR_MS)
       expect((await open(at(0), '/feed/prices', key)).status).to.equal(200)
     })
 

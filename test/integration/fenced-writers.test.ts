@@ -16,6 +16,7 @@ import { isFenced, openTransactionalProducer, type TransactionalProducer } from 
 import { withAdmin } from '#infra/kafka/with-admin.ts'
 import { refreshMarked } from '#schemas/events/book-changed.ts'
 import { topics } from '#schemas/topics.ts'
+import { HOUR_MS } from '#schemas/values/instant.ts'
 import { FeedIsRun, ingestRecorded } from '#services/ingest/commands.ts'
 import type { RawSale } from '#services/ingest/connector.ts'
 import { type FeedWriter, feedWriter, openFeedProducer, WriteFailed } from '#services/ingest/feed-writer.ts'
@@ -151,7 +152,7 @@ describe('writers of feeds', () => {
     writeFileSync(join(dir, 'a.json.gz'), gzipSync(prices))
     const market = join(platform.config.stateDir, 'market.json')
     const options = { url: 'http://127.0.0.1:9', mapping: '$' }
-    const feeds = [{ provider: 'provider_05', side: 'ask', connector: 'http-json', interval_ms: 3_600_000, options }]
+    const feeds = [{ provider: 'provider_05', side: 'ask', connector: 'http-json', interval_ms: HOUR_MS, options }]
     writeFileSync(market, JSON.stringify({ name: 'live', feeds }))
     const roles = await platform.startRoles(['ingest'], { market })
     await roles.ready()

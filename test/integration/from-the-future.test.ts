@@ -9,6 +9,7 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Publisher } from '#infra/kafka/publisher.ts'
 import { openTopicIds } from '#infra/kafka/topic-ids.ts'
 import { feedAdvanced } from '#schemas/events/feed-advanced.ts'
+import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
 import { openRateFeed } from '#streams/alert-triggers/rates.ts'
 import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -18,8 +19,6 @@ import { readTopic } from '#test/harness/read-topic.ts'
 import { smallCatalog } from '#test/harness/small-catalog.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { ratesInForce } from '#test/oracles/rates-in-force.ts'
-
-const HOUR_MS = 3_600_000
 
 describe('events from the future', () => {
   const platform = useServers()
@@ -76,7 +75,7 @@ describe('events from the future', () => {
     const first = await platform.startRoles(['fx'])
     await eventually(async () => expect(await inForce()).to.equal('0.91'), 'the former rates')
     // A view that is made whole sets nothing aside: its role did, when it met the record.
-    await publish(now + 24 * HOUR_MS, '0.5')
+    await publish(now + DAY_MS, '0.5')
     await eventually(async () => expect(await lettersOf('fx')).to.deep.equal(['from_the_future']))
     expect(await inForce()).to.equal('0.91')
     await first.stop()
@@ -98,7 +97,7 @@ describe('events from the future', () => {
     const server = await listen(createServer((_, response) => response.end(answer)))
     try {
       const about = { side: 'ask', provider: 'provider_06', sale_hashes: null } as const
-      const advanced = { ...about, observed_at: Date.now() + 24 * HOUR_MS }
+      const advanced = { ...about, observed_at: Date.now() + DAY_MS }
       const key = 'ask|provider_06'
       await publisher.send([{ topic: 'feeds', key, value: kafka.codec.encode(feedAdvanced, advanced) }])
       const url = `http://127.0.0.1:${server.port}`

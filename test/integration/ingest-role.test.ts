@@ -15,6 +15,7 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Publisher } from '#infra/kafka/publisher.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import type { TopicKey } from '#schemas/topics.ts'
+import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
 import { openFeeds } from '#services/ingest/connectors/open.ts'
 import { keepRates, publishRates } from '#services/ingest/fx/publish-rates.ts'
 import { rateTable } from '#services/ingest/fx/rate-table.ts'
@@ -28,7 +29,6 @@ import { runCommand } from '#test/harness/run-command.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const PRICES = Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`Sticker | Test ${i}`, 100 + i]))
-const DAY_MS = 86_400_000
 const noRates = rateTable(0, 'test', new Map())
 
 describe('ingest role', () => {
@@ -96,7 +96,7 @@ describe('ingest role', () => {
       const completed = await completedOf(topic, 'provider_04')
       const times = completed.map(({ observed_at }) => observed_at)
       expect(times).to.deep.equal([...new Set(times)].sort((a, b) => a - b))
-      expect(times.filter(time => time < startedAt - 3_600_000)).to.have.length.within(7, 8)
+      expect(times.filter(time => time < startedAt - HOUR_MS)).to.have.length.within(7, 8)
       expect(times[0]).to.be.at.least(startedAt - 2 * DAY_MS)
       const observed = (await recordsOf(topic, 'provider_04')).filter(({ event }) => event?.endsWith('Observed'))
       for (const { refresh_id, observed_at, count, currency, usd_rate } of completed) {

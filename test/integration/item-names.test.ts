@@ -8,6 +8,7 @@ import { expect } from 'chai'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { HOUR_MS } from '#schemas/values/instant.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { linkPlatformAccount } from '#services/accounts/sign-in/commands.ts'
 import { STAND_IN } from '#services/inventory/main.ts'
@@ -25,7 +26,6 @@ const MISS = 'Nova | Wurst Hlle (Field-Tested)'
 /** The same two as they come in. */
 const WRITTEN = ['Sticker |\u00a0Ninjas in Pyjamas | Katowice 2015 ', '\ufeffNova | Wurst Ho\u0308lle  (Field-Tested)']
 const PROVIDERS = ['provider_02', 'provider_05']
-const HOUR_MS = 3_600_000
 const ROLES = ['fx', 'book', 'live-view', 'candles', 'history', 'sales', 'provisional-items', 'feed', 'api'] as const
 
 describe('names of items, written otherwise', () => {

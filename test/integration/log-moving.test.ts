@@ -8,6 +8,7 @@ import { offsetsIn, openLogAccess, rangesOf } from '#infra/kafka/log-access.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { type ScannedRecord, scanTopic } from '#infra/kafka/topic-scan.ts'
 import { topics } from '#schemas/topics.ts'
+import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { exportTopic } from '#services/cli/log-tools/export.ts'
 import { play, replay } from '#services/cli/log-tools/replay.ts'
 import { collectOutput } from '#test/harness/collected-output.ts'
@@ -143,7 +144,7 @@ const groupsOf = (total: number, size: number): number[] =>
 const refreshOfMinute = (minute: number): PublishedRefresh =>
   refreshOf({
     provider: `provider_0${1 + (minute % 5)}`,
-    observedAt: Date.UTC(2026, 2, 3) + minute * 60_000,
+    observedAt: Date.UTC(2026, 2, 3) + minute * MINUTE_MS,
     refreshId: `r${minute}`,
     entries: Array.from({ length: ITEMS }, (_, index) => ({
       name: `Name ${index}`,

@@ -8,6 +8,7 @@ import type { CatalogReader, StartRole } from '#infra/runtime/role.ts'
 import { catalogItemPublished, catalogVersionPublished } from '#schemas/events/catalog-item-published.ts'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import { allTopics } from '#schemas/topics.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { listDeadLetters, listUnresolved, showDeadLetter } from '#services/cli/log-tools/dead-letters.ts'
 import { tail } from '#services/cli/log-tools/tail.ts'
 import { showTopics } from '#services/cli/log-tools/topics.ts'
@@ -81,7 +82,7 @@ describe('log tools', () => {
       { reader: 'feed', lag: null },
       { reader: 'market-summary', lag: null },
     ])
-    expect(found.retention).to.deep.include({ isCompacted: false, ms: 30 * 86_400_000 })
+    expect(found.retention).to.deep.include({ isCompacted: false, ms: 30 * DAY_MS })
     expect(lines.find(({ topic }) => topic === 'catalog.items').retention.isCompacted).to.equal(true)
   })
 
@@ -228,7 +229,7 @@ describe('log tools', () => {
 })
 
 function saleOf(market_hash_name: string, phase: SaleObserved['phase'], index: number): SaleObserved {
-  const at = Date.now() - 86_400_000
+  const at = Date.now() - DAY_MS
   const about = { provider: `provider_0${1 + (index % 3)}`, sale_id: `s${index}`, market_hash_name, phase }
   return sold({ ...about, price: 1_000 + index, sold_at: at + index, observed_at: at + 60_000 })
 }

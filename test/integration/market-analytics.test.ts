@@ -12,6 +12,7 @@ import type { StartRole } from '#infra/runtime/role.ts'
 import { arbitrageReply } from '#schemas/api/arbitrage.ts'
 import { indexesReply, marketItemReply, marketItemsReply } from '#schemas/api/market.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
+import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
 import { start as startApi } from '#services/api/main.ts'
 import { type StoredSale, storeSales } from '#test/fixtures/api-records.ts'
 import { PROVIDERS, publishMarket, startBelowMarket } from '#test/fixtures/real-market.ts'
@@ -22,9 +23,6 @@ import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { dollars, percentOf } from '#test/oracles/exact-amounts.ts'
 import { bruteForcePairs, type MarketModel, type ModelQuote, modelScores } from '#test/oracles/market-model.ts'
-
-const HOUR = 3_600_000
-const DAY = 24 * HOUR
 
 type ItemRow = z.infer<typeof marketItemsReply>['data']['items'][number]
 
@@ -64,7 +62,7 @@ describe('market analytics on real refreshes', () => {
   function salesOf(itemIds: readonly number[], fixed = randomOf(1)): StoredSale[] {
     return Array.from({ length: 400 }, (_, i) => ({
       item_id: fixed.pick(itemIds),
-      sold_at: now - fixed.integer(60_000, 40 * HOUR),
+      sold_at: now - fixed.integer(60_000, 40 * HOUR_MS),
       provider: i % 5 === 0 ? 'provider_04' : reference.sales_reference,
       sale_id: `s${i}`,
       price: 100,
@@ -88,9 +86,9 @@ describe('market analytics on real refreshes', () => {
 
   const isDown = (provider: string): boolean => provider === PROVIDERS.lost
   const countsInSummary = (asOf: number) => (quote: ModelQuote) =>
-    !isDown(quote.provider) && asOf - quote.updatedAt <= DAY
+    !isDown(quote.provider) && asOf - quote.updatedAt <= DAY_MS
   const countsInArbitrage = (asOf: number) => (_: Side, quote: ModelQuote) =>
-    !isDown(quote.provider) && quote.provider !== PROVIDERS.heldBack && asOf - quote.updatedAt <= HOUR
+    !isDown(quote.provider) && quote.provider !== PROVIDERS.heldBack && asOf - quote.updatedAt <= HOUR_MS
 
   describe('arbitrage', () => {
     async function everyPair(filters: string) {
@@ -160,7 +158,7 @@ describe('market analytics on real refreshes', () => {
       expect(meta.excluded).to.deep.equal({
         down: of(PROVIDERS.lost).length,
         quarantined: of(PROVIDERS.heldBack).length,
-        stale: of(PROVIDERS.slow).filter(({ updatedAt }) => asOf - updatedAt > HOUR).length,
+        stale: of(PROVIDERS.slow).filter(({ updatedAt }) => asOf - updatedAt > HOUR_MS).length,
       })
       expect(Math.min(...Object.values(meta.excluded))).to.be.above(50)
     })
@@ -192,8 +190,8 @@ describe('market analytics on real refreshes', () => {
       const bids = model.quotesOf('bid', itemId).filter(countsInSummary(asOf))
       const ask = asks.length === 0 ? null : Math.min(...asks.map(({ micro }) => micro))
       const bid = bids.length === 0 ? null : Math.max(...bids.map(({ micro }) => micro))
-      const hour = Math.floor(asOf / HOUR) * HOUR
-      const since = [asOf - DAY, hour - 7 * DAY, hour - 30 * DAY]
+      const hour = Math.floor(asOf / HOUR_MS) * HOUR_MS
+      const since = [asOf - DAY_MS, hour - 7 * DAY_MS, hour - 30 * DAY_MS]
       const then = since.map(moment => model.composite(itemId, moment))
       const diff = (before: number | null | undefined) => (ask === null || before == null ? null : usd(ask - before))
       const units = since.map(from => model.units(itemId, from, asOf))
@@ -202,7 +200,7 @@ describe('market analytics on real refreshes', () => {
         bid: bids.find(one => one.provider === reference.listings_reference),
       }
       const sold = sales.filter(
-        sale => sale.item_id === itemId && sale.provider === reference.sales_reference && asOf - sale.sold_at < DAY,
+        sale => sale.item_id === itemId && sale.provider === reference.sales_reference && asOf - sale.sold_at < DAY_MS,
       )
       const scores = modelScores({
         n: asks.reduce((sum, one) => sum + one.quantity, 0),
@@ -332,7 +330,7 @@ describe('market analytics on real refreshes', () => {
           const isOfRow = ({ provider }: { provider: string }) => provider === row.provider
           const ask = asks.find(isOfRow) as ModelQuote
           const bid = model.quotesOf('bid', itemId).filter(isUp).find(isOfRow)
-          const then = (days: number) => model.quotesOf('ask', itemId, now - days * DAY).find(isOfRow)?.micro ?? null
+          const then = (days: number) => model.quotesOf('ask', itemId, now - days * DAY_MS).find(isOfRow)?.micro ?? null
           const past = (days: number) => (then(days) === null ? null : usd(ask.micro - (then(days) as number)))
           anomalies += row.bid_anomaly ? 1 : 0
           expect(row).to.deep.include({
@@ -343,8 +341,8 @@ describe('market analytics on real refreshes', () => {
             spread_pct: bid ? percentOf(ask.micro - bid.micro, ask.micro) : null,
             bid_depth: bid?.quantity ?? null,
             bid_anomaly: bid !== undefined && bid.micro > ask.micro,
-            volume_24h: model.units(itemId, now - DAY, now, row.provider),
-            volume_7d: model.units(itemId, now - 7 * DAY, now, row.provider),
+            volume_24h: model.units(itemId, now - DAY_MS, now, row.provider),
+            volume_7d: model.units(itemId, now - 7 * DAY_MS, now, row.provider),
             price_diff_24h: past(1),
             price_diff_7d: past(7),
             price_diff_30d: past(30),

@@ -12,6 +12,7 @@ import { candlesReply } from '#schemas/api/candles.ts'
 import { historyChartReply } from '#schemas/api/history.ts'
 import { indicatorsReply } from '#schemas/api/indicators.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { ingestHistory } from '#services/ingest/commands.ts'
 import { packagedRates } from '#services/ingest/fx/source.ts'
 import { openHistoryFold } from '#streams/history/fold.ts'
@@ -31,7 +32,6 @@ import { eventually } from '#test/harness/eventually.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-const DAY = 86_400_000
 const FILED = 'provider_02'
 
 type Chart = z.infer<typeof historyChartReply>
@@ -41,9 +41,9 @@ describe('daily history', () => {
   const clickhouse = useClickhouse(platform)
   /** By the API's clock: midnight must not pass. */
   const now = Date.now()
-  const today = Math.floor(now / DAY) * DAY
-  const day = (ago: number): string => new Date(today - ago * DAY).toISOString().slice(0, 10)
-  const second = (ago: number): number => (today - ago * DAY) / 1000
+  const today = Math.floor(now / DAY_MS) * DAY_MS
+  const day = (ago: number): string => new Date(today - ago * DAY_MS).toISOString().slice(0, 10)
+  const second = (ago: number): number => (today - ago * DAY_MS) / 1000
   let rateDays: RateDays
   let scenario: ApiScenario
   let kafka: KafkaConnection
@@ -194,7 +194,7 @@ describe('daily history', () => {
         ...changeOf({
           provider: FILED,
           itemId: unlisted.item_id,
-          seenAt: today - 4 * DAY + 5,
+          seenAt: today - 4 * DAY_MS + 5,
           after: { micro: 930_000, quantity: 3 },
         }),
         price: 650,
@@ -244,8 +244,8 @@ describe('daily history', () => {
     function modelDays(itemId: number, provider: string, from: number, to: number) {
       const own = changes.filter(one => one.item_id === itemId && one.provider === provider && one.side === 'ask')
       const points: { t: number; micro: number; native: number; currency: string; qty: number }[] = []
-      for (let start = from; start < to; start += DAY) {
-        const until = own.filter(({ seen_at }) => seen_at < start + DAY)
+      for (let start = from; start < to; start += DAY_MS) {
+        const until = own.filter(({ seen_at }) => seen_at < start + DAY_MS)
         const last = until.at(-1)
         const isToday = last !== undefined && last.seen_at >= start
         const priced = until.findLast(({ price }) => price !== null)
@@ -258,12 +258,12 @@ describe('daily history', () => {
 
     for (const currency of ['USD', 'EUR', 'CNY'])
       it(`has one point per provider and day, in ${currency}`, async () => {
-        const from = today - 50 * DAY
+        const from = today - 50 * DAY_MS
         for (const itemId of ids) {
           const { series, meta } = await chart(`item_id=${itemId}&start=${day(50)}&currency=${currency}`)
           const expected = PROVIDERS.map(provider => ({
             provider,
-            data: modelDays(itemId, provider, from, today + DAY).map(({ t, micro, native, currency: own, qty }) => ({
+            data: modelDays(itemId, provider, from, today + DAY_MS).map(({ t, micro, native, currency: own, qty }) => ({
               t,
               price: own === currency ? native : convertedAt(rateDays, micro, currency, t * 1000),
               qty,
@@ -278,10 +278,10 @@ describe('daily history', () => {
     it('keeps to a window and to the providers asked for', async () => {
       const [itemId] = ids as [number]
       const window = await chart(`item_id=${itemId}&start=${day(30)}&end=${day(20)}&providers=provider_12`)
-      const expected = modelDays(itemId, 'provider_12', today - 30 * DAY, today - 20 * DAY).map(({ t }) => t)
+      const expected = modelDays(itemId, 'provider_12', today - 30 * DAY_MS, today - 20 * DAY_MS).map(({ t }) => t)
       expect(window.series.flatMap(({ data }) => data.map(({ t }) => t))).to.deep.equal(expected)
       const lookback = await chart(`item_id=${itemId}&lookback=5&start=${day(50)}`)
-      expect(Date.parse(lookback.meta.end) - Date.parse(lookback.meta.start)).to.be.oneOf([5 * DAY, 6 * DAY])
+      expect(Date.parse(lookback.meta.end) - Date.parse(lookback.meta.start)).to.be.oneOf([5 * DAY_MS, 6 * DAY_MS])
       for (const wrong of [`item_id=${itemId}&start=${day(1)}&end=${day(5)}`, 'start=2026-01-01'])
         expect((await scenario.ask(`/v1/market/history/chart?${wrong}`)).status, wrong).to.equal(422)
     })
@@ -293,7 +293,7 @@ describe('daily history', () => {
         `market_hash_name=${encodeURIComponent(finish.market_hash_name)}&start=${day(50)}&providers=provider_07`,
       )
       const days = Map.groupBy(
-        all.flatMap(id => modelDays(id, 'provider_07', today - 50 * DAY, today + DAY)),
+        all.flatMap(id => modelDays(id, 'provider_07', today - 50 * DAY_MS, today + DAY_MS)),
         ({ t }) => t,
       )
       const expected = [...days]

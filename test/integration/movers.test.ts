@@ -8,6 +8,7 @@ import { loadCatalog } from '#infra/config/catalog.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { RoleContext } from '#infra/runtime/role.ts'
 import { moversReply } from '#schemas/api/movers.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '#schemas/values/instant.ts'
 import { start as startApi } from '#services/api/main.ts'
 import { MOVERS_AGE_LIMIT_MS } from '#streams/movers/reader.ts'
 import { MOVERS, type MoversWindow } from '#streams/movers/table.ts'
@@ -21,8 +22,6 @@ import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { dollars, percentOf } from '#test/oracles/exact-amounts.ts'
 import type { MarketModel } from '#test/oracles/market-model.ts'
-
-const [MINUTE, HOUR, DAY] = [60_000, 3_600_000, 86_400_000]
 
 type Reply = z.infer<typeof moversReply>
 
@@ -86,10 +85,11 @@ describe('movers on real refreshes', () => {
   /** The answer by the letter of DECISIONS.md, "Movers", and how many listed items were not listed at the start. */
   function expected(moment: number, filters: Filters) {
     const { window = '24h', direction = 'both', limit = 50, min_price_usd = 1, min_providers = 2, item_type } = filters
-    const [ms, bucket] = { '1h': [HOUR, 5 * MINUTE], '24h': [DAY, 5 * MINUTE], '7d': [7 * DAY, HOUR] }[window] as [
-      number,
-      number,
-    ]
+    const [ms, bucket] = {
+      '1h': [HOUR_MS, 5 * MINUTE_MS],
+      '24h': [DAY_MS, 5 * MINUTE_MS],
+      '7d': [7 * DAY_MS, HOUR_MS],
+    }[window] as [number, number]
     const since = Math.floor((moment - ms) / bucket) * bucket
     let withoutPrevious = 0
     const found = model.itemIds.flatMap(itemId => {
@@ -165,7 +165,7 @@ describe('movers on real refreshes', () => {
     const moment = Date.parse(reply.meta.generated_at)
     const lost = reply.data.filter(({ item_id, previous_best_ask_usd }) =>
       model
-        .quotesOf('ask', item_id, moment - DAY)
+        .quotesOf('ask', item_id, moment - DAY_MS)
         .some(({ provider, micro }) => provider === PROVIDERS.lost && dollars(micro) === previous_best_ask_usd),
     )
     expect(lost.length).to.be.above(50)

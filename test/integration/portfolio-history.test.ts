@@ -4,7 +4,7 @@
  */
 import { expect } from 'chai'
 import { loadCatalog } from '#infra/config/catalog.ts'
-import { formatDay } from '#schemas/values/instant.ts'
+import { DAY_MS, formatDay } from '#schemas/values/instant.ts'
 import { openDailyReader } from '#services/api/queries/portfolio-days.ts'
 import { storeRates } from '#test/fixtures/api-records.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
@@ -251,7 +251,7 @@ describe('daily values', () => {
     expect(await readAll(large, query, 2_000)).to.deep.equal(added)
     // The same in blocks of few closes, two at a time.
     const sources = { clickhouse: clickhouse.writer, database: scenario.database, clock: () => 0, blockRows: 2_000 }
-    const [first = 0, last = 0, today = 0] = [FIRST, END, formatDay(NOW)].map(day => Date.parse(day) / 86_400_000)
+    const [first = 0, last = 0, today = 0] = [FIRST, END, formatDay(NOW)].map(day => Date.parse(day) / DAY_MS)
     const scope = { portfolioId: small, version: 'any', providers: undefined, today, currency: 'CNY' }
     const days = await openDailyReader(sources)({ ...scope, run: (_, work) => work() })
     const totals: number[] = []

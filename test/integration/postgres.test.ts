@@ -12,6 +12,7 @@ import { addJob, type JobLane, type JobTask, type RunningJobs, runJobs, setUpJob
 import { migrate } from '#infra/postgres/migrate.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
+import { HOUR_MS } from '#schemas/values/instant.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { type OwnPooler, openOwnPooler } from '#test/harness/own-pooler.ts'
 import { openOwnServer } from '#test/harness/own-server.ts'
@@ -74,7 +75,7 @@ describe('jobs', () => {
   })
 
   it('of one key are one, and wait for their time', async () => {
-    await addJob(database.rows, 'note', { n: 1 }, { key: 'same', runAt: Date.now() + 3_600_000 })
+    await addJob(database.rows, 'note', { n: 1 }, { key: 'same', runAt: Date.now() + HOUR_MS })
     const { seen, task } = noting()
     await start([{ tasks: { note: task }, concurrency: 2 }])
     await addJob(database.rows, 'note', { n: 2 })

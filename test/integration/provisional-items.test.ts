@@ -10,6 +10,7 @@ import type { CatalogReader, StartRole } from '#infra/runtime/role.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { catalogItemPublished, catalogVersionPublished } from '#schemas/events/catalog-item-published.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { HOUR_MS } from '#schemas/values/instant.ts'
 import { FIRST_PROVISIONAL_ID } from '#streams/provisional-items/step.ts'
 import { openTestIngest, type TestIngest } from '#test/fixtures/test-ingest.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -50,7 +51,7 @@ describe('provisional items', () => {
       const entries = listed.map(({ market_hash_name }, index) => {
         return { market_hash_name, price: 100 + index, quantity: 1 }
       })
-      const observedAt = FIRST_TIME + hour * 3_600_000
+      const observedAt = FIRST_TIME + hour * HOUR_MS
       await ingest.publish({ provider, side: 'ask', observedAt, currency: 'USD', entries })
     }
     await platform.drained(['live-view', 'candles', 'history', 'alert-triggers', 'provider-health'])

@@ -17,6 +17,7 @@ import { loadProviders } from '#infra/config/providers.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '#schemas/values/instant.ts'
 import { readTables } from '#test/fixtures/live-tables.ts'
 import { packagedRate } from '#test/fixtures/packaged-rate.ts'
 import { type RecordedRefresh, readRefreshes } from '#test/fixtures/recorded-refreshes.ts'
@@ -32,8 +33,6 @@ import { useServers } from '#test/harness/use-servers.ts'
 import { modelCandles } from '#test/oracles/candle-model.ts'
 import { partEntries, selectPartRows, selectStandingRows, standingEntries } from '#test/oracles/candle-tables.ts'
 
-const MINUTE_MS = 60_000
-const HOUR_MS = 60 * MINUTE_MS
 const STEP_MS = 25 * MINUTE_MS
 const PAGE = 1_000
 const IS_FULL = process.env.SIZE === 'full'
@@ -41,7 +40,7 @@ const IS_FULL = process.env.SIZE === 'full'
 const SOME_NAMES = IS_FULL ? 1 : 10
 const ITEMS_OF_A_QUERY = IS_FULL ? 500 : 2_000
 const ITEMS_WITH_CANDLES = IS_FULL ? Number.POSITIVE_INFINITY : 40
-const INTERVALS_MS = { '5m': 5 * MINUTE_MS, '1h': HOUR_MS, '1d': 24 * HOUR_MS }
+const INTERVALS_MS = { '5m': 5 * MINUTE_MS, '1h': HOUR_MS, '1d': DAY_MS }
 const LIMIT_S = IS_FULL ? 1_200 : 120
 const ROLES = 'fx book live-view candles history provider-health alert-triggers api feed'
 
@@ -70,7 +69,7 @@ const instant = (at: number): string => new Date(at).toISOString()
 describe('files of recorded refreshes', function () {
   if (IS_FULL) this.timeout(LIMIT_S * 1_500)
   const platform = useServers({ catalog: 'whole' })
-  const startMs = Math.floor(Date.now() / HOUR_MS) * HOUR_MS - 24 * HOUR_MS
+  const startMs = Math.floor(Date.now() / HOUR_MS) * HOUR_MS - DAY_MS
   let dir: string
   let expected: Expected
   let baseUrl: string
@@ -247,7 +246,7 @@ describe('files of recorded refreshes', function () {
     const changesOf = Map.groupBy(asks(), ({ item_id }) => item_id)
     const items = seededRandom('items with candles').shuffle([...changesOf.keys()])
     const names = new Map(loadProviders().all.map(({ key: provider, display_name }) => [provider, display_name]))
-    const start = instant(startMs - 24 * HOUR_MS)
+    const start = instant(startMs - DAY_MS)
     for (const item_id of items.slice(0, ITEMS_WITH_CANDLES)) {
       const changes = changesOf.get(item_id) ?? []
       for (const [interval, intervalMs] of Object.entries(INTERVALS_MS)) {

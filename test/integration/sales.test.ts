@@ -6,6 +6,7 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Publisher } from '#infra/kafka/publisher.ts'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import type { SaleRow } from '#streams/sales/reader.ts'
 import { view as salesView } from '#streams/sales/view.ts'
 import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
@@ -19,7 +20,7 @@ describe('sales', () => {
   let kafka: KafkaConnection
   let publisher: Publisher
   const items = smallCatalog()
-  const soldAt = Date.now() - 86_400_000
+  const soldAt = Date.now() - DAY_MS
 
   before(async () => {
     kafka = platform.connect('ingest')

@@ -2,6 +2,7 @@ import { createHmac, createPublicKey, generateKeyPairSync, type JsonWebKey, sign
 import { expect } from 'chai'
 import type { Database } from '#infra/postgres/pool.ts'
 import { newSecretKey, openSealedBox } from '#infra/runtime/sealed-box.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '#schemas/values/instant.ts'
 import { openSessions } from '#services/accounts/sessions/commands.ts'
 import { openSigningKeys } from '#services/accounts/sessions/signing-keys.ts'
 import { openBrowser } from '#test/fixtures/browser.ts'
@@ -227,7 +228,6 @@ describe('sessions', () => {
   })
 
   describe('signing keys', () => {
-    const HOUR_MS = 3_600_000
     const start = Date.UTC(2030, 0, 1)
 
     it('are drawn once however many ask, and rotate daily; old ones stay published for longer than their tokens live', async () => {
@@ -236,31 +236,29 @@ describe('sessions', () => {
       const first = await Promise.all(Array.from({ length: 6 }, () => open().current(start)))
       expect(new Set(first.map(({ id }) => id)).size).to.equal(1)
       const [old] = first
-      expect((await open().current(start + 24 * HOUR_MS - 1)).id).to.equal(old?.id)
-      const next = await open().current(start + 24 * HOUR_MS)
+      expect((await open().current(start + DAY_MS - 1)).id).to.equal(old?.id)
+      const next = await open().current(start + DAY_MS)
       expect(next.id).not.to.equal(old?.id)
       const kept = open()
       const isPublished = async (at: number) => (await kept.published(at)).some(({ kid }) => kid === old?.id)
-      expect(await isPublished(start + 24 * HOUR_MS + 15 * 60_000)).to.equal(true)
+      expect(await isPublished(start + DAY_MS + 15 * MINUTE_MS)).to.equal(true)
       expect(await isPublished(start + 26 * HOUR_MS)).to.equal(false)
       expect(await kept.publicKeyOf(old?.id as string, start + 26 * HOUR_MS + 2_000)).to.equal(undefined)
     })
 
     it('cannot be read from the database, and another key of the environment draws another', async () => {
       const secret = newSecretKey()
-      const key = await openSigningKeys(scenario.database, openSealedBox(secret)).current(start + 40 * 24 * HOUR_MS)
+      const key = await openSigningKeys(scenario.database, openSealedBox(secret)).current(start + 40 * DAY_MS)
       const stored = JSON.stringify(await scenario.database.rows('SELECT * FROM signing_keys'))
       expect(stored).to.include(key.id)
       expect(stored).not.to.include(key.privateKey.d as string)
-      const other = await openSigningKeys(scenario.database, openSealedBox(newSecretKey())).current(
-        start + 40 * 24 * HOUR_MS,
-      )
+      const other = await openSigningKeys(scenario.database, openSealedBox(newSecretKey())).current(start + 40 * DAY_MS)
       expect(other.id).not.to.equal(key.id)
     })
 
     it('are known to the process that drew them at once; within a second of a look-up it used to refuse its own tokens', async () => {
       const keys = openSigningKeys(scenario.database, openSealedBox(newSecretKey()))
-      const now = start + 80 * 24 * HOUR_MS
+      const now = start + 80 * DAY_MS
       expect(await keys.publicKeyOf('of nobody', now)).to.equal(undefined)
       const { id, publicKey } = await keys.current(now)
       expect(await keys.publicKeyOf(id, now)).to.deep.equal(publicKey)

@@ -8,6 +8,7 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { withAdmin } from '#infra/kafka/with-admin.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { refreshJudged } from '#schemas/events/refresh-judged.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { findingsOf, verify as verifyView } from '#services/cli/log-tools/verify.ts'
 import { viewOf } from '#services/cli/log-tools/views.ts'
 import { openHealthReader } from '#streams/provider-health/reader.ts'
@@ -25,7 +26,6 @@ import { useServers } from '#test/harness/use-servers.ts'
 import { modelHealth } from '#test/oracles/provider-health.ts'
 import { ratesInForce } from '#test/oracles/rates-in-force.ts'
 
-const DAY_MS = 86_400_000
 const VERDICTS = 300
 const TABLES = 40
 

@@ -8,6 +8,7 @@ import { createHmac } from 'node:crypto'
 import { expect } from 'chai'
 import type { Database } from '#infra/postgres/pool.ts'
 import { alertTriggeredBody } from '#schemas/api/alert-triggered.ts'
+import { HOUR_MS } from '#schemas/values/instant.ts'
 import { type BegunAttempt, concludeAttempt } from '#services/alerts/delivery/store.ts'
 import { readDelivery } from '#services/alerts/webhooks/reader.ts'
 import { verifyWebhook } from '#services/clients/typescript/src/webhooks.ts'
@@ -22,7 +23,6 @@ import {
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-const HOUR_MS = 3_600_000
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 /** A next attempt that comes when the test says so. */
 const LATER = { 'retry-after': '3600' }

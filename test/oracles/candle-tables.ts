@@ -4,11 +4,12 @@
  * Written from DECISIONS.md, "Candle prices"; shares no code with streams/candles or the queries of services/api. A
  * provider's changes of an item are in their order; those of different providers may be in any.
  */
+import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
 import type { LedgerEntry } from '#test/harness/ledger.ts'
 import type { ExpectedChange } from '#test/harness/reference-fold.ts'
 
 /** The widths of the three intervals: five minutes, an hour, a day. */
-export const BUCKETS_MS = [300_000, 3_600_000, 86_400_000] as const
+export const BUCKETS_MS = [300_000, HOUR_MS, DAY_MS] as const
 
 /** What each provider's ask for an item did in each bucket in which it changed; keys and columns as {@link selectPartRows}. */
 export function partEntries(asks: readonly ExpectedChange[]): LedgerEntry[] {

@@ -6,9 +6,8 @@
  */
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { RefreshJudged } from '#schemas/events/refresh-judged.ts'
+import { MINUTE_MS } from '#schemas/values/instant.ts'
 import type { SideHealth, StoredHealth } from '#streams/provider-health/table.ts'
-
-const MINUTE_MS = 60_000
 
 /** Each provider's health after verdicts in the order of the log. */
 export function modelHealth(log: readonly RefreshJudged[]): Record<string, StoredHealth> {

@@ -1,5 +1,6 @@
 /** The log takes everything at {@link NOW} unless a claim says otherwise; a clock may run ten minutes ahead. */
 import { expect } from 'chai'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { type Books, bookOf } from '#streams/book/step.ts'
 import {
   appended,
@@ -17,7 +18,7 @@ import { runBook } from '#test/fixtures/book-processor.ts'
 const NOW = Date.UTC(2026, 2, 3)
 const SLACK_MS = 600_000
 const AHEAD = NOW + SLACK_MS + 1
-const YEAR_MS = 365 * 86_400_000
+const YEAR_MS = 365 * DAY_MS
 
 describe('book, observations from the future', () => {
   function leads(

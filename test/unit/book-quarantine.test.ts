@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { MINUTE_MS } from '#schemas/values/instant.ts'
 import {
   at,
   changeTexts,
@@ -18,7 +19,6 @@ const pricedAt = (factor: number): Entry[] => items(100, item => item * factor)
 const tenLeft = hundred.slice(0, 10)
 /** The first `count` of a hundred items at 100 times their price. */
 const glitch = (count: number): Entry[] => items(100, item => (item <= count ? item * 10_000 : item * 100))
-const MINUTE_MS = 60_000
 /** The same refresh at each of some minutes. */
 const atMinutes = (minutes: readonly number[], entries: readonly Entry[]): InputRecord[] =>
   minutes.flatMap(minute => refresh(minute * MINUTE_MS, entries))

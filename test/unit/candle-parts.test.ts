@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { atOnce } from '#infra/runtime/turns.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
+import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
 import {
   type CandlePart,
   type CandleWindow,
@@ -15,7 +16,6 @@ import type { Part } from '#streams/candles/table.ts'
 import { changeOf, changeSequences, type LoggedChange } from '#test/fixtures/book-change-sequences.ts'
 import { modelCandles } from '#test/oracles/candle-model.ts'
 
-const HOUR_MS = CANDLE_INTERVALS['1h'].ms
 const FOREVER: CandleWindow = { start: 0, end: 4_102_444_800_000, intervalMs: HOUR_MS }
 
 /** What the tables hold after the log was written in the given batches. */
@@ -142,7 +142,7 @@ describe('candles', () => {
   })
 
   it('know an ask that was listed long before the window', () => {
-    const { opening, candles } = hourly([listed('a', 50, t0 - 90 * 86_400_000, 4), listed('b', 70, t0 + 1)], window)
+    const { opening, candles } = hourly([listed('a', 50, t0 - 90 * DAY_MS, 4), listed('b', 70, t0 + 1)], window)
     expect(opening).to.deep.equal({ micro: 500_000, provider: 'a', quantity: 4 })
     expect(candles).to.have.length(1)
     expect(candles[0]).to.include({ o: 500_000, l: 500_000, c: 500_000, q: 5 })
@@ -151,7 +151,7 @@ describe('candles', () => {
   it('forget an ask of before the window when only the first part after it records its withdrawal', () => {
     const listings = [listed('b', 70, t0 + 1), listed('a', 60, t0 + 2 * HOUR_MS)]
     const { parts } = stored([listings.map((change, offset) => ({ change, offset }))])
-    const old = { provider: 'a', standing: true, micro: 100_000, quantity: 1, at: t0 - 90 * 86_400_000 }
+    const old = { provider: 'a', standing: true, micro: 100_000, quantity: 1, at: t0 - 90 * DAY_MS }
     const { opening, candles } = atOnce(
       composeCandles({ parts: partTable(selected(partsOf(parts, HOUR_MS), window)), standing: [old] }, window),
     )

@@ -8,6 +8,7 @@ import { loadCurrencies } from '#infra/config/currencies.ts'
 import { loadMarket } from '#infra/config/market.ts'
 import { loadProviders, marketplaceUrl, type Provider } from '#infra/config/providers.ts'
 import { loadTiers, TIERS } from '#infra/config/tiers.ts'
+import { DAY_MS, MINUTE_MS } from '#schemas/values/instant.ts'
 import { PHASES, parsePhase } from '#schemas/values/phase.ts'
 
 /** Key, market type, currency, the fees of selling, of selling at once and of trading, buy orders, sales. */
@@ -113,8 +114,8 @@ describe('config: providers', () => {
 
   it('refresh every 5 to 30 minutes, and sales once a day', () => {
     for (const entry of registry.all) {
-      expect(entry.refresh_interval_ms / 60_000, entry.key).to.be.within(5, 30)
-      expect(entry.sales_interval_ms).to.equal(entry.features.has_recent_sales ? 86_400_000 : null)
+      expect(entry.refresh_interval_ms / MINUTE_MS, entry.key).to.be.within(5, 30)
+      expect(entry.sales_interval_ms).to.equal(entry.features.has_recent_sales ? DAY_MS : null)
     }
   })
 

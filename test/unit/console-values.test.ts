@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { meets, providersOf } from '#services/console/src/analytics/arbitrage-filters.ts'
 import { queryOf, readBoardSearch } from '#services/console/src/board/board-search.ts'
 import { readItemSearch } from '#services/console/src/item/item-search.ts'
@@ -54,7 +55,7 @@ describe('addresses of the console', () => {
 describe('filters of arbitrage', () => {
   it('leave out what costs more than the capital, or has a leg that is too old', () => {
     const at = Date.UTC(2026, 10, 21)
-    const old = (minutes: number): string => new Date(at - minutes * 60_000).toISOString()
+    const old = (minutes: number): string => new Date(at - minutes * MINUTE_MS).toISOString()
     const pair = { buy_price_usd: '10.00', buy_last_updated: old(3), sell_last_updated: old(12) }
     expect(meets(pair, {}, at)).to.equal(true)
     expect([meets(pair, { capital: '10' }, at), meets(pair, { capital: '9.99' }, at)]).to.deep.equal([true, false])

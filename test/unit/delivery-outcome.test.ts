@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import type { PostResult } from '#infra/outbound/post.ts'
 import { RETRY_PAUSES_SECONDS } from '#schemas/api/alert-triggered.ts'
 import type { WebhookPlatform } from '#schemas/api/webhooks.ts'
+import { HOUR_MS } from '#schemas/values/instant.ts'
 import { retryAfterMs } from '#schemas/values/retry-after.ts'
 import { classifyAttempt, pauseAfter } from '#services/alerts/delivery/attempt-outcome.ts'
 
@@ -86,9 +87,9 @@ describe('the outcome of an attempt', () => {
     { name: 'two numbers', header: '5, 10', ms: 0 },
     { name: 'another notation', header: '1e2', ms: 0 },
     { name: 'a negative number', header: '-5', ms: 0 },
-    { name: 'ten years, cut to an hour', header: '315360000', ms: 3_600_000 },
-    { name: 'more than a number can hold', header: '9'.repeat(400), ms: 3_600_000 },
-    { name: 'a date of next year, cut to an hour', header: 'Wed, 03 Mar 2027 12:00:00 GMT', ms: 3_600_000 },
+    { name: 'ten years, cut to an hour', header: '315360000', ms: HOUR_MS },
+    { name: 'more than a number can hold', header: '9'.repeat(400), ms: HOUR_MS },
+    { name: 'a date of next year, cut to an hour', header: 'Wed, 03 Mar 2027 12:00:00 GMT', ms: HOUR_MS },
   ]
   for (const { name, header, ms } of afters)
     it(`reads a Retry-After of ${name}`, () => {
@@ -107,7 +108,7 @@ describe('the outcome of an attempt', () => {
   }
   it('waits as the body of Discord says, whatever its header, and by the header where the body does not say', () => {
     expect(delayOf('discord', '7', '{"message":"limited","retry_after":64.57,"global":false}')).to.equal(65_000)
-    expect(delayOf('discord', '60', '{"retry_after":9e9}')).to.equal(3_600_000)
+    expect(delayOf('discord', '60', '{"retry_after":9e9}')).to.equal(HOUR_MS)
     for (const body of ['{"retry_after":null}', '<html>', 'null', ''])
       expect(delayOf('discord', '60', body), body).to.equal(60_000)
     expect(delayOf('discord', '60', '{"retry_after":"soon"}')).to.equal(5_000)

@@ -1,10 +1,10 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { foldRates } from '#streams/fx/fold.ts'
 import type { DayRate } from '#streams/fx/table.ts'
 import { recordOf } from '#test/fixtures/sink-records.ts'
 
-const DAY_MS = 86_400_000
 const SLACK_MS = 600_000
 const LATE = Date.UTC(2099, 0, 1)
 const fold = (days: Map<string, DayRate>, as_of: number, rates: Record<string, string>, appendedAt = LATE) =>

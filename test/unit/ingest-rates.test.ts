@@ -4,6 +4,7 @@ import { expect } from 'chai'
 import { loadCurrencies } from '#infra/config/currencies.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { keepRates } from '#services/ingest/fx/publish-rates.ts'
 import { isSameTable, parseRateTable } from '#services/ingest/fx/rate-table.ts'
 import { packagedRates } from '#services/ingest/fx/source.ts'
@@ -56,7 +57,7 @@ describe('ingest: exchange rates', () => {
 
   it('that are dated ahead wait for their time: the last table stays until then', async () => {
     const dated = (days: number) => {
-      const date = new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10)
+      const date = new Date(Date.now() + days * DAY_MS).toISOString().slice(0, 10)
       return parseRateTable(text('{"usd":1,"eur":2}', `"${date}"`), 'test', ['USD', 'EUR'])
     }
     const [kept, next] = [dated(-2), dated(-1)]

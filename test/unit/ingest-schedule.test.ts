@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
 import { dueAt, planBackfill, tickAt } from '#services/ingest/schedule.ts'
 
 const feedOf = (provider: string, intervalMs = 60_000, side: 'ask' | 'bid' | 'sale' = 'ask') => ({
@@ -7,7 +8,6 @@ const feedOf = (provider: string, intervalMs = 60_000, side: 'ask' | 'bid' | 'sa
   side,
   intervalMs,
 })
-const DAY_MS = 86_400_000
 const NOW = Date.UTC(2026, 2, 5, 12)
 
 describe('ingest: schedule', () => {
@@ -96,8 +96,8 @@ describe('ingest: backfill plan', () => {
 
   it('keeps its grid when it is planned a little later', () => {
     const times = (past: { at: number }[]) => past.map(({ at }) => at)
-    const later = times(plan(NOW + 3_600_000))
-    const shared = times(plan(NOW)).filter(at => at > NOW + 3_600_000 - 3 * DAY_MS)
+    const later = times(plan(NOW + HOUR_MS))
+    const shared = times(plan(NOW)).filter(at => at > NOW + HOUR_MS - 3 * DAY_MS)
     expect(later.slice(0, shared.length)).to.deep.equal(shared)
   })
 

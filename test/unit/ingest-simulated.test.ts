@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { expect } from 'chai'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import type { SimulatedOptions } from '#infra/config/market.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '#schemas/values/instant.ts'
 import { nameKey } from '#schemas/values/item-name.ts'
 import { toMicroUsd, toMinor, USD_RATE } from '#schemas/values/money.ts'
 import type { Feed, RawSale } from '#services/ingest/connector.ts'
@@ -13,7 +14,6 @@ import { rateTable } from '#services/ingest/fx/rate-table.ts'
 import { judgeSale } from '#services/ingest/sale.ts'
 
 const NOW = Date.UTC(2026, 2, 5, 12, 0, 7, 123)
-const MINUTE_MS = 60_000
 const rates = rateTable(0, 'test', new Map([['CNY', '6.70778353']]))
 const catalog = loadCatalog()
 const names = [...new Set(catalog.map(item => item.market_hash_name))].filter((_, i) => i % 4 === 0)
@@ -55,8 +55,8 @@ describe('ingest: simulated asks and bids', () => {
     const feed = openSimulated(feedOf(), {}, base, 42)
     const at = (time: number) => [...(feed.refreshAt?.(time, 0, rates).entries ?? [])]
     const first = at(NOW)
-    at(NOW + 86_400_000)
-    at(NOW - 86_400_000)
+    at(NOW + DAY_MS)
+    at(NOW - DAY_MS)
     expect(at(NOW)).to.deep.equal(first)
     expect(quotes(NOW, feedOf(), {}, 42, baseOf({ order: names.toReversed() }))).to.deep.equal(first)
   })
@@ -152,7 +152,7 @@ describe('ingest: simulated asks and bids', () => {
 })
 
 describe('ingest: simulated sales', () => {
-  const feed = feedOf({ side: 'sale', intervalMs: 3_600_000 })
+  const feed = feedOf({ side: 'sale', intervalMs: HOUR_MS })
   const connector = openSimulated(
     feed,
     { per_day: 2_400, details: ['float', 'paint_seed', 'stickers', 'charms'] },
@@ -164,7 +164,7 @@ describe('ingest: simulated sales', () => {
 
   it('of touching windows are those of the whole, each once', () => {
     const soldAt = sales(NOW - 3_000_000, NOW)[7]?.sold_at as number
-    const cuts = [NOW - 7_200_000, NOW - 5_000_123, NOW - 5_000_122, NOW - 3_600_000, soldAt, NOW]
+    const cuts = [NOW - 7_200_000, NOW - 5_000_123, NOW - 5_000_122, NOW - HOUR_MS, soldAt, NOW]
     const parts = cuts.slice(1).flatMap((until, i) => sales(cuts[i] as number, until))
     expect(parts).to.deep.equal(sales(cuts[0] as number, NOW))
     expect(new Set(parts.map(sale => sale.sale_id)).size).to.equal(parts.length)
@@ -173,10 +173,10 @@ describe('ingest: simulated sales', () => {
 
   it('are usable, inside their window, with the details that the provider gives', () => {
     const context = { provider: 'p', currency: 'USD', usdRate: '1', observedAt: NOW, priceMax: priceMaxAt(USD_RATE) }
-    const window = sales(NOW - 86_400_000, NOW)
+    const window = sales(NOW - DAY_MS, NOW)
     for (const sale of window) {
       expect(judgeSale(sale, context, new Map())).to.have.property('sale')
-      expect(sale.sold_at).to.be.within(NOW - 86_400_000, NOW)
+      expect(sale.sold_at).to.be.within(NOW - DAY_MS, NOW)
       expect(sale.inspect_in_game).to.equal(null)
     }
     const given = (member: keyof RawSale) => window.filter(sale => sale[member] !== null).length
@@ -188,7 +188,7 @@ describe('ingest: simulated sales', () => {
   it('fall a little below the ask', () => {
     const asks = byKey(quotes(NOW, feedOf(), { coverage: 1, unlisted: 0, phases: false }))
     const micro = (price: number) => toMicroUsd(price, USD_RATE)
-    for (const sale of sales(NOW - 3_600_000, NOW)) {
+    for (const sale of sales(NOW - HOUR_MS, NOW)) {
       const ask = asks.get(nameKey(sale.market_hash_name as string, null))
       if (ask && sale.phase === null && ask.price > 100)
         expect(micro(sale.price as number) / micro(ask.price)).to.be.within(0.8, 1.15)

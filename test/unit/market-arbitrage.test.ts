@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import { HOUR_MS, MINUTE_MS } from '#schemas/values/instant.ts'
 import { type ArbitrageTerms, computeArbitrage, excludedProviders } from '#streams/market-summary/arbitrage.ts'
 import {
   ARBITRAGE_AGE_LIMIT_MS,
@@ -29,7 +30,7 @@ const quote = fc.record({
   provider: fc.constantFrom('a', 'b', 'c', 'd'),
   micro: fc.integer({ min: 1, max: 3_000 }).map(cents => cents * 10_000),
   quantity: fc.integer({ min: 1, max: 9 }),
-  ageMs: fc.integer({ min: 0, max: 90 * 60_000 }),
+  ageMs: fc.integer({ min: 0, max: 90 * MINUTE_MS }),
 })
 
 describe('arbitrage', () => {
@@ -47,7 +48,7 @@ describe('arbitrage', () => {
           })
           if (keys.includes(one.provider)) standing.set(`${one.side}|${one.provider}|${one.item}`, one)
         }
-        const fresh = [...standing.values()].filter(({ ageMs }) => ageMs <= 60 * 60_000)
+        const fresh = [...standing.values()].filter(({ ageMs }) => ageMs <= HOUR_MS)
         const pairs = fresh.flatMap(buy =>
           fresh.flatMap(sell => {
             if (buy.side !== 'ask' || sell.side !== 'bid' || buy.item !== sell.item || buy.provider === sell.provider)
@@ -190,12 +191,12 @@ describe('arbitrage', () => {
     const all = new Map([
       ['up', health({})],
       ['held', health({ quarantined_reason: 'glitch' })],
-      ['late', health({ last_completed_at: NOW - 46 * 60_000 })],
+      ['late', health({ last_completed_at: NOW - 46 * MINUTE_MS })],
       ['failing', health({ consecutive_failures: 3 })],
     ])
     const providers = ['up', 'held', 'late', 'failing', 'unknown'].map(key => ({
       key,
-      refresh_interval_ms: 15 * 60_000,
+      refresh_interval_ms: 15 * MINUTE_MS,
     }))
     expect([...excludedProviders(providers, all as never, NOW)]).to.deep.equal([
       ['held', 'quarantined'],

@@ -1,9 +1,9 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '#schemas/values/instant.ts'
 import { boundsOf, findMovers } from '#streams/movers/step.ts'
 import { decodeMovers, encodeMovers, MOVERS_WINDOWS, WINDOW_NAMES } from '#streams/movers/table.ts'
 
-const [MINUTE, HOUR, DAY] = [60_000, 3_600_000, 86_400_000]
 const AT = Date.UTC(2026, 2, 5, 14, 37, 12, 345)
 
 const listed = (item_id: number, lowest: number, providers = 2) => ({ item_id, lowest, providers, newest: 0 })
@@ -21,7 +21,7 @@ describe('the windows of movers', () => {
 
   it('are never shorter than their names, nor longer by a bucket', () => {
     fc.assert(
-      fc.property(fc.integer({ min: 30 * DAY, max: 2 ** 42 }), fc.constantFrom(...WINDOW_NAMES), (asOf, window) => {
+      fc.property(fc.integer({ min: 30 * DAY_MS, max: 2 ** 42 }), fc.constantFrom(...WINDOW_NAMES), (asOf, window) => {
         const { ms, bucketMs } = MOVERS_WINDOWS[window]
         expect(asOf - boundsOf(window, asOf).since).to.be.within(ms, ms + bucketMs - 1)
       }),
@@ -31,8 +31,8 @@ describe('the windows of movers', () => {
   it('sum once what is an hour old, and have one such sum for each start', () => {
     for (const window of WINDOW_NAMES) {
       const bounds = boundsOf(window, AT)
-      expect(AT - bounds.settled).to.be.within(HOUR, 2 * HOUR)
-      for (let at = AT; at < AT + 3 * HOUR; at += MINUTE) {
+      expect(AT - bounds.settled).to.be.within(HOUR_MS, 2 * HOUR_MS)
+      for (let at = AT; at < AT + 3 * HOUR_MS; at += MINUTE_MS) {
         const later = boundsOf(window, at)
         if (later.since === bounds.since) expect(later).to.deep.equal(bounds)
       }

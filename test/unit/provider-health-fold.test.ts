@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { loadProviders, type Provider } from '#infra/config/providers.ts'
 import { providerRecord } from '#schemas/api/providers.ts'
 import type { RefreshJudged, Verdict } from '#schemas/events/refresh-judged.ts'
+import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { providerRecordOf, statusOf } from '#services/api/queries/provider-records.ts'
 import { step } from '#streams/provider-health/fold.ts'
 import type { StoredHealth } from '#streams/provider-health/table.ts'
@@ -62,7 +63,6 @@ describe('provider health', () => {
     expect(shown()).to.include({ status: 'down', last_checked_at: null, total_offers: 0, market_coverage: 0 })
   })
 
-  const MINUTE_MS = 60_000
   const verdict = fc.constantFrom<Verdict>('applied', 'applied', 'failed', 'incomplete', 'quarantined', 'stale')
   const log = fc
     .array(

@@ -2,11 +2,11 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import type { NameUnresolved } from '#schemas/events/dead-lettered.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { openItemNames } from '#schemas/values/item-name.ts'
 import { openDrafting } from '#streams/provisional-items/draft.ts'
 import { FIRST_PROVISIONAL_ID, noNames, restore, type SightedNames, step } from '#streams/provisional-items/step.ts'
 
-const DAY = 86_400_000
 const NAME = 'AK-47 | New Finish (Field-Tested)'
 
 const listed = (provider: string, refresh: number, more: Partial<NameUnresolved> = {}): NameUnresolved => ({
@@ -73,14 +73,19 @@ describe('provisional items', () => {
   it('forget a name that nobody has listed for a week, and none that is an item', () => {
     const state = noNames()
     itemsOf([listed('a', 1), listed('a', 2)], state)
-    const later = step(state, listed('b', 7 * DAY + 2, { market_hash_name: 'Other' }), 7 * DAY + 2, () => undefined)
+    const later = step(
+      state,
+      listed('b', 7 * DAY_MS + 2, { market_hash_name: 'Other' }),
+      7 * DAY_MS + 2,
+      () => undefined,
+    )
     expect(later.stored.map(([key, value]) => [key, value === null])).to.deep.equal([
       [`|${NAME}`, true],
       ['|Other', false],
     ])
     expect(itemsOf(twice('b'), state)).to.deep.equal([])
     expect(itemsOf(twice('c'), state)).to.have.length(1)
-    expect(itemsOf([listed('d', 30 * DAY), ...twice('e', 'f')], state)).to.deep.equal([])
+    expect(itemsOf([listed('d', 30 * DAY_MS), ...twice('e', 'f')], state)).to.deep.equal([])
   })
 
   it('count a provider for 5,000 names at a time', () => {
@@ -107,12 +112,12 @@ describe('provisional items', () => {
     const log = fc.array(record, { maxLength: 60 })
     fc.assert(
       fc.property(log, fc.nat(60), (records, cut) => {
-        const whole = records.map((one, index) => listed(one.provider, one.observed_at + index * DAY, one))
+        const whole = records.map((one, index) => listed(one.provider, one.observed_at + index * DAY_MS, one))
         const changelog = new Map<string, Parameters<typeof restore>[2]>()
         const before = noNames()
         const fold = (state: SightedNames, some: readonly NameUnresolved[], at: number) =>
           some.flatMap((one, index) => {
-            const { stored, item } = step(state, one, (at + index) * DAY, () => undefined)
+            const { stored, item } = step(state, one, (at + index) * DAY_MS, () => undefined)
             for (const [key, value] of stored) {
               changelog.delete(key)
               changelog.set(key, value)

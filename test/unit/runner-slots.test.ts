@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import { openLog } from '#infra/runtime/log.ts'
+import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { openBackoff, openSlots, whileTicking } from '#streams/runner/slots.ts'
 import { eventually } from '#test/harness/eventually.ts'
 
@@ -122,7 +123,7 @@ describe('runner backoff', () => {
     const backoff = openBackoff(() => now)
     backoff.failed(new Error('away'))
     backoff.succeeded()
-    now = 11 * 60_000
+    now = 11 * MINUTE_MS
     expect(backoff.failed(new Error('away'))).to.equal(200)
   })
 
@@ -130,7 +131,7 @@ describe('runner backoff', () => {
     let now = 0
     const backoff = openBackoff(() => now)
     backoff.failed(new Error('away'))
-    now = 10 * 60_000
+    now = 10 * MINUTE_MS
     backoff.failed(new Error('away'))
     now += 1
     expect(() => backoff.failed(new Error('still away'))).to.throw('still away')

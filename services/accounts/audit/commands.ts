@@ -10,6 +10,7 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { Log } from '#infra/runtime/log.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '#schemas/values/instant.ts'
 import type { AuditKind } from './reader.ts'
 
 /** Who asked for something, and from where. */
@@ -33,10 +34,9 @@ interface AuditEntry {
   detail?: Record<string, unknown>
 }
 
-const DAY_MS = 86_400_000
 const KEPT_DAYS = 400
 const ADDRESSES_DAYS = 30
-const EVERY_MS = 3_600_000
+const EVERY_MS = HOUR_MS
 const ROWS = 5_000
 
 /** Adds an entry within the transaction of `query`. */
@@ -123,8 +123,8 @@ export interface RefusalWatch {
 }
 
 const BURST = 20
-const WINDOW_MS = 60_000
-const QUIET_MS = 10 * 60_000
+const WINDOW_MS = MINUTE_MS
+const QUIET_MS = 10 * MINUTE_MS
 const ADDRESSES_MAX = 10_000
 const BURSTS_PER_WINDOW = 60
 

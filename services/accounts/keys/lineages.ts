@@ -7,8 +7,8 @@
  * deleting and making keys yields nothing.
  */
 import type { Query } from '#infra/postgres/pool.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 
-const DAY_MS = 86_400_000
 /** Of an account with more ended lineages, all from before lineages went on, the latest count. */
 const ENDED_MAX = 1_000
 

@@ -8,6 +8,7 @@
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import { type SigningKey, signSession, TOKEN_LIFE_SECONDS } from '#infra/sign-in/session-token.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { type Origin, recordAction, recordAudit } from '../audit/commands.ts'
 import { lockForOwner } from '../commands.ts'
 import { hashOf, newText } from '../one-time-text.ts'
@@ -37,7 +38,6 @@ export interface Sessions extends SessionCheck {
   publicKeys(now: number): Promise<PublicKey[]>
 }
 
-const DAY_MS = 86_400_000
 const SESSION_LIFE_MS = 30 * DAY_MS
 const PREFIX = 'refresh_'
 

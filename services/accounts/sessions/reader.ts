@@ -9,6 +9,7 @@ import type { Tier } from '#infra/config/tiers.ts'
 import type { CountFirst, KeyAnswer } from '#infra/http/credential.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import { readSession } from '#infra/sign-in/session-token.ts'
+import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { openFreshAnswers } from '../access/fresh-answers.ts'
 import type { SigningKeys } from './signing-keys.ts'
 
@@ -21,7 +22,7 @@ export interface SessionCheck {
 }
 
 /** How long after its sign-in a session may change who can take the account over; a refresh does not begin it again. */
-const RECENT_MS = 10 * 60_000
+const RECENT_MS = 10 * MINUTE_MS
 /** Tokens whose signature is known to be good. */
 const CHECKED_MAX = 10_000
 

@@ -9,6 +9,7 @@
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 import { newSigningKey, type SigningKey } from '#infra/sign-in/session-token.ts'
+import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
 
 /** A public key in JSON Web Key form (RFC 7517). */
 export type PublicKey = SigningKey['publicKey']
@@ -23,8 +24,7 @@ export interface SigningKeys {
   published(now: number): Promise<PublicKey[]>
 }
 
-const HOUR_MS = 3_600_000
-const SIGNS_MS = 24 * HOUR_MS
+const SIGNS_MS = DAY_MS
 const PUBLISHED_AFTER_MS = HOUR_MS
 /** Any client may name any key: Postgres is asked for unknown ones no more often than this. */
 const RELOAD_MS = 1_000

@@ -20,6 +20,7 @@ import {
   type SignInChecks,
 } from '#infra/sign-in/identity-provider.ts'
 import { openPlatformProvider, type PlatformProvider } from '#infra/sign-in/platform-provider.ts'
+import { DAY_MS, MINUTE_MS } from '#schemas/values/instant.ts'
 import { type Origin, recordAction, recordAudit } from '../audit/commands.ts'
 import { lockForOwner, type MailScope, sendVerification, tellPlatformChange } from '../commands.ts'
 import { hashOf, newText } from '../one-time-text.ts'
@@ -44,11 +45,9 @@ interface Returned {
   accountId: string
 }
 
-const DAY_MS = 86_400_000
-
 /** How long a browser may stay with the provider. */
-export const SIGN_IN_LIFE_MS = 10 * 60_000
-const EXCHANGE_LIFE_MS = 2 * 60_000
+export const SIGN_IN_LIFE_MS = 10 * MINUTE_MS
+const EXCHANGE_LIFE_MS = 2 * MINUTE_MS
 const UUID_BYTES = 16
 
 const sealContextOf = (id: string): string => `sign_ins/${id}`

@@ -6,6 +6,7 @@
  */
 import type { Provider } from '#infra/config/providers.ts'
 import type { ItemProvider } from '#schemas/api/market.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { type MicroUsd, toUsdText } from '#schemas/values/money.ts'
 import { PAST_WINDOWS_MS, type PastWindow, type ProviderPast } from '#streams/history/reader.ts'
 import type { LiveEntry } from '#streams/live-view/reader.ts'
@@ -13,7 +14,7 @@ import { changeSince, marketcapText, percentOf } from '#streams/market-summary/r
 import { isDown, type ProviderHealth } from '#streams/provider-health/reader.ts'
 
 /** How old a quote may be (DECISIONS.md, "Market items"). */
-const AGE_LIMIT_MS = 86_400_000
+const AGE_LIMIT_MS = DAY_MS
 
 /** The entries that count: of providers that are up, and confirmed within a day. */
 export function countingEntries(

@@ -10,6 +10,7 @@
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import { nextTurn } from '#infra/runtime/turns.ts'
+import { DAY_MS, MINUTE_MS } from '#schemas/values/instant.ts'
 import { minorDigits, toMinor } from '#schemas/values/money.ts'
 import { type LedgerSpan, readDayMovements, readLedgerSpan } from '#services/portfolios/ledger/reader.ts'
 import {
@@ -61,10 +62,8 @@ interface DailySources {
   blockRows?: number
 }
 
-/** Milliseconds of a day. */
-export const DAY_MS = 86_400_000
 /** Short, since today's close still changes. */
-const KEPT_MS = 60_000
+const KEPT_MS = MINUTE_MS
 const KEPT_MAX = 128
 /** Of about 40 bytes each while they are read. */
 const ROWS_AT_ONCE = 100_000

@@ -10,14 +10,12 @@ import type { RawQuery } from '#infra/http/request.ts'
 import { type CandlesQuery, parseLookback } from '#schemas/api/candles.ts'
 import type { HistoryChartQuery } from '#schemas/api/history.ts'
 import { CANDLE_INTERVALS, oldestBucket } from '#schemas/values/candle-interval.ts'
-import { parseInstant } from '#schemas/values/instant.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, parseInstant } from '#schemas/values/instant.ts'
 import type { CandleWindow } from '#streams/candles/reader.ts'
 import { CHANGES_RETENTION_DAYS, type ChartWindow } from '#streams/history/reader.ts'
 
-const HOUR_MS = 3_600_000
-const DAY_MS = 86_400_000
 /** How long the newest 1h bucket is delayed, so that late refreshes are in it (DECISIONS.md, "Candles"). */
-const HOUR_SETTLES_MS = 60_000
+const HOUR_SETTLES_MS = MINUTE_MS
 /** Buckets shown when a request names no window (DECISIONS.md, "Candles"). */
 const DEFAULT_CANDLES_MS = { '5m': DAY_MS, '1h': 7 * DAY_MS, '1d': 30 * DAY_MS }
 const DEFAULT_HISTORY_MS = 14 * DAY_MS

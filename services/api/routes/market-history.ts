@@ -16,7 +16,7 @@ import { inTurns, type PausingWork } from '#infra/runtime/turns.ts'
 import { historyChartQuery, historyChartReply } from '#schemas/api/history.ts'
 import { indicatorsQuery, indicatorsReply } from '#schemas/api/indicators.ts'
 import { json, QUANT } from '#schemas/api/operation.ts'
-import { formatInstant } from '#schemas/values/instant.ts'
+import { DAY_MS, formatInstant, HOUR_MS } from '#schemas/values/instant.ts'
 import { recordAmount, toUsdText } from '#schemas/values/money.ts'
 import { type Candle, readCandles } from '#streams/candles/reader.ts'
 import type { RateAt } from '#streams/fx/reader.ts'
@@ -40,7 +40,6 @@ export interface MarketHistoryNeeds {
 const GROUP = 'Market analytics'
 const DOWN = 'Stored prices are temporarily unavailable.'
 const ALL_PROVIDERS = 'All Providers' as const
-const DAY_MS = 86_400_000
 /** Points of a chart that are written between two pauses. */
 const POINTS_AT_ONCE = 8_000
 /** What a chart of some providers comes to; one of more grows. */
@@ -49,7 +48,7 @@ const BODY_BYTES = 64 * 1024
 /** What indicators of an interval look back on (DECISIONS.md, "Indicators"). */
 const SERIES = {
   '1d': { intervalMs: DAY_MS, days: 365, perYear: 365 },
-  '1h': { intervalMs: 3_600_000, days: 30, perYear: 8_760 },
+  '1h': { intervalMs: HOUR_MS, days: 30, perYear: 8_760 },
 } as const
 
 /** Both routes. */

@@ -26,7 +26,7 @@ import {
   transactionReply,
   transactionsReply,
 } from '#schemas/api/transactions.ts'
-import { formatDay } from '#schemas/values/instant.ts'
+import { formatDay, HOUR_MS } from '#schemas/values/instant.ts'
 import { createPortfolio, deletePortfolio, type PortfolioStore } from '#services/portfolios/commands.ts'
 import { addEntry, removeEntry } from '#services/portfolios/entries/commands.ts'
 import { type EntryRecord, listEntries } from '#services/portfolios/entries/reader.ts'
@@ -56,7 +56,7 @@ export interface PortfolioNeeds {
 }
 
 /** The day has begun somewhere on earth up to 14 hours before it does in UTC. */
-const EARLIEST_ZONE_MS = 14 * 3_600_000
+const EARLIEST_ZONE_MS = 14 * HOUR_MS
 /** Transactions or entries that are read or written at once: a few milliseconds. */
 const SLICE = 250
 

@@ -1,6 +1,6 @@
 import type { TopicPosition } from '#infra/kafka/log-access.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
-import { parseInstant } from '#schemas/values/instant.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, parseInstant } from '#schemas/values/instant.ts'
 import { CommandFailure, exitCodes } from '../command-failure.ts'
 
 /** The topic of a name of the catalogue, or of its short name in code. */
@@ -12,7 +12,7 @@ export function topicOf(text: string): TopicKey {
   throw new CommandFailure(`no topic is called ${text}. There are ${names}`, exitCodes.usage)
 }
 
-const UNIT_MS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+const UNIT_MS: Record<string, number> = { s: 1_000, m: MINUTE_MS, h: HOUR_MS, d: DAY_MS }
 
 /** Reads `1200`, `-100`, `2h` (ago) or a time such as `2026-11-21T14:00:00Z`. */
 export function parsePosition(text: string, nowMs: number): TopicPosition {

@@ -9,6 +9,7 @@ import { type LiveRetention, liveRetentions } from '#infra/kafka/topic-settings.
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { type TopicDefinition, type TopicKey, topics } from '#schemas/topics.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { sumByGroup } from '../group-lag.ts'
 import { type TableColumn, tableText, wantsTable } from '../table.ts'
 import { readLags } from '../wait-for-views.ts'
@@ -28,7 +29,6 @@ interface TopicFacts {
   retention: LiveRetention | null
 }
 
-const DAY_MS = 86_400_000
 const COLUMNS: readonly TableColumn[] = [
   ...[{ head: 'topic' }, { head: 'parts' }, { head: 'offsets' }, { head: 'on disk' }, { head: 'kept' }],
   ...[{ head: 'readers (behind)' }, { head: 'writer', spare: true }, { head: 'key', spare: true }],

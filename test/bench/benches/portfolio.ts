@@ -6,6 +6,7 @@
  * the exchange rates of every day. Cold means that nothing of the ledger's version is known: each turn writes first.
  */
 import { loadCatalog } from '#infra/config/catalog.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { largeLedger } from '#test/fixtures/malformed-csv.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { newKey } from '../account-keys.ts'
@@ -21,7 +22,6 @@ const ITEMS = 500
 const DAYS = 1_826
 const FILE_BYTES = 5 * 1024 * 1024
 const PAGES = 200
-const DAY_MS = 86_400_000
 
 export const portfolio: Bench = {
   name: 'portfolio',

@@ -7,6 +7,7 @@
  * rates) alone decide every entry, whatever was asked before.
  */
 import type { SimulatedOptions } from '#infra/config/market.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { type Rate, toMinor } from '#schemas/values/money.ts'
 import type { Phase } from '#schemas/values/phase.ts'
 import type { Feed } from '../../connector.ts'
@@ -39,7 +40,6 @@ interface SimulatedQuote {
   url: null
 }
 
-const DAY_MS = 86_400_000
 const WEEK_MS = 7 * DAY_MS
 /** Of the changes, how many move the price; the others move the stock. */
 const PRICE_SHARE = 0.6

@@ -6,6 +6,7 @@
  */
 import type { SALE_DETAILS, SimulatedOptions } from '#infra/config/market.ts'
 import type { SaleCharm, SaleSticker } from '#schemas/events/sale-observed.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { type Rate, toMinor } from '#schemas/values/money.ts'
 import type { RawSale } from '../../connector.ts'
 import type { SimulatedBase } from './base.ts'
@@ -18,7 +19,6 @@ interface SimulatedSales {
   details: ReadonlySet<(typeof SALE_DETAILS)[number]>
 }
 
-const DAY_MS = 86_400_000
 const DEFAULT_PER_DAY = 4_000
 const WINDOW_MAX_MS = 30 * DAY_MS
 const CANDIDATES = 8
