@@ -20,5 +20,4 @@ const defined = await Promise.all([
 /** Role, consumer group and name of a view. */
 export type ViewName = (typeof defined)[number]['view']['name']
 
-/** Every view. */
 export const VIEWS: readonly View<ViewName>[] = defined.map(({ view }) => view)

@@ -11,7 +11,6 @@ const analyticsFile = z.strictObject({
   }),
 })
 
-/** Settings of market analytics. */
 export type AnalyticsConfig = z.infer<typeof analyticsFile>
 
 /** Loads the settings; throws an Error that names member and fault. */

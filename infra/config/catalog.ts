@@ -43,7 +43,6 @@ export function revisionOf(version: string): number {
   return Number(/^(\d+)-/.exec(version)?.[1] ?? 0)
 }
 
-/** The members of an item that never change. */
 export type ItemIdentity = Pick<CatalogItem, 'item_id' | 'market_hash_name' | 'phase'>
 
 /**

@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { z } from 'zod'
 
-/** Reads and checks a file; throws an Error that says what to correct. */
 export function readJsonFile<T>(file: string | URL, schema: z.ZodType<T>): T {
   const path = typeof file === 'string' ? file : fileURLToPath(file)
   const result = schema.safeParse(parsed(path))

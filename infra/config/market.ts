@@ -16,7 +16,6 @@ export const SALE_DETAILS = ['float', 'paint_seed', 'stickers', 'charms', 'inspe
 const share = z.number().min(0).max(1)
 const positive = z.number().positive()
 
-/** What a provider of the simulated market quotes. */
 const simulatedOptions = z.strictObject({
   /** Price level of its asks: 1 is the base's own. */
   factor: positive.optional(),
@@ -130,15 +129,10 @@ const marketFile = z.strictObject({
   feeds: z.array(feed),
 })
 
-/** A market: its feeds, and what the simulated ones derive from. */
 export type Market = z.infer<typeof marketFile>
-/** One feed of a market: a provider's asks, bids or sales. */
 export type MarketFeed = Market['feeds'][number]
-/** Options of a simulated feed. */
 export type SimulatedOptions = z.infer<typeof simulatedOptions>
-/** Options of a feed of recorded files. */
 export type RecordedOptions = z.infer<typeof recordedOptions>
-/** Options of a polled HTTP API. */
 export type HttpJsonOptions = z.infer<typeof httpJsonOptions>
 
 /**

@@ -44,7 +44,6 @@ const provider = z.strictObject({
 
 const hostOf = (url: string): string => URL.parse(url)?.host ?? ''
 
-/** One marketplace. */
 export type Provider = z.infer<typeof provider>
 
 /** All marketplaces, and the sets of keys by what they offer; every list is sorted by key. */
@@ -88,7 +87,6 @@ export function loadProviders(file: string | URL = new URL('./providers.json', i
   }
 }
 
-/** What a marketplace URL is made of. */
 export interface LinkTarget {
   item_id: number
   market_hash_name: string

@@ -5,7 +5,6 @@ import { readJsonFile } from './json-file.ts'
 /** The tiers, lowest first. */
 export const TIERS = ['free', 'starter', 'pro', 'quant'] as const
 
-/** The name of a tier. */
 export type Tier = (typeof TIERS)[number]
 
 const count = z.number().int().min(0)
@@ -30,7 +29,6 @@ const limits = z.strictObject({
   /** Whether candles take `fill`, `start` and `end`. */
   can_choose_window: z.boolean(),
   portfolios: count,
-  /** Per portfolio. */
   portfolio_items: count,
   enabled_alerts: count,
   /** Alerts of an account, disabled ones too. */
@@ -39,13 +37,10 @@ const limits = z.strictObject({
   transactions: count.default(5_000_000),
   /** Requests that cost more than most, of an account, over all of its keys. */
   expensive_requests_per_minute: count.min(1).default(60),
-  /** Per root key. */
   child_keys: count,
-  /** Webhook destinations per account. */
   webhooks: count,
 })
 
-/** What one tier may do. */
 export type TierLimits = z.infer<typeof limits>
 
 const tiersFile = z

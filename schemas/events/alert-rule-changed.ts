@@ -24,13 +24,11 @@ export interface AlertRuleChanged {
   changed_at: number
 }
 
-/** An alert as its rule is published. */
 export type StoredRule = { id: string } & Pick<
   AlertRuleChanged,
   'account_id' | 'item_id' | 'kind' | 'threshold_value' | 'threshold_currency' | 'is_enabled' | 'version'
 >
 
-/** An alert was created or changed. */
 export const alertRuleChanged = defineEvent<AlertRuleChanged>(
   'AlertRuleChanged',
   1,

@@ -44,7 +44,6 @@ export interface StoredTrigger {
 
 const cause: AvroType = { type: 'enum', name: 'TriggerCause', symbols: ['book', 'rule', 'rates'] }
 
-/** The condition of an alert held. */
 export const alertTriggered = defineEvent<AlertTriggered>('AlertTriggered', 1, 'The condition of an alert held.', {
   alert_id: 'string',
   version: 'long',

@@ -52,7 +52,6 @@ const seen = {
   source_index: 'int',
 } as const
 
-/** A provider's ask or bid for an item changed. */
 export const bookChanged = defineEvent<BookChanged>('BookChanged', 1, "A provider's ask or bid for an item changed.", {
   side,
   provider: 'string',

@@ -17,7 +17,6 @@ export interface BookRowStored {
   url: string | null
 }
 
-/** A provider's row as the book holds it. */
 export const bookRowStored = defineEvent<BookRowStored>('BookRowStored', 1, "A provider's row as the book holds it.", {
   price: 'long',
   currency: 'string',
@@ -44,11 +43,9 @@ export interface BookRefreshStored {
   suspect_since: number | null
 }
 
-/** When the last applied refresh was observed; null when the record does not hold it. */
 export const appliedAtOf = ({ refresh_id, observed_at, suspect, applied_at }: BookRefreshStored): number | null =>
   applied_at ?? (refresh_id === null || suspect !== null ? null : observed_at)
 
-/** The last judged refresh of a provider. */
 export const bookRefreshStored = defineEvent<BookRefreshStored>(
   'BookRefreshStored',
   3,

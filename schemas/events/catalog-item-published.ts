@@ -40,7 +40,6 @@ export const catalogItemPublished = defineEvent<
   supply: nullable('long'),
 })
 
-/** All items of a catalog version have been published before this record. */
 interface CatalogVersionPublished {
   version: string
   items: number

@@ -28,7 +28,6 @@ export interface DayClosed {
   is_last: boolean
 }
 
-/** A provider's close of a name on a past day. */
 export const dayClosed = defineEvent<DayClosed>('DayClosed', 1, "A provider's close of a name on a past day.", {
   provider: 'string',
   market_hash_name: 'string',

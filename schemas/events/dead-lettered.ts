@@ -49,7 +49,6 @@ export interface NameUnresolved {
   observed_at: number
 }
 
-/** A name that the catalog does not know, with its raw record. */
 export const nameUnresolved = defineEvent<NameUnresolved>(
   'NameUnresolved',
   1,

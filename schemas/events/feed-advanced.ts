@@ -9,7 +9,6 @@ import { type AvroType, addedLater, defineEvent } from './event.ts'
 /** The kind of records that a feed publishes. */
 export type FeedSide = 'ask' | 'bid' | 'sale'
 
-/** A provider's feed has been published up to a time. */
 export interface FeedAdvanced {
   side: FeedSide
   provider: string
@@ -21,7 +20,6 @@ export interface FeedAdvanced {
 
 const side: AvroType = { type: 'enum', name: 'FeedSide', symbols: ['ask', 'bid', 'sale'] }
 
-/** A provider's feed has been published up to a time. */
 export const feedAdvanced = defineEvent<FeedAdvanced>(
   'FeedAdvanced',
   2,

@@ -15,7 +15,6 @@ export interface FxRatesPublished {
   rates: Record<string, string>
 }
 
-/** A source published its exchange rates. */
 export const fxRatesPublished = defineEvent<FxRatesPublished>(
   'FxRatesPublished',
   1,

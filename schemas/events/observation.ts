@@ -68,7 +68,6 @@ export interface ObservationRejected {
   observed_at: number
 }
 
-/** An entry that ingest could not read as an observation. */
 export const observationRejected = defineEvent<ObservationRejected>(
   'ObservationRejected',
   1,
@@ -96,7 +95,6 @@ export interface RefreshCompleted {
   usd_rate: string
 }
 
-/** Every entry of a refresh has been published. */
 export const refreshCompleted = defineEvent<RefreshCompleted>(
   'RefreshCompleted',
   1,
@@ -120,7 +118,6 @@ export interface RefreshFailed {
   detail: string
 }
 
-/** A refresh could not be fetched or read. */
 export const refreshFailed = defineEvent<RefreshFailed>('RefreshFailed', 1, 'A refresh could not be fetched or read.', {
   provider: 'string',
   observed_at: 'long',

@@ -4,7 +4,6 @@ import { defineEvent } from './event.ts'
 /** The key of a changelog's position. */
 export const POSITION_KEY = 'position'
 
-/** How far a processor has read an input partition. */
 export interface PositionStored {
   /** Of the input. */
   topic_id: string
@@ -14,7 +13,6 @@ export interface PositionStored {
   from: number
 }
 
-/** How far a processor has read an input partition. */
 export const positionStored = defineEvent<PositionStored>(
   'PositionStored',
   1,

@@ -46,7 +46,6 @@ const verdict: AvroType = {
   symbols: ['applied', 'quarantined', 'incomplete', 'failed', 'stale'],
 }
 
-/** A refresh was judged. */
 export const refreshJudged = defineEvent<RefreshJudged>('RefreshJudged', 2, 'A refresh was judged.', {
   side,
   provider: 'string',
@@ -86,7 +85,6 @@ export interface RefreshQuarantined {
   last_offset: number
 }
 
-/** A refresh was quarantined. */
 export const refreshQuarantined = defineEvent<RefreshQuarantined>(
   'RefreshQuarantined',
   1,

@@ -63,7 +63,6 @@ const charm: AvroType = {
   ],
 }
 
-/** A provider reports a completed sale. */
 export const saleObserved = defineEvent<SaleObserved>('SaleObserved', 1, 'A provider reports a completed sale.', {
   provider: 'string',
   sale_id: 'string',

@@ -9,7 +9,6 @@ import { majorBounds, type Rate } from './money.ts'
 /** The kinds of alerts. */
 export const ALERT_KINDS = ['price_below', 'price_above', 'spread_exceeds'] as const
 
-/** The kind of an alert. */
 export type AlertKind = (typeof ALERT_KINDS)[number]
 
 /** The best prices of an item over all providers, in micro-dollars; undefined where there is no quote. */
@@ -54,7 +53,6 @@ function spreadCeiling(ask: number, bid: number): bigint {
   return quotient * denominator < numerator ? quotient + 1n : quotient
 }
 
-/** (ask - bid) / ask x 100 with four decimal places, halves up; for asks above the bid. */
 export function spreadText(ask: number, bid: number): string {
   const denominator = 2n * BigInt(ask)
   const digits = ((BigInt(ask - bid) * 2_000_000n + BigInt(ask)) / denominator).toString().padStart(5, '0')

@@ -7,7 +7,6 @@ export interface CandleInterval {
   readonly retentionDays: number
 }
 
-/** The bucket widths of candles (DECISIONS.md, "Candles"). */
 export const CANDLE_INTERVALS = {
   '5m': { ms: 300_000, retentionDays: 7 },
   '1h': { ms: HOUR_MS, retentionDays: 30 },

@@ -50,7 +50,6 @@ export interface CatalogItem {
 /** Finds the item of a name, in any spelling (item-name.ts), and phase; a null phase is the phaseless entry. */
 export type ResolveItem = (marketHashName: string, phase: string | null) => number | undefined
 
-/** The names of one version of the catalog; they never change. */
 export interface CatalogLookup {
   readonly version: string
   readonly idOf: ResolveItem

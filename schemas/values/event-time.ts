@@ -17,7 +17,6 @@ export const FROM_THE_FUTURE = 'from_the_future'
 /** Whether a time lies too far after a record's append time. */
 export const isFromTheFuture = (time: Instant, appendedAt: Instant): boolean => time > appendedAt + CLOCK_SLACK_MS
 
-/** Why the time of a record cannot be accepted; undefined when it can. */
 export function timeFault(time: Instant, appendedAt: Instant): { reason: string; detail: string } | undefined {
   if (!isFromTheFuture(time, appendedAt)) return undefined
   return { reason: FROM_THE_FUTURE, detail: `time ${time}, but the log took it at ${formatInstant(appendedAt)}` }

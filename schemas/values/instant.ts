@@ -13,7 +13,6 @@ export const DAY_MS = 24 * HOUR_MS
 
 const FORM = /^(\d{4})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|[+-]\d\d(?::?\d\d)?)?)?$/i
 
-/** Formats an instant as `2026-03-03T21:34:30.549Z`. */
 export function formatInstant(instant: Instant): string {
   return new Date(instant).toISOString()
 }

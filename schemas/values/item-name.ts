@@ -28,7 +28,6 @@ export function plainName(name: string): string {
   return PILED_MARKS.test(text) ? text : text.normalize('NFC')
 }
 
-/** What items of a catalog are found by. */
 type NamedItem = Pick<CatalogItem, 'item_id' | 'market_hash_name' | 'phase'>
 
 /** Finds items by their names. */

@@ -6,7 +6,6 @@
  * integer arithmetic decides whenever the estimate lies near a tie.
  */
 
-/** Hundredths of a currency. */
 export type Minor = number
 /** Millionths of a US dollar. */
 export type MicroUsd = number
@@ -135,7 +134,6 @@ function fixed(numerator: bigint, denominator: bigint): string {
   return place(String(divideHalfUp(numerator * 10n ** BigInt(places), denominator)), places)
 }
 
-/** Sets the decimal point into the digits of a whole number. */
 function place(scaled: string, places: number): string {
   const sign = scaled.startsWith('-') ? '-' : ''
   const digits = scaled.slice(sign.length).padStart(places + 1, '0')

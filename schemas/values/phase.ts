@@ -13,7 +13,6 @@ export const PHASES = [
   'Emerald',
 ] as const
 
-/** One variant of a phased finish. */
 export type Phase = (typeof PHASES)[number]
 
 const KNOWN: ReadonlySet<string> = new Set(PHASES)

@@ -9,7 +9,6 @@ import { setTimeout as delay } from 'node:timers/promises'
 import pRetry from 'p-retry'
 import { retryAfterMs } from '#schemas/values/retry-after.ts'
 
-/** The bounds of a request and of the refresh that it belongs to. */
 interface FetchBounds {
   requestTimeoutMs: number
   maxBytes: number
@@ -22,7 +21,6 @@ interface FetchBounds {
   signal: AbortSignal
 }
 
-/** An answer: a body, or 304 without one. */
 export interface FetchedText {
   status: 200 | 304
   text: string
@@ -31,7 +29,6 @@ export interface FetchedText {
   lastModified: string | undefined
 }
 
-/** Why a GET brought nothing. */
 export class FetchFailure extends Error {
   readonly reason: string
   readonly isRetryable: boolean

@@ -31,7 +31,6 @@ import { openRefreshPublisher } from './refresh-publisher.ts'
 
 export { UnusableHistory } from './history-file.ts'
 
-/** The recorded refreshes to be published, and by what means. */
 interface RecordedIngest {
   kafka: KafkaConnection
   providers: ProviderRegistry
@@ -126,7 +125,6 @@ function count(totals: RecordedTotals, published: Published, path: string, repor
   }
 }
 
-/** The history file to be published, and by what means. */
 interface HistoryIngest {
   kafka: KafkaConnection
   /** Opened for the writer `ingest`. */
@@ -138,7 +136,6 @@ interface HistoryIngest {
   signal: AbortSignal
 }
 
-/** How far the ingest of a history file is. */
 export interface HistoryProgress {
   step: 'reading' | 'publishing'
   done: number
@@ -146,7 +143,6 @@ export interface HistoryProgress {
   total: number | undefined
 }
 
-/** What was published of a history file. */
 export interface HistoryTotals {
   provider: string
   names: number

@@ -18,7 +18,6 @@ export interface Feed {
   currency: string
 }
 
-/** An entry of a refresh as its source has it. */
 export interface RawEntry {
   readonly market_hash_name: unknown
   readonly phase?: unknown
@@ -28,7 +27,6 @@ export interface RawEntry {
   readonly url?: unknown
 }
 
-/** A sale as its source has it. */
 export interface RawSale extends RawEntry {
   readonly sold_at: unknown
   readonly sale_id?: unknown
@@ -50,7 +48,6 @@ export interface Refresh {
   entries: Iterable<RawEntry>
 }
 
-/** A refresh that could not be fetched or read. */
 export interface FailedRefresh {
   kind: 'failed'
   observedAt: number
@@ -60,7 +57,6 @@ export interface FailedRefresh {
   detail: string
 }
 
-/** One time at which a feed is due. */
 interface Due {
   /** The time that the schedule names. */
   at: number
@@ -73,7 +69,6 @@ interface Due {
   signal: AbortSignal
 }
 
-/** A source of refreshes. */
 export interface Connector {
   /** What the source has at a due time, in time order. */
   poll(due: Due): AsyncIterable<Refresh | FailedRefresh>

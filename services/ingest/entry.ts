@@ -37,7 +37,6 @@ export function priceMaxAt(rate: Rate): number {
   return Math.min(2 ** 50, Math.floor((MICRO_USD_MAX / 10_000) * rate.approximate))
 }
 
-/** What keeps an entry of asks or bids from being published; undefined when nothing does. */
 export function entryFault(entry: RawEntry, priceMax: number): EntryFault | undefined {
   const fault = offerFault(entry, priceMax)
   if (fault) return fault
@@ -66,7 +65,6 @@ export function judgedEntry(entry: RawEntry): JudgedEntry {
   }
 }
 
-/** A rejected entry's name, where it is one. */
 export function nameOf(entry: RawEntry): string | null {
   const name: unknown = (entry as RawEntry | null | undefined)?.market_hash_name
   return isText(name, NAME_MAX_LENGTH) && name !== '' ? name : null
@@ -85,7 +83,6 @@ export function isText(value: unknown, maxLength: number): value is string {
   return typeof value === 'string' && value.length <= maxLength && !value.includes('\0') && value.isWellFormed()
 }
 
-/** Absent, null or empty. */
 export const isAbsent = (value: unknown): boolean => value === undefined || value === null || value === ''
 
 /** An http(s) URL that is safe in a header of a redirect. */

@@ -27,12 +27,10 @@ export interface FeedWriter {
    * is lost meanwhile. Throws when brokers stay unreachable.
    */
   open(): Promise<number | undefined>
-  /** The same after a failure, once the group has answered. */
   reopen(failure: WriteFailed): Promise<number | undefined>
   close(): Promise<void>
 }
 
-/** What the writers of a process share. */
 export interface WriterContext {
   kafka: KafkaConnection
   brokerHealth: Pick<BrokerHealth, 'answered' | 'lost'>
@@ -40,7 +38,6 @@ export interface WriterContext {
   acquire: Acquire
   /** Counts what waits for brokers. */
   waits<T>(work: Promise<T>): Promise<T>
-  /** Resolves when the group has answered. */
   confirmed(signal: AbortSignal): Promise<void>
 }
 
@@ -53,7 +50,6 @@ export const GROUP = 'ingest'
  */
 const TRANSACTION_TIMEOUT_MS = 10_000
 
-/** Opens the producer of a feed and makes it the only one. */
 export async function openFeedProducer(
   kafka: KafkaConnection,
   name: string,
@@ -138,7 +134,6 @@ export function feedWriter(context: WriterContext, name: string, signal: AbortSi
   }
 }
 
-/** Resolves with nothing when the signal aborts. */
 function abortOf(signal: AbortSignal): Promise<undefined> {
   const { promise, resolve } = Promise.withResolvers<undefined>()
   signal.addEventListener('abort', () => resolve(undefined), { once: true })

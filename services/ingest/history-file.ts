@@ -16,7 +16,6 @@ import { DAY_MS, parseInstant } from '#schemas/values/instant.ts'
 import { plainName } from '#schemas/values/item-name.ts'
 import { minorUnits } from './minor-units.ts'
 
-/** One close of a name. */
 export interface Close {
   /** Start of the UTC day. */
   day: number
@@ -26,10 +25,8 @@ export interface Close {
   listings: number | null
 }
 
-/** Why a row is left out. */
 type RowFault = 'name_missing' | 'date_invalid' | 'price_invalid' | 'currency_invalid' | 'listings_invalid'
 
-/** What a file holds. */
 export interface HistoryFile {
   /** Name, in its plain form → its closes by date. */
   closes: Map<string, Close[]>

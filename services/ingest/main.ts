@@ -30,7 +30,6 @@ const GRACE_MS = 5_000
 /** Writers that open at once. */
 const OPENING = 8
 
-/** Starts polling the market that the configuration names. */
 export const start: StartRole = async context => {
   const { config, log, metrics, fail } = context
   const market = loadMarket(config.market)
@@ -99,13 +98,11 @@ export const start: StartRole = async context => {
   }
 }
 
-/** What the group shares out: the feeds and the exchange rates. */
 const workOf = (feeds: readonly Feed[]): OwnedWork[] => [
   ...feeds.map(feed => ({ name: keyOf(feed), topic: TOPICS[feed.side], partition: partitionOfFeed(feed) })),
   { name: RATES, topic: 'fx', partition: 0 },
 ]
 
-/** Counts the writers that wait for brokers. */
 function openWaits() {
   let waiting = 0
   return {

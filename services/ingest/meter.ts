@@ -9,12 +9,10 @@ import type { Metrics } from '#infra/runtime/metrics.ts'
 import type { Feed } from './connector.ts'
 import type { Published } from './publish-refresh.ts'
 
-/** Records refreshes. */
 export interface Meter {
   refresh(feed: Pick<Feed, 'provider' | 'side'>, published: Published, durationMs: number): void
 }
 
-/** Opens the meter of a process. */
 export function openMeter(metrics: Metrics, log: Log): Meter {
   const refreshes = metrics.counter('marketlog_ingest_refreshes_total', 'Refreshes by result.', [
     'provider',

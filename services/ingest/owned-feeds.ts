@@ -17,7 +17,6 @@ import { type Acquire, openRefreshPublisher } from './refresh-publisher.ts'
 import { type FeedContext, recover, runFeed } from './run-feed.ts'
 import { type PastRefresh, planBackfill } from './schedule.ts'
 
-/** The feeds of this process. */
 interface OwnedFeeds {
   /** Opens and cuts feeds, so that exactly these run here. */
   assign(names: ReadonlySet<string>): void
@@ -51,7 +50,6 @@ interface Holding {
   lost: AbortController
 }
 
-/** Opens an empty set of feeds. */
 export function openOwnedFeeds(options: OwnedFeedsOptions): OwnedFeeds {
   const { feeds, log, stopping, fail, positions } = options
   const held = new Map<string, Holding>()
@@ -163,12 +161,10 @@ function runHistory(
   return backfill(feeds, { days, refreshesPerDay, now: clock(), stopping }, onProgress)
 }
 
-/** A feed of this process with what it works with. */
 interface OwnedFeed extends OpenFeed {
   context: FeedContext
 }
 
-/** How far a backfill is. */
 interface BackfillProgress {
   done: number
   total: number

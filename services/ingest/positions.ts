@@ -17,9 +17,7 @@ import { openSaleList, type SaleList } from './sale-list.ts'
 
 type Named = Pick<Feed, 'provider' | 'side'>
 
-/** Where the feeds' last published refreshes have led. */
 export interface Positions {
-  /** The time of a feed's last refresh. */
   of(feed: Named): number | undefined
   /** The list of sales that follows its last one. */
   nextSaleList(feed: Named): SaleList
@@ -31,7 +29,6 @@ export interface Positions {
   refresh(to: number): Promise<void>
 }
 
-/** Opens the positions of all feeds; nothing is known until they have been read. */
 export function openPositions(kafka: KafkaConnection, resolve: ResolveItem): Positions {
   const known = new Map<string, FeedAdvanced>()
   const of = (feed: Named): number | undefined => known.get(keyOf(feed))?.observed_at

@@ -29,13 +29,11 @@ import type { RefreshPublisher } from './refresh-publisher.ts'
 import { judgeSale, type SeenSales } from './sale.ts'
 import { openSaleList, SALES_MAX, type SaleList } from './sale-list.ts'
 
-/** What became of a refresh. */
 export type Published =
   | { result: 'completed'; observed: number; rejected: ReadonlyMap<EntryFault, number> }
   | { result: 'failed'; reason: string; detail: string }
   | { result: 'cut' }
 
-/** The topic of each side. */
 export const TOPICS: Record<FeedSide, TopicKey> = { ask: 'quotes', bid: 'bids', sale: 'sales' }
 
 /** Records of one send. The sales of a list are one, as its position is sent with the last: a kill in between would repeat the others. */

@@ -23,7 +23,6 @@ export interface RefreshPublisher {
 /** One on its way, one ready behind it, one being made. A feed holds two at most, so two is the least. */
 const PORTIONS_MAX = 3
 
-/** Opens a publisher of refreshes; those of one process share a semaphore. */
 export function openRefreshPublisher(
   codec: Codec,
   publisher: Pick<Publisher, 'send'>,

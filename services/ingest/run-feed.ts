@@ -18,9 +18,7 @@ import { publishFailure, publishRefresh } from './publish-refresh.ts'
 import type { RefreshPublisher } from './refresh-publisher.ts'
 import { dueAt, tickAt } from './schedule.ts'
 
-/** What an owned feed works with. */
 export interface FeedContext {
-  /** The feed's own. */
   refreshPublisher: RefreshPublisher
   /** Makes the publisher usable again after it could not write; returns without when the feed is lost or the process stops. */
   reopen(failure: WriteFailed): Promise<void>
@@ -35,7 +33,6 @@ export interface FeedContext {
   cut: AbortSignal
 }
 
-/** Runs a feed until the process stops or loses it; rejects when the log is lost. */
 export async function runFeed(feed: OpenFeed, context: FeedContext): Promise<void> {
   const backoff = openBackoff(() => performance.now())
   while (!context.stopping.aborted) {

@@ -10,7 +10,6 @@ import { hash } from 'node:crypto'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import type { ResolveItem } from '#schemas/values/catalog-item.ts'
 
-/** The sales of one list. */
 export interface SaleList {
   /** Adds a sale; whether neither the list before nor this one had it. */
   add(sale: SaleObserved): boolean
@@ -24,7 +23,6 @@ export const SALES_MAX = 5_000
 const HEX_DIGITS = 16
 const HASH_FORM = new RegExp(`.{${HEX_DIGITS}}`, 'g')
 
-/** Opens a list that follows one with these hashes. */
 export function openSaleList(before: Buffer | null, resolve: ResolveItem): SaleList {
   const known = new Set(before?.toString('hex').match(HASH_FORM))
   /** Hash → time of its sale. */

@@ -22,7 +22,6 @@ interface SaleContext {
   priceMax: number
 }
 
-/** A judged sale: the record to publish, or why there is none. */
 type JudgedSale = { sale: SaleObserved } | { fault: EntryFault }
 
 const ID_MAX_LENGTH = 128
@@ -74,7 +73,6 @@ const FIRST_MS = 1e11
 /** Before the game's market opened nothing was sold: what lies before it is in a unit that is not known. */
 const MARKET_OPENED_AT = Date.UTC(2013, 7, 1)
 
-/** Seconds or milliseconds since the epoch, as a number or its digits, or ISO 8601 with a `T` or a blank. */
 function soldAtOf(value: unknown): Instant | undefined {
   const text = String(value).trim()
   const number = /^\d{1,15}(\.\d+)?$/.test(text) ? Number(text) : undefined

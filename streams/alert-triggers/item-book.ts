@@ -15,7 +15,6 @@ export interface Best {
   bidProvider: string | undefined
 }
 
-/** The rows of a partition's items. */
 export interface ItemBook {
   /** Sets a provider's row, or removes it with null; the best prices before, where they are others now. */
   set(side: Side, itemId: number, provider: string, micro: number | null): Best | undefined
@@ -39,7 +38,6 @@ const NONE = -1
 
 const emptySide = (): SideRows => ({ prices: [], best: NONE, holder: NONE })
 
-/** Opens an empty book. */
 export function openItemBook(): ItemBook {
   const keys: string[] = []
   const numbers = new Map<string, number>()

@@ -22,7 +22,6 @@ const FETCH_BYTES = 2 ** 17
 /** What a fetch brings dies young: with 4 MiB at a time the heap grew to twice of what it holds. */
 const OPENING_BYTES = 2 ** 17
 
-/** Starts the role. */
 export const start: StartRole = async context => {
   const { config, metrics, fail } = context
   const log = context.log.child({ role: GROUP })

@@ -20,7 +20,6 @@ export interface RatesInForce {
   rates: Rates
 }
 
-/** The rates in force. */
 export interface RateFeed {
   current(): RatesInForce
   /** Calls the listener with every new table; the result ends that. */
@@ -28,7 +27,6 @@ export interface RateFeed {
   close(): Promise<void>
 }
 
-/** Reads the rates to their end and keeps following them. */
 export async function openRateFeed(
   kafka: KafkaConnection,
   ids: TopicIds,
@@ -69,7 +67,6 @@ export async function openRateFeed(
   }
 }
 
-/** A table as it will be in force; undefined when one of its rates is invalid. */
 function tableOf({ as_of, rates }: FxRatesPublished): RatesInForce | undefined {
   const parsed = Object.entries(rates).map(([code, text]) => [code, parseRate(text)] as const)
   const usable = parsed.flatMap(([code, rate]) => (rate ? [[code, rate] as const] : []))

@@ -17,13 +17,11 @@ import { foldBook } from '#streams/book/reader.ts'
 import type { Position } from '#streams/runner/positions.ts'
 import type { ItemBook } from './item-book.ts'
 
-/** A partition whose rows are read into an empty book. */
 interface RowRequest {
   partition: number
   book: ItemBook
 }
 
-/** Reads rows; resolves with the position that they reflect. */
 export type RowReader = (request: RowRequest) => Promise<Position>
 
 interface ReaderParts {
@@ -32,7 +30,6 @@ interface ReaderParts {
   ids: TopicIds
 }
 
-/** Opens a reader for the partitions of a process. */
 export const openRowReader = (parts: ReaderParts): RowReader => openGathering(requests => readRows(parts, requests))
 
 async function readRows(parts: ReaderParts, requests: readonly RowRequest[]): Promise<Position[]> {

@@ -21,7 +21,6 @@ import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 /** Receives a rule's new state, undefined for a deleted one. */
 type OnRule = (alertId: string, changed: AlertRuleChanged | undefined) => void
 
-/** The rules of some partitions. */
 export interface RuleFeed {
   /** Delivers all rules of a partition and then what follows; resolves at the present end with the function that stops it. */
   open(partition: number, onRule: OnRule): Promise<() => void>
@@ -43,7 +42,6 @@ interface FeedOptions {
   log: Log
   metrics: Metrics
   fail(error: Error): void
-  /** Bytes of one fetch for one partition. */
   fetchBytes: number
 }
 
@@ -52,7 +50,6 @@ const IDLE_MS = 20
 const FETCH_TRIES = 60
 const RETRY_LONGEST_MS = 2_000
 
-/** Opens the feed. */
 export async function openRuleFeed(options: FeedOptions): Promise<RuleFeed> {
   const { kafka, ids, fail, fetchBytes } = options
   const topic = kafka.topicName('alertRules')
@@ -145,7 +142,6 @@ function resolveWaiters(reading: Reading, isOver = false): void {
   })
 }
 
-/** Decodes a rule's record and delivers it. */
 function openDelivery({ kafka, log, metrics }: FeedOptions): (record: LogRecord, onRule: OnRule) => void {
   const unreadable = metrics.counter('marketlog_alert_rules_unreadable_total', 'Records of rules that cannot be read.')
   return ({ key, value, offset }, onRule) => {

@@ -8,7 +8,6 @@
 import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import { type AlertKind, parseThreshold } from '#schemas/values/alert.ts'
 
-/** An enabled rule. */
 export interface EnabledRule {
   readonly id: string
   readonly itemId: number
@@ -23,15 +22,12 @@ export interface EnabledRule {
   isLive: boolean
 }
 
-/** The rules of a partition. */
 export interface RuleIndex {
   /** Notes a rule's new state; the rule that is to be evaluated and then added, if there is one. */
   note(changed: AlertRuleChanged): EnabledRule | undefined
-  /** Forgets a deleted alert. */
   forget(id: string): void
   /** Whether this rule is still what its alert asks for. */
   isCurrent(rule: EnabledRule): boolean
-  /** Lets a rule wait for its condition. */
   add(rule: EnabledRule): void
   /** Removes the top rule of a group: it fires. */
   pop(group: RuleGroup): void
@@ -40,7 +36,6 @@ export interface RuleIndex {
   itemsWith(currencies: ReadonlySet<string>): number[]
   /** The enabled rules, fired ones included. */
   all(): Iterable<EnabledRule>
-  /** Rules that wait. */
   size(): number
 }
 
@@ -154,7 +149,6 @@ class RuleGroup {
     this.currency = currency
   }
 
-  /** Live rules. */
   get size(): number {
     return this.#rules.length - this.#gone
   }
@@ -191,7 +185,6 @@ class RuleGroup {
     return this.#rules[0]
   }
 
-  /** Removes the top. */
   pop(): EnabledRule | undefined {
     return this.top() === undefined ? undefined : this.#removeFirst()
   }

@@ -26,7 +26,6 @@ import {
   type TriggerState,
 } from './step.ts'
 
-/** What the partitions of a process share. */
 interface TriggerParts {
   codec: Codec
   publisher: Publisher
@@ -34,7 +33,6 @@ interface TriggerParts {
   rules: RuleFeed
   rates: RateFeed
   metrics: Metrics
-  /** For failures outside of a batch. */
   fail(error: Error): void
 }
 
@@ -85,7 +83,6 @@ export async function openTriggerSink(parts: TriggerParts, partition: number): P
   }
 }
 
-/** Publishes triggers in the order in which they fired. */
 interface TriggerPublisher {
   add(triggers: readonly AlertTriggered[]): void
   /** Resolves when the log holds all that was added. */

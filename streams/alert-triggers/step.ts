@@ -15,7 +15,6 @@ import { type EnabledRule, openRuleIndex, type RuleIndex } from './rule-index.ts
 /** Units of a currency per US dollar, by code; USD is there always. */
 export type Rates = ReadonlyMap<string, Rate>
 
-/** What a partition's triggers are derived from. */
 export interface TriggerState {
   readonly book: ItemBook
   readonly rules: RuleIndex
@@ -30,7 +29,6 @@ interface Evaluation {
 
 const NOTHING: readonly AlertTriggered[] = []
 
-/** A partition without rows and rules. */
 export const openTriggerState = (rates: Rates): TriggerState => ({
   book: openItemBook(),
   rules: openRuleIndex(),
@@ -58,7 +56,6 @@ export function considerRule(state: TriggerState, rule: EnabledRule): AlertTrigg
   return undefined
 }
 
-/** Evaluates an item's rules in currencies whose rates have changed. */
 export function considerRates(
   state: TriggerState,
   itemId: number,

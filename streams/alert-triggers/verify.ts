@@ -21,7 +21,6 @@ import type { VerifyTask } from '#streams/runner/view.ts'
 
 /** The tables of alerts, as the service that owns them reads them. */
 export interface StoredAlerts {
-  /** Passes the rules of all accounts. */
   rules(take: (rule: StoredRule) => void): Promise<void>
   /** Passes the triggers that all events were recorded of. */
   triggers(take: (trigger: StoredTrigger) => void): Promise<void>

@@ -125,7 +125,6 @@ function change(
   }
 }
 
-/** Writes the URL of a listed row and returns the row. */
 function changeUrl(
   book: ProviderBook,
   itemId: number,

@@ -27,7 +27,6 @@ export const changelogPartition = (topic: TopicKey, partition: number): number =
 /** The side of a partition of the changelog. */
 export const changelogSide = (partition: number): Side => (partition < PROVIDER_PARTITIONS ? 'ask' : 'bid')
 
-/** What a record of the changelog is about. */
 interface ChangelogKey {
   kind: 'row' | 'refresh' | 'withdrawn'
   provider: string
@@ -42,7 +41,6 @@ export function parseChangelogKey(key: string): ChangelogKey | undefined {
   return { kind, provider, itemId: Number(itemId) }
 }
 
-/** The changelog record of a change. */
 export function rowRecord(
   codec: Codec,
   partition: number,

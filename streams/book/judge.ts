@@ -14,7 +14,6 @@ import { MINUTE_MS } from '#schemas/values/instant.ts'
 import type { Rate } from '#schemas/values/money.ts'
 import { isStaged, type OpenRefresh, type ProviderBook, type Suspicion } from './provider-book.ts'
 
-/** What was compared, for the quarantine's record. */
 export interface Comparison {
   before: number
   now: number
@@ -38,7 +37,6 @@ const BELIEVED_AFTER_MS = 30 * MINUTE_MS
 
 const NOTHING: Comparison = { before: 0, now: 0, shared: 0, moved: 0 }
 
-/** Judges the open refresh at its completion. */
 export function judge(
   book: ProviderBook,
   completed: RefreshCompleted,

@@ -11,7 +11,6 @@ import type { ProcessorTopics } from '#streams/runner/processor-topics.ts'
 import { changelogPartition } from './changelog.ts'
 import { openBook, openVerdictMeter } from './processor.ts'
 
-/** What the book reads and writes. */
 export const bookTopics: ProcessorTopics = {
   group: 'book',
   inputs: ['quotes', 'bids'],
@@ -20,7 +19,6 @@ export const bookTopics: ProcessorTopics = {
   output: 'bookChanges',
 }
 
-/** Starts the book. */
 export const start: StartRole = async context => {
   const kafka = connectKafka({ config: context.config, role: 'book', log: context.log })
   const catalog = await context.catalog()

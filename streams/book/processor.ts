@@ -21,7 +21,6 @@ import { type Books, bookOf, type Effects, openFrom, restage, step } from './ste
 
 type Emit = (record: Outgoing & { partition: number }) => void
 
-/** Opens an empty book for the partition of an input topic whose changelog partition is given; `lookup` gives the present catalog. */
 export function openBook(
   codec: Codec,
   topic: TopicKey,
@@ -94,7 +93,6 @@ const recordOf = ({ item_id }: { item_id: number }, value: Buffer): Outgoing & {
   value,
 })
 
-/** Takes note of a verdict. */
 type NoteVerdict = (judged: RefreshJudged) => void
 
 /**

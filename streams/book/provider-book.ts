@@ -10,7 +10,6 @@ import type { Side } from '#schemas/events/book-changed.ts'
 import type { CatalogLookup } from '#schemas/values/catalog-item.ts'
 import type { Rate } from '#schemas/values/money.ts'
 
-/** A refresh that has begun and is not yet judged. */
 export interface OpenRefresh {
   id: string
   observedAt: number
@@ -19,7 +18,6 @@ export interface OpenRefresh {
   catalog: CatalogLookup
   /** Offset of its first record. */
   firstOffset: number
-  /** The index that must come next; a gap makes the refresh incomplete. */
   nextIndex: number
   hasGap: boolean
   unresolved: number
@@ -30,7 +28,6 @@ export interface OpenRefresh {
   urls: Map<number, string>
 }
 
-/** Refreshes in a row that are quarantined. */
 export interface Suspicion {
   /** That of the last one. */
   reason: string
@@ -39,7 +36,6 @@ export interface Suspicion {
   since: number
 }
 
-/** One provider's side of the book. */
 export interface ProviderBook {
   readonly provider: string
   readonly side: Side
@@ -55,7 +51,6 @@ export interface ProviderBook {
   stagedQuantity: Int32Array
   epoch: number
   currency: string
-  /** Items listed. */
   listed: number
   open: OpenRefresh | undefined
   /** The last judged refresh. */
@@ -72,7 +67,6 @@ export interface ProviderBook {
 
 const FIRST_CAPACITY = 1024
 
-/** A provider's side with nothing listed. */
 export function emptyBook(provider: string, side: Side): ProviderBook {
   return {
     provider,
@@ -138,7 +132,6 @@ export function setUrl({ urls }: { urls: Map<number, string> }, itemId: number, 
   else urls.set(itemId, url)
 }
 
-/** Drops what is staged. */
 export function dropStaged(book: ProviderBook): void {
   book.open = undefined
   book.epoch += 1
@@ -175,7 +168,6 @@ export function stage(
   }
 }
 
-/** Whether an item is part of the refresh being staged. */
 export const isStaged = (book: ProviderBook, itemId: number): boolean => book.stagedEpoch[itemId] === book.epoch
 
 /** What the provider's side holds as a whole: items, offers, value in its currency and in US cents. */

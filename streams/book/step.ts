@@ -21,7 +21,6 @@ import { dropStaged, emptyBook, type OpenRefresh, type ProviderBook, stage, tota
 /** All providers of one input partition. */
 export type Books = Map<string, ProviderBook>
 
-/** The effects of a record. */
 export interface Effects extends RowChanges {
   marked: RefreshMarked | undefined
   judged: RefreshJudged | undefined
@@ -43,7 +42,6 @@ const NOT_OPEN: Outcome = { kind: 'skip', reason: 'no_refresh_open' }
 const LARGEST_PRICE = 10 ** 13
 const LARGEST_QUANTITY = 2 ** 31 - 1
 
-/** Takes one event; returns the record's outcome and its effects. */
 export function step(
   books: Books,
   side: Side,

@@ -56,7 +56,6 @@ export interface StandingAsk extends EdgeAsk {
   provider: string
 }
 
-/** A composite candle. */
 export interface Candle {
   /** Start of the bucket. */
   t: Instant
@@ -69,14 +68,12 @@ export interface Candle {
   providers: { o: string; h: string; l: string; c: string }
 }
 
-/** The last composite before a window, and the listings at its start. */
 interface Composite {
   micro: MicroUsd
   provider: string
   quantity: number
 }
 
-/** What candles are composed of. */
 interface CandleSources {
   /**
    * All parts of the window, and per provider the last one before it and the first one after it, in any
@@ -94,13 +91,11 @@ export interface CandleWindow {
   intervalMs: number
 }
 
-/** The candles of a window, oldest first, and the composite before the first. */
 interface ComposedCandles {
   opening: Composite | undefined
   candles: Candle[]
 }
 
-/** Makes a table of parts. */
 export function partTable(parts: readonly CandlePart[]): PartTable {
   return {
     provider: parts.map(({ provider }) => provider),
@@ -166,7 +161,6 @@ const columnsOf = ({ bucket, low, high, falls, opening, closing }: PartTable): F
 /** Each provider's last ask so far, by its number; `known` is 1 where there is one. */
 type Carried = EdgeTable & Readonly<Record<'known', Float64Array>>
 
-/** What is composed. Providers have numbers in the order of their keys. */
 interface Composition {
   parts: PartTable
   names: readonly string[]
@@ -191,7 +185,6 @@ class Lowest {
 /** Parts that are composed between two pauses, and such as are only put in order. */
 const [PARTS_AT_ONCE, ORDERED_AT_ONCE] = [20_000, 100_000]
 
-/** Composes the candles of a window: one for each bucket in which at least one provider changed. */
 export function* composeCandles(sources: CandleSources, window: CandleWindow): PausingWork<ComposedCandles> {
   const composition = yield* openComposition(sources, window.start)
   const { numbers, carried } = composition
@@ -362,7 +355,6 @@ function edgeAsk(
   return lowest
 }
 
-/** The lowest listed ask; where there is none, of the moment at which the last one went. */
 function compositeOf({ names, carried }: Composition): Composite | undefined {
   const { known, standing, micro, at } = carried
   const numbers = [...names.keys()].filter(number => known[number] === 1)

@@ -22,7 +22,6 @@ import { candleParts, candleStanding, type Edge, type FoldedAsk, type Part, writ
 
 const LOWEST_VERSION = 0
 
-/** Opens the fold of a partition of market.book-changes. */
 export function openCandleFold(batcher: Batcher): RowSink {
   const batch: CandleBatch = new Map()
   const parts = new RowBuffer(candleParts)
@@ -95,13 +94,11 @@ function takeClose(rows: RowBuffer, record: StreamRecord, idOf: ResolveItem): Ou
   return OK
 }
 
-/** The fold of a batch of changes, by item and provider. */
 export type CandleBatch = Map<string, FoldedAsk>
 
 const WIDTHS_MS = Object.values(CANDLE_INTERVALS).map(({ ms }) => ms)
 const NO_FALLS: ReadonlyMap<number, number> = new Map()
 
-/** Folds one change of an ask into a batch. Throws when the change holds no price at all. */
 export function foldChange(batch: CandleBatch, change: BookChanged, version: number): void {
   const { item_id: itemId, provider } = change
   const opening = foundBy(change, version)

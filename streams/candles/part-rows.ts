@@ -33,7 +33,6 @@ const PART_SHAPE = {
   high: 'number',
 } as const
 
-/** The columns that {@link selectCandleParts} answers. */
 export const PART_SHAPES = {
   summed: { ...PART_SHAPE, fallen: 'number' },
   each: { ...PART_SHAPE, fallen: 'map' },
@@ -44,7 +43,6 @@ type EdgeColumns = Readonly<Record<keyof typeof EDGE_SHAPE, Float64Array>>
 /** Falls of all rows one behind the other, and where each row's end. */
 type EachFall = Readonly<Record<'ends' | 'keys' | 'values', Float64Array>>
 
-/** Rows of the table as columns. */
 interface CandlePartColumns extends Readonly<Record<'bucket' | 'low' | 'high', Float64Array>> {
   readonly provider: readonly string[]
   readonly opening: EdgeColumns
@@ -74,7 +72,6 @@ export function selectCandleParts(database: string, read: FallsRead): string {
   FROM ${database}.candle_parts PREWHERE ${OF_ITEM} AND ${within('start_s', 'end_s')} SETTINGS max_threads = 1`
 }
 
-/** The ask at an edge next to a window: where a provider's last part before it ends, or its first one after it begins. */
 export interface PartAround extends EdgeAsk {
   provider: string
   bucket_s: number
@@ -101,7 +98,6 @@ export function selectPartsBeside(database: string, side: PartsBeside): string {
   FROM ${database}.candle_parts WHERE ${OF_ITEM} AND ${where} GROUP BY provider SETTINGS max_threads = 1`
 }
 
-/** Turns an edge next to a window into a part. */
 export function partAround({ provider, bucket_s, standing, micro, quantity, at }: PartAround): CandlePart {
   const edge = { standing, micro, quantity, at }
   return { bucket: bucket_s * 1000, provider, opening: edge, closing: edge, low: micro, high: micro, falls: 0 }
@@ -117,7 +113,6 @@ export function selectPartFalls(database: string): string {
   WHERE ${OF_ITEM} AND ${within('start_s', 'end_s')} AND toUnixTimestamp(bucket) IN {buckets:Array(UInt32)} GROUP BY provider, bucket`
 }
 
-/** A row that {@link selectPartFalls} answers. */
 export interface PartFalls {
   provider: string
   bucket_s: number

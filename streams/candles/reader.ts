@@ -126,7 +126,6 @@ async function readSources(
   }
 }
 
-/** Reads all parts that the candles of an item's window are composed of, those outside the window included. */
 export async function readCandleParts(
   clickhouse: ClickhouseReader,
   params: CandlePartsParams,
@@ -173,7 +172,6 @@ export function selectCandleStanding(database: string): string {
   PREWHERE item_id = {item_id:UInt32} AND asks.at < {before_ms:Int64} GROUP BY provider SETTINGS max_threads = 1`
 }
 
-/** What is listed of an item now. */
 export interface ListedAsk {
   item_id: number
   /** The lowest ask of the providers that count; 0 where none of them lists the item. */

@@ -70,7 +70,6 @@ export const candleStanding: Table = {
   isCompact: true,
 }
 
-/** An edge with the version of the change that it comes from. */
 export interface Edge extends EdgeAsk {
   version: number
 }
@@ -85,17 +84,14 @@ export interface Part extends Omit<CandlePart, 'opening' | 'closing' | 'falls'> 
   falls: ReadonlyMap<number, number>
 }
 
-/** The fold of a batch's changes of a provider's asks for an item. */
 export interface FoldedAsk {
   itemId: number
   provider: string
-  /** The newest ask. */
   newest: Edge
   /** One for each bucket of each width, those of the newest changes last. */
   parts: Part[]
 }
 
-/** Appends a part. */
 export function writePart(rows: RowBuffer, part: Part): void {
   rows.u32(part.intervalMs / 1000)
   rows.u32(part.itemId)
@@ -121,7 +117,6 @@ function writeEdge(rows: RowBuffer, edge: Edge): void {
   rows.i64(edge.at)
 }
 
-/** Appends a provider's newest ask. */
 export function writeStanding(rows: RowBuffer, { itemId, provider, newest }: FoldedAsk): void {
   rows.u32(itemId)
   rows.text(provider)

@@ -11,14 +11,11 @@ import { formatDay, type Instant } from '#schemas/values/instant.ts'
 import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
 import { ViewIncomplete } from '#streams/runner/whole-tables.ts'
 
-/** The rates in force. */
 export interface FxTable {
   asOf: Instant
-  /** Code → units per US dollar, by code. */
   rates: ReadonlyMap<string, Rate>
 }
 
-/** The newest known table. */
 export interface FxReader {
   current(): FxTable | undefined
   stop(): void
@@ -70,7 +67,6 @@ async function readInForce(clickhouse: ClickhouseReader): Promise<FxTable | unde
   return { asOf: first.as_of, rates: new Map(rates) }
 }
 
-/** The rate of a currency at an instant. */
 export type RateAt = (instant: Instant) => Rate
 
 /**

@@ -7,7 +7,6 @@
 import type { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import type { Table } from '#infra/clickhouse/table.ts'
 
-/** The table's definition. */
 export const fxDays: Table = {
   name: 'fx_days',
   writer: 'fx',
@@ -23,7 +22,6 @@ export const fxDays: Table = {
   partitionBy: 'toYear(day)',
 }
 
-/** The rate of a currency on a day. */
 export interface DayRate {
   /** Since 1970-01-01. */
   day: number
@@ -35,7 +33,6 @@ export interface DayRate {
   version: number
 }
 
-/** Appends a rate. */
 export function writeRate(rows: RowBuffer, { day, currency, rate, as_of, version }: DayRate): void {
   rows.u16(day)
   rows.text(currency)

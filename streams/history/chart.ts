@@ -10,7 +10,6 @@ import type { ColumnsOf } from '#infra/clickhouse/native-columns.ts'
 import type { PausingWork } from '#infra/runtime/turns.ts'
 import { type DAY_SHAPE, UNPRICED } from './table.ts'
 
-/** What a provider's asks closed at, a row per day on which the item was listed, in order. */
 export interface ChartSeries {
   /** Days since 1970. */
   day: number[]
@@ -27,10 +26,8 @@ export interface Chart {
   series: ReadonlyMap<string, ChartSeries>
 }
 
-/** Stored closes, a row per stored row. */
 type DayColumns = ColumnsOf<typeof DAY_SHAPE>
 
-/** Days since 1970, half-open. */
 interface DayWindow {
   start_day: number
   end_day: number
@@ -107,7 +104,6 @@ function rowPerDay(rows: number[], { day, priced, closing }: DayColumns): DayRow
   return ordered
 }
 
-/** A row for every day on which the item was listed, the price of the last change carried on. */
 function carried(rows: DayRows, { day, priced, closing }: DayColumns, { start_day, end_day }: DayWindow): ChartSeries {
   const series: ChartSeries = { day: [], priceRow: [], quantity: [] }
   let priceRow = -1

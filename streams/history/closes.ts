@@ -10,7 +10,6 @@ import { UNPRICED } from './table.ts'
 /** Which closes are asked for, with days since 1970, both ends included. */
 export interface CloseScope {
   currency: string
-  /** All by default. */
   providers: readonly string[] | undefined
   firstDay: number
   lastDay: number
@@ -29,7 +28,6 @@ interface ItemCloses {
   listed: (0 | 1)[]
 }
 
-/** Closes as they are stored: several of a day may wait for being merged. */
 interface CloseRow extends ItemCloses {
   /** Empty where every day occurs once. */
   pricedVersions: number[]

@@ -19,7 +19,6 @@ import { changes, type Day, historyVersion, providerDays, writeChange, writeClos
 
 const UNKNOWN = -1
 
-/** Opens the fold of a partition of market.book-changes. */
 export function openHistoryFold(batcher: Batcher): RowSink {
   let days = new Map<string, Day>()
   const rows = new RowBuffer(changes)

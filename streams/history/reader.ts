@@ -16,7 +16,6 @@ export type { Chart, ChartSeries } from './chart.ts'
 export { type CloseScope, countCloses, readCloses } from './closes.ts'
 export { CHANGES_RETENTION_DAYS } from './table.ts'
 
-/** A stored ask. */
 interface ObservedAsk {
   item_id: number
   seen_at: Instant
@@ -79,7 +78,6 @@ const AFTER = `AND seen_at <= fromUnixTimestamp64Milli({at:Int64}, 'UTC')
   AND (seen_at, item_id, provider, partition, offset) <
     (fromUnixTimestamp64Milli({at:Int64}, 'UTC'), {item:UInt32}, {key:String}, {partition:UInt16}, {offset:UInt64})`
 
-/** The sort key of an ask, for a cursor. */
 export const historyKey = (ask: ObservedAsk): SortKey => [
   ask.seen_at,
   ask.item_id,
@@ -112,7 +110,6 @@ export interface ProviderPast {
   found_month: Found
 }
 
-/** Reads the past of an item's asks by provider. */
 export async function readItemPast(
   clickhouse: ClickhouseReader,
   itemId: number,
@@ -178,13 +175,11 @@ export async function readUnitsTaken(
 /** More providers than that are not queried one by one. */
 const FEW_PROVIDERS = 8
 
-/** The days of a chart: whole UTC days, half-open. */
 export interface ChartWindow {
   start: Instant
   end: Instant
 }
 
-/** Reads the closes of each provider with at least one. */
 export async function readChart(
   clickhouse: ClickhouseReader,
   itemIds: readonly number[],

@@ -9,7 +9,6 @@ import type { Table } from '#infra/clickhouse/table.ts'
 import type { BookChanged, Change, Side } from '#schemas/events/book-changed.ts'
 import type { StreamRecord } from '#streams/runner/outcome.ts'
 
-/** One provider's row for an item at the end of a day, by the folded changes. */
 export interface Day {
   itemId: number
   side: Side
@@ -103,7 +102,6 @@ export const DAY_SHAPE = {
 const SIDES: Record<Side, number> = { ask: 1, bid: 2 }
 const KINDS: Record<Change, number> = { added: 1, updated: 2, removed: 3 }
 
-/** Appends a change. */
 export function writeChange(rows: RowBuffer, change: BookChanged, { partition, version }: StreamRecord): void {
   rows.u32(change.item_id)
   rows.u8(SIDES[change.side])
@@ -122,7 +120,6 @@ export function writeChange(rows: RowBuffer, change: BookChanged, { partition, v
   rows.endRow()
 }
 
-/** Appends the close of a provider's day. */
 export function writeClose(rows: RowBuffer, { itemId, side, provider, day, priced, closing }: Day): void {
   rows.u32(itemId)
   rows.u8(SIDES[side])

@@ -7,9 +7,7 @@
  */
 import type PQueue from 'p-queue'
 
-/** When builds run. */
 export interface BuildSchedule {
-  /** Something was touched. */
   due(): void
   /** Stops for good; resolves when a build that runs has ended. */
   stop(): Promise<void>
@@ -28,7 +26,6 @@ export interface BuildPace {
 /** Soon enough for readers of a snapshot after a refresh, and seldom enough for a backlog. */
 export const BUILD_PACE: BuildPace = { quietMs: 200, longestWaitMs: 5_000, betweenMs: 1_000 }
 
-/** Opens the schedule of a partition; `build` never rejects and resolves whether there is more to build. */
 export function openBuildSchedule(
   { builds, pace }: { builds: PQueue; pace: BuildPace },
   build: () => Promise<boolean>,

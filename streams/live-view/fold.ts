@@ -15,7 +15,6 @@ import { encodeRow, itemKey, type LiveHead, listingKey, type TableId, touchedFie
 
 const SIDES: readonly Side[] = ['ask', 'bid']
 
-/** What one side of a partition must write. */
 interface SideBatch {
   /** Item → provider → row text; null takes the row out. */
   items: Map<number, Map<string, string | null>>
@@ -25,15 +24,12 @@ interface SideBatch {
   refreshed: Map<string, number>
 }
 
-/** What a partition must write. */
 type LiveBatch = Record<Side, SideBatch>
 
 const emptySide = (): SideBatch => ({ items: new Map(), listings: new Map(), refreshed: new Map() })
 
-/** A batch with nothing to write. */
 const emptyBatch = (): LiveBatch => ({ ask: emptySide(), bid: emptySide() })
 
-/** Folds a change, or another URL of a row, into a batch. */
 function foldChange(batch: LiveBatch, change: BookChanged | OfferUrlChanged): void {
   const { side, provider, item_id: itemId } = change
   const text = textOf(change)
@@ -63,7 +59,6 @@ function foldRow(batch: LiveBatch, { side, provider, itemId, stored }: BaseRow):
   setListing(batch[side], itemId, provider, text !== null)
 }
 
-/** Notes when a provider was last refreshed. */
 function foldRefreshed(batch: LiveBatch, side: Side, provider: string, at: Instant): void {
   const { refreshed } = batch[side]
   refreshed.set(provider, Math.max(refreshed.get(provider) ?? 0, at))
@@ -125,13 +120,11 @@ function touchedBy(batch: LiveBatch): string[] {
   return [...fields]
 }
 
-/** Folds records, and rows of the base, into a version. */
 export interface LiveFold extends RedisFold {
   row(row: BaseRow): void
   refreshed(side: Side, provider: string, at: Instant): void
 }
 
-/** Opens the fold of a version, from its head on. */
 export function openLiveFold(version: TableId, head: LiveHead | undefined): LiveFold {
   let own: Pick<LiveHead, 'ask' | 'bid' | 'succeeds'> = {
     ...{ ask: head?.ask ?? {}, bid: head?.bid ?? {} },

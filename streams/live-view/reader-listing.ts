@@ -10,14 +10,12 @@ import { headOf, type KnownHeads, type LiveScripts, missing, SEPARATOR } from '.
 import { cachedRow, type LiveEntry, liveEntryOf } from './row-store.ts'
 import { decodeRow, headKey, itemKey, type LiveHead, type LiveRow, listingKey, parseHead } from './table.ts'
 
-/** Part of a listing. */
 export interface ListingPage {
   entries: readonly LiveEntry[]
   /** Entries of the whole listing. */
   total: number
 }
 
-/** What these reads share. */
 export interface ListingState extends KnownHeads {
   redis: Redis
   scripts: LiveScripts
@@ -52,7 +50,6 @@ export const ATTEMPTS = 4
 const PAGE_ATTEMPTS = 8
 const PARTITIONS = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
 
-/** Reads a page; rejects when the view is not there. */
 export async function readListingPage(
   state: ListingState,
   side: Side,
@@ -125,7 +122,6 @@ async function readSegment(
   return entries
 }
 
-/** The parts of a page: which ranges of which listings, in listing order. */
 function locate(
   counts: readonly Counts[],
   providers: readonly string[],

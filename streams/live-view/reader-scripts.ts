@@ -22,7 +22,6 @@ interface Stamped {
   head: string | null
 }
 
-/** The scripts, bound to a connection. */
 export interface LiveScripts {
   /** Per item key: provider, row, provider, row... joined, whatever the head. */
   rows(itemKeys: readonly string[]): Promise<string[]>
@@ -88,7 +87,6 @@ return answer`
 
 type Run = (keys: number, ...parts: (string | number)[]) => Promise<unknown[]>
 
-/** Binds the scripts to a connection; Redis compiles each at its first call. */
 export function bindLiveScripts(redis: Redis): LiveScripts {
   redis.defineCommand('liveItems', { lua: ITEMS })
   redis.defineCommand('liveCounts', { lua: COUNTS })
@@ -120,7 +118,6 @@ function stampedOf(answer: unknown[]): Stamped | null {
   return stamp === null || stamp === undefined ? null : { stamp, head: head ?? null }
 }
 
-/** A head as of a stamp. */
 export interface Head extends LiveHead {
   stamp: string
 }

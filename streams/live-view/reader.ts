@@ -34,7 +34,6 @@ interface PinnedItems {
   next: number[]
 }
 
-/** The live view. */
 export interface LiveReader extends SnapshotReader {
   /**
    * The rows of items; per item in the order of the providers' keys. For a single item it is the same array
@@ -71,7 +70,6 @@ const STALE_AFTER_MS = 5
 const REFRESH_AFTER_MS = 3
 const PARTITIONS = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
 
-/** An item to read; its key in the answer of a batch is made of it. */
 interface WantedItem {
   side: Side
   itemId: number
@@ -83,7 +81,6 @@ interface ReadBatch {
   answer: PromiseWithResolvers<ReadonlyMap<string, readonly LiveEntry[]>>
 }
 
-/** What reads share: the connection's scripts, and what was read before. */
 interface ViewState extends ListingState {
   batches: Map<number, ReadBatch>
   /** Stamps are being read for requests to come. */
@@ -93,7 +90,6 @@ interface ViewState extends ListingState {
   store: RowStore
 }
 
-/** Opens the reader of a namespace; `keysOf` are all provider keys of a side, `itemsKept` the items whose rows it keeps. */
 export function openLiveReader(
   redis: Redis,
   prefix: string,
@@ -240,7 +236,6 @@ function readBatches(state: ViewState): void {
   })
 }
 
-/** Reads items of one partition; again when a rebuild has changed the version meanwhile. */
 async function readItems(
   state: ViewState,
   partition: number,

@@ -18,7 +18,6 @@ export interface CachedRow {
   readonly serialised: { variant: string; text: string }[]
 }
 
-/** A provider's live row for an item. */
 export interface LiveEntry {
   itemId: number
   listed: CachedRow
@@ -35,7 +34,6 @@ export function liveEntryOf(side: Side, itemId: number, listed: CachedRow, head:
 export const lastUpdatedAt = (side: Side, listed: CachedRow, head: LiveHead): number =>
   Math.max(listed.row.seenAt, head[side][listed.provider] ?? 0)
 
-/** The rows of an item as of a stamp. */
 export interface ItemRows {
   stamp: string
   readonly text: string
@@ -44,7 +42,6 @@ export interface ItemRows {
   made?: { entries: readonly LiveEntry[]; head: unknown }
 }
 
-/** A bounded store of item rows by key. */
 export interface RowStore {
   get(key: string): ItemRows | undefined
   /**
@@ -54,7 +51,6 @@ export interface RowStore {
   put(key: string, stamp: string, text: string): ItemRows
 }
 
-/** Wraps a single row. */
 export const cachedRow = (provider: string, text: string): CachedRow => ({
   provider,
   text,

@@ -32,7 +32,6 @@ interface MadeSegment {
   leftOut: number
 }
 
-/** What lines are made of besides rows. */
 interface SegmentSource<P> {
   text: EntryText<P>
   provider: string
@@ -86,7 +85,6 @@ function linesOf<P>(
   return Buffer.from(lines, 'latin1')
 }
 
-/** A page of rows as text: id, row, id, row... */
 export type RowPage = string
 
 /** Rows of a page, and so lines of a block; 1,000 of them hold Redis up for less than a millisecond. */

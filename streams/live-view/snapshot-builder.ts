@@ -31,7 +31,6 @@ import {
   touchedKey,
 } from './table.ts'
 
-/** Builds the snapshots of the partitions of a process. */
 interface SnapshotBuilder {
   /**
    * Begins with a partition whose table is complete; flushes are carried out while nothing of the partition is read or
@@ -40,7 +39,6 @@ interface SnapshotBuilder {
   open(table: { partition: number; prefix: string }, written: OwnedHead): FlushCompanion
 }
 
-/** What a builder works with. */
 export interface SnapshotOptions {
   redis: Redis
   registry: ProviderRegistry
@@ -56,7 +54,6 @@ export interface SnapshotOptions {
 /** Changes when the text of a line does. */
 const LINE_FORM = 1
 
-/** What all partitions of a process share. */
 interface Shared extends SnapshotOptions {
   pace: BuildPace
   texts: Promise<Record<Side, EntryText<Provider>>>
@@ -67,7 +64,6 @@ interface Shared extends SnapshotOptions {
   observe(build: { seconds: number; lines: number; leftOut: number }): void
 }
 
-/** Opens a builder. */
 export function openSnapshotBuilder(options: SnapshotOptions): SnapshotBuilder {
   const { registry, catalog, baseUrl, metrics } = options
   const buildSeconds = metrics.histogram('marketlog_snapshot_build_seconds', 'Time from rows to a published manifest.')
@@ -106,7 +102,6 @@ function formOf({ all }: ProviderRegistry, baseUrl: string): string {
     .digest('base64url')
 }
 
-/** The rows of the providers that are out of date, as of one moment. */
 interface StaleRows {
   head: LiveHead
   base: SnapshotManifest
@@ -191,7 +186,6 @@ function staleFields(shared: Shared, { manifest, touched }: StoredSnapshot, head
   return new Set([...touched].filter(([, touchedAt]) => touchedAt > next).map(([field]) => field))
 }
 
-/** The manifest that a build starts from. */
 function baseOf(shared: Shared, known: KnownManifest | undefined, head: LiveHead): SnapshotManifest {
   if (known && isCurrent(shared, known, head)) return known.manifest
   const { version, next } = head

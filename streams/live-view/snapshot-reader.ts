@@ -23,7 +23,6 @@ import {
   segmentKey,
 } from './table.ts'
 
-/** A segment of a snapshot. */
 export interface PinnedSegment {
   /** Its key in Redis. */
   key: string
@@ -40,27 +39,23 @@ export interface PinnedSnapshot {
   name: string
 }
 
-/** A snapshot, and the position in market.book-changes that it reflects exactly. */
 interface PositionedSnapshot {
   segments: readonly (PinnedSegment & { provider: string })[]
   /** The next offset of every partition. */
   next: number[]
 }
 
-/** Reads stored snapshots. */
 export interface SnapshotReader {
   /** Pins what some providers list now; for minutes after a rebuild it may be the snapshot of the table before. */
   pinSnapshot(side: Side, providers: readonly string[]): Promise<PinnedSnapshot>
   /** Pins what some providers list in the table that is read now; rejects where that reflects another topic than the one of an id. */
   pinPositioned(side: Side, providers: readonly string[], topicId: string): Promise<PositionedSnapshot>
-  /** The lines of a segment. */
   readSegment(segment: PinnedSegment): Promise<string>
 }
 
 const PARTITIONS = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
 const inflate = promisify(inflateRaw)
 
-/** Opens the reader of a namespace. */
 export function openSnapshotReader(redis: Redis, prefix: string): SnapshotReader {
   const newest: PartitionSnapshot[] = []
   const segmentsOf = (manifests: readonly SnapshotManifest[], side: Side, provider: string): PinnedSegment[] =>

@@ -21,7 +21,6 @@ import {
   versionsKey,
 } from './table.ts'
 
-/** What Redis holds for a partition. */
 export interface StoredSnapshot {
   head: string | null
   manifest: KnownManifest | undefined
@@ -35,7 +34,6 @@ export interface KnownManifest {
   text: string
 }
 
-/** The snapshot of one partition in Redis. */
 export interface SnapshotStore {
   read(): Promise<StoredSnapshot>
   /** A number that no build of this partition had, one whose trace a failover has lost included. */
@@ -51,7 +49,6 @@ export interface SnapshotStore {
 
 const SIDES: readonly Side[] = ['ask', 'bid']
 
-/** Opens the store of a partition. */
 export function openSnapshotStore(
   redis: Redis,
   { partition, prefix }: { partition: number; prefix: string },

@@ -45,7 +45,6 @@ export interface LiveHead extends ViewHead {
  */
 export const LIVE_FORMAT = 2
 
-/** Reads a head; throws where its version may not be read, or is in a form that this process does not know. */
 export function parseHead(text: string): LiveHead {
   const head: LiveHead = parseStored('the live table', text, { [LIVE_FORMAT]: stored => stored })
   const lack = incompleteness(head)
@@ -59,7 +58,6 @@ export const liveRoot = (partition: number | '*', prefix = ''): string => `${pre
 /** Key of a partition's head, a JSON text of {@link LiveHead}. */
 export const headKey = (partition: number, prefix = ''): string => `${liveRoot(partition, prefix)}:head`
 
-/** One version of a partition's table in a namespace. */
 export type TableId = Pick<RedisVersion, 'partition' | 'version' | 'prefix'>
 
 /** Key of an item's hash: provider → row. */
@@ -120,27 +118,22 @@ export interface SnapshotManifest {
 /** The form in which this version writes a manifest and its segments. In all forms `ask` and `bid` name segments by `version`. */
 export const SNAPSHOT_FORMAT = 2
 
-/** Reads a manifest; throws where it is in a form that this version does not know. */
 export const parseManifest = (text: string): SnapshotManifest =>
   parseStored('the snapshot of the live table', text, { [SNAPSHOT_FORMAT]: manifest => manifest })
 
 /** Key of a partition's manifest, a JSON text of {@link SnapshotManifest}. */
 export const manifestKey = (partition: number, prefix = ''): string => `${prefix}snapshot:{live:${partition}}:manifest`
 
-/** Key of a segment. */
 export const segmentKey = (partition: number, side: Side, provider: string, version: number, prefix = ''): string =>
   `${prefix}snapshot:{live:${partition}}:${side}:${provider}:${version}`
 
-/** Key of the counter of versions. */
 export const versionsKey = (partition: number, prefix = ''): string => `${prefix}snapshot:{live:${partition}}:versions`
 
 /** Key of the hash {@link touchedField} → `next` after the last flush that touched it; written with the flush. */
 export const touchedKey = (partition: number, prefix = ''): string => `${prefix}snapshot:{live:${partition}}:touched`
 
-/** Names a side and provider in the hash at {@link touchedKey}. */
 export const touchedField = (side: Side, provider: string): string => `${side}:${provider}`
 
-/** Reads what {@link touchedField} wrote. */
 export function readTouchedField(field: string): { side: Side; provider: string } {
   const colon = field.indexOf(':')
   return { side: field.slice(0, colon) as Side, provider: field.slice(colon + 1) }
@@ -149,7 +142,6 @@ export function readTouchedField(field: string): { side: Side; provider: string 
 /** How long a replaced segment stays, so that a stream that has pinned it can finish. */
 export const REPLACED_SEGMENT_TTL_MS = 15 * MINUTE_MS
 
-/** Bytes of a segment's lines. */
 export const plainBytes = ({ blocks }: SegmentEntry): number => blocks.reduce((sum, [bytes]) => sum + bytes, 0)
 
 /** Bytes of a segment as it is stored. */

@@ -12,12 +12,10 @@ import { ARBITRAGE_AGE_LIMIT_MS, ARBITRAGE_ROWS_MAX, type ArbitrageFees, netProf
 import { type Board, type BoardSide, updatedAt } from './board.ts'
 import { type ArbitrageColumns, type ArbitrageFacts, arbitrageColumns, type ExcludedQuotes } from './table.ts'
 
-/** The pairs of a moment. */
 interface ArbitragePairs extends ArbitrageFacts {
   columns: ArbitrageColumns
 }
 
-/** What a snapshot is computed by. */
 export interface ArbitrageTerms {
   asOf: Instant
   excluded: ReadonlyMap<string, Exclusion>
@@ -45,7 +43,6 @@ interface Walk {
 
 const FIRST_PAIRS = 65_536
 
-/** Computes the snapshot of a moment. */
 export function computeArbitrage(board: Board, terms: ArbitrageTerms, rowsMax = ARBITRAGE_ROWS_MAX): ArbitragePairs {
   const providers = [...new Set([...board.sides.ask.providers, ...board.sides.bid.providers])].sort()
   const ask = openWalk(board.sides.ask, providers, terms, fees => fees.buy)

@@ -25,7 +25,6 @@ export interface BoardSide {
   readonly refreshedAt: Float64Array
 }
 
-/** A quote as the board keeps it. */
 interface BoardQuote {
   microUsd: MicroUsd
   quantity: number
@@ -49,22 +48,18 @@ export class Board {
     this.#numbers = { ask: numbersOf(keys.ask), bid: numbersOf(keys.bid) }
   }
 
-  /** Item slots so far. */
   get size(): number {
     return this.#itemIds.length
   }
 
-  /** The item of a slot. */
   itemId(slot: number): number {
     return this.#itemIds[slot] as number
   }
 
-  /** The slot of an item; undefined when it was never quoted. */
   slotOf(itemId: number): number | undefined {
     return this.#slots.get(itemId)
   }
 
-  /** The partition of a slot's item. */
   partition(slot: number): number {
     return this.#partitions[slot] as number
   }
@@ -117,12 +112,10 @@ export class Board {
     }
   }
 
-  /** Applies a change of the book. */
   change({ side, provider, item_id, price_micro_usd: microUsd, quantity, seen_at: seenAt }: BookChanged): void {
     this.set(side, provider, item_id, microUsd === null ? undefined : { microUsd, quantity, seenAt })
   }
 
-  /** Applies the marker of a refresh. */
   mark({ side, provider, last_updated }: RefreshMarked, partition: number): void {
     this.refreshed(side, provider, partition, last_updated)
   }

@@ -36,7 +36,6 @@ interface HourlyPast {
   hourlyCloses: ByItem<readonly number[]>
 }
 
-/** Opens the computation once the market is in memory. */
 export async function openMarketSummary(tools: ComputingTools): Promise<Computation | undefined> {
   const { context, kafka, redis, clickhouse, log, signal } = tools
   const { config } = context
@@ -131,7 +130,6 @@ async function readPast(
   }
 }
 
-/** The start of the hour of a moment. */
 const hourOf = (moment: Instant): Instant => Math.floor(moment / HOUR_MS) * HOUR_MS
 
 /** The composite best ask of a past moment; items that were not listed then are left out. */

@@ -21,7 +21,6 @@ import type { Board } from './board.ts'
 
 const SEED_AGAIN_MS = 1_000
 
-/** What following needs. */
 interface MarketFollowing {
   kafka: KafkaConnection
   ids?: TopicIds

@@ -4,7 +4,6 @@
  * Formulas: DECISIONS.md, "Liquidity". Scores are unrounded; they are rounded where they are shown.
  */
 
-/** What the scores are made of. */
 export interface LiquidityFacts {
   /** Listings of the asks that count. */
   listings: number

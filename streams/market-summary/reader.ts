@@ -42,7 +42,6 @@ export interface SummaryView extends SummaryFacts {
   rowOf(itemId: number): string | undefined
 }
 
-/** The newest versions. */
 export interface MarketViews {
   arbitrage: ComputedReader<ArbitrageView>
   summary: ComputedReader<SummaryView>
@@ -50,7 +49,6 @@ export interface MarketViews {
 
 const inflate = promisify(inflateRaw) as (deflated: Uint8Array, options: object) => Promise<Buffer>
 
-/** Opens the readers. */
 export const openMarketViews = (store: ViewStore): MarketViews => ({
   arbitrage: openComputedReader<ArbitrageFacts, ArbitrageView>(store, ARBITRAGE, async ({ as_of, facts }, value) => ({
     ...facts,
@@ -70,7 +68,6 @@ export const openMarketViews = (store: ViewStore): MarketViews => ({
   }),
 })
 
-/** Where the row of each item is in the text. */
 function rowRanges(offsets: Buffer): ReadonlyMap<number, [start: number, end: number]> {
   const ranges = new Map<number, [start: number, end: number]>()
   for (let at = 0, start = 0; at < offsets.length; at += 8) {

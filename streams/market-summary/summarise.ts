@@ -61,7 +61,6 @@ interface SummaryTerms {
 /** How old a quote may be (DECISIONS.md, "Market items"). */
 const SUMMARY_AGE_LIMIT_MS = DAY_MS
 
-/** The quotes of an item that count. */
 interface Counted {
   ask: MicroUsd | null
   bid: MicroUsd | null
@@ -114,7 +113,6 @@ export function summarise(itemIds: readonly number[], board: Board, past: Past, 
 const meanPercent = (shares: readonly number[]): number | null =>
   shares.length === 0 ? null : (shares.reduce((sum, share) => sum + share, 0) / shares.length) * 100
 
-/** Whether the listings reference has any quote that counts. */
 function referenceHasQuotes(board: Board, terms: SummaryTerms): boolean {
   const { ask } = quoteReaders(board, terms)
   const number = board.sides.ask.providers.indexOf(terms.listingsReference)
@@ -124,7 +122,6 @@ function referenceHasQuotes(board: Board, terms: SummaryTerms): boolean {
 
 type QuoteReader = (slot: number, provider: number) => MicroUsd
 
-/** Reads a quote of a slot; 0 where none counts. */
 function quoteReaders(board: Board, { asOf, down }: SummaryTerms): Record<Side, QuoteReader> {
   const oldest = asOf - SUMMARY_AGE_LIMIT_MS
   const reader = (name: Side): QuoteReader => {

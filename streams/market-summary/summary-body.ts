@@ -63,13 +63,11 @@ export const marketcapText = (micro: bigint): string => {
   return `${cents / 100n}.${String(cents % 100n).padStart(2, '0')}`
 }
 
-/** The market capitalisation in micro-dollars; undefined without a price or a supply. */
 const marketcapOf = (figures: ItemFigures, supply: number | null): bigint | undefined =>
   figures.best_ask_micro_usd === null || supply === null
     ? undefined
     : BigInt(figures.best_ask_micro_usd) * BigInt(supply)
 
-/** Two decimals, halves up. */
 const twoDecimals = (value: number): number => Math.round(value * 100) / 100
 
 /** A price against an earlier one: the difference as a text in dollars, and as a percentage of the earlier. */
@@ -95,7 +93,6 @@ function liquidityOf(figures: ItemFigures): number | null {
   return Math.min(100, Math.max(0, Math.round(parts.reduce<number>((sum, part) => sum + (part ?? 0), 0))))
 }
 
-/** The `summary` of an item. */
 function shownSummary(
   figures: ItemFigures,
   { supply, rank, asOf }: { supply: number | null; rank: number; asOf: Instant },
@@ -135,7 +132,6 @@ function shownSummary(
   }
 }
 
-/** An item with its figures and supply. */
 export interface SummarisedItem {
   item: CatalogItem
   figures: ItemFigures

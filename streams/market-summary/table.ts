@@ -83,5 +83,4 @@ export function arbitrageColumns(of: number | ArrayBuffer): ArbitrageColumns {
   }
 }
 
-/** The bytes of columns that {@link arbitrageColumns} made. */
 export const columnBytes = ({ buyMicroUsd }: ArbitrageColumns): Uint8Array => new Uint8Array(buyMicroUsd.buffer)

@@ -15,7 +15,6 @@ import type { Computation, ComputingTools } from '#streams/runner/view.ts'
 import { boundsOf, findMovers } from './step.ts'
 import { encodeMovers, MOVERS, MOVERS_WINDOWS, type MoversFacts, type MoversWindow, WINDOW_NAMES } from './table.ts'
 
-/** What is read once for each start of a window. */
 interface WindowPast {
   since: Instant
   /** Up to then units are summed in `units`. */
@@ -27,7 +26,6 @@ interface WindowPast {
 /** Of the parts that are summed each time. */
 const { ms: RECENT_INTERVAL_MS } = CANDLE_INTERVALS['5m']
 
-/** Opens the computation. */
 export async function openMovers({ context: { config }, redis, clickhouse }: ComputingTools): Promise<Computation> {
   const { all } = config.providersFile ? loadProviders(config.providersFile) : loadProviders()
   const health = openHealthReader(redis, config.namespace)

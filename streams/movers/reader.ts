@@ -6,7 +6,6 @@ import { decodeMovers, MOVERS, type Mover, type MoversFacts, type MoversWindow, 
 
 export type { Mover } from './table.ts'
 
-/** The movers of a moment. */
 interface Movers extends MoversFacts {
   asOf: Instant
   /** Those of a window: the largest change in percent first, up or down; ties by item id. */

@@ -6,7 +6,6 @@ import type { MicroUsd } from '#schemas/values/money.ts'
 import type { ListedAsk } from '#streams/candles/reader.ts'
 import { MOVERS_WINDOWS, type Mover, type MoversWindow } from './table.ts'
 
-/** What a window's rows are made of beside the present asks. */
 interface WindowFigures {
   /** The composite ask of each item at the window's start; items that were not listed then are left out. */
   before: ReadonlyMap<number, MicroUsd>
@@ -31,7 +30,6 @@ const shareOf = ({ ask, before }: Pick<Mover, 'ask' | 'before'>): number => (ask
 const byChange = (one: Mover, other: Mover): number =>
   Math.abs(shareOf(other)) - Math.abs(shareOf(one)) || one.itemId - other.itemId
 
-/** The movers of a window, in order. */
 export function findMovers(asks: readonly ListedAsk[], { before, units }: WindowFigures): Mover[] {
   const movers = asks.flatMap(({ item_id: itemId, lowest: ask, providers }): Mover[] => {
     const earlier = before.get(itemId)

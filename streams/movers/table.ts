@@ -14,15 +14,11 @@ export const MOVERS_WINDOWS = {
   '7d': { ms: 7 * DAY_MS, bucketMs: HOUR_MS },
 } as const
 
-/** The name of a window. */
 export type MoversWindow = keyof typeof MOVERS_WINDOWS
 
-/** The names of all windows. */
 export const WINDOW_NAMES = Object.keys(MOVERS_WINDOWS) as MoversWindow[]
 
-/** What a head says of the movers. */
 export interface MoversFacts {
-  /** The start of each window. */
   since: Record<MoversWindow, Instant>
 }
 
@@ -45,7 +41,6 @@ type MoverNumbers = [itemId: number, ask: number, before: number, providers: num
 
 const ROW_NUMBERS = 5
 
-/** Writes rows as bytes. */
 export const encodeMovers = (movers: readonly Mover[]): Buffer =>
   Buffer.from(
     Float64Array.from(

@@ -14,7 +14,6 @@ import { encodeHealth, type SideHealth, type StoredHealth } from './table.ts'
 
 const UNKNOWN: SideHealth = { completed_at: null, failures: 0, quarantined_reason: null }
 
-/** The health of a provider after a verdict. */
 export function step(before: StoredHealth | undefined, judged: RefreshJudged): StoredHealth {
   const side = sideAfter(before?.sides[judged.side] ?? UNKNOWN, judged)
   const { ask, bid }: StoredHealth['sides'] = { ...before?.sides, [judged.side]: side }
@@ -50,7 +49,6 @@ function sideAfter(before: SideHealth, { verdict, reason, observed_at }: Refresh
   }
 }
 
-/** Folds records into a version. */
 export interface HealthFold extends RedisFold {
   /** Of each provider, as it was folded so far. */
   readonly health: ReadonlyMap<string, StoredHealth>
@@ -58,7 +56,6 @@ export interface HealthFold extends RedisFold {
   lacking(others: ReadonlyMap<string, StoredHealth>): KeyWrite[]
 }
 
-/** Opens the fold of a version under a key, with what is stored there. */
 export function openHealthFold(key: string, stored: ReadonlyMap<string, StoredHealth>, metrics: Metrics): HealthFold {
   const refreshed = metrics.gauge('marketlog_provider_refreshed_seconds', 'Time of the last applied refresh.', [
     'provider',

@@ -13,7 +13,6 @@ export interface ProviderHealthReader {
   readAll(): Promise<ReadonlyMap<string, ProviderHealth>>
 }
 
-/** Opens the reader of a namespace. */
 export function openHealthReader(redis: Redis, prefix: string): ProviderHealthReader {
   const headKey = healthHeadKey(prefix)
   let known = { version: 0, judge: openReadJudge() }

@@ -27,7 +27,6 @@ export interface ProviderHealth {
   quarantined_reason: string | null
 }
 
-/** What the refreshes of one side came to: the writer's own memory. */
 export interface SideHealth {
   completed_at: Instant | null
   failures: number
@@ -39,10 +38,8 @@ export interface StoredHealth extends ProviderHealth {
   sides: Partial<Record<Side, SideHealth>>
 }
 
-/** The form in which this process writes. */
 export const HEALTH_FORMAT = 1
 
-/** What all keys begin with. */
 export const healthRoot = (prefix = ''): string => `${prefix}{health}`
 
 /** Key of the head, a JSON text of a ViewHead. */
@@ -51,12 +48,9 @@ export const healthHeadKey = (prefix = ''): string => `${healthRoot(prefix)}:hea
 /** Key of the hash of a version: provider → JSON of {@link StoredHealth}. */
 export const healthKey = (version: number, prefix = ''): string => `${healthRoot(prefix)}:${version}:providers`
 
-/** Reads a head; throws where it is in a form that this process does not know. */
 export const parseHealthHead = (text: string): ViewHead =>
   parseStored('provider health', text, { [HEALTH_FORMAT]: head => head })
 
-/** The text of a stored record. */
 export const encodeHealth = (health: StoredHealth): string => JSON.stringify(health)
 
-/** Reads what {@link encodeHealth} wrote. */
 export const decodeHealth = (text: string): StoredHealth => JSON.parse(text)

@@ -5,7 +5,6 @@ import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 /** Whose picture it is (a team's, an event's) is not in the name. */
 const GRAPHICS: ReadonlySet<string | null> = new Set(['Graffiti', 'Patch', 'Sticker', 'Sticker Slab'])
 
-/** Reads names beside the items that are known, whose weapons they may name. */
 export function openDrafting(items: readonly CatalogItem[]): (name: string) => Omit<CatalogItem, 'item_id'> {
   const draftOf = draftFromNames({ drafts: [...items], families: new Map() })
   return name => {

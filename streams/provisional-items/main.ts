@@ -13,7 +13,6 @@ import type { ProcessorTopics } from '#streams/runner/processor-topics.ts'
 import { openDrafting } from './draft.ts'
 import { noNames, restore, step } from './step.ts'
 
-/** What the role reads and writes. */
 export const provisionalTopics: ProcessorTopics = {
   group: 'provisional-items',
   inputs: ['unresolved'],
@@ -22,7 +21,6 @@ export const provisionalTopics: ProcessorTopics = {
   output: 'provisionalItems',
 }
 
-/** Starts the role. */
 export const start: StartRole = async context => {
   const kafka = connectKafka({ config: context.config, role: 'provisional-items', log: context.log })
   const catalog = await context.catalog()

@@ -14,7 +14,6 @@ import { plainName } from '#schemas/values/item-name.ts'
 import { type Phase, parsePhase } from '#schemas/values/phase.ts'
 import { OK, type Outcome } from '#streams/runner/outcome.ts'
 
-/** The names under way and the provisional items, by changelog key. */
 export interface SightedNames {
   /** The longest unchanged first. */
   readonly names: Map<string, NameSighted>
@@ -41,10 +40,8 @@ const FORGOTTEN_AFTER_MS = 7 * DAY_MS
 /** The longest name of the catalog has 79 characters. */
 const MAX_NAME_LENGTH = 128
 
-/** No names. */
 export const noNames = (): SightedNames => ({ names: new Map(), namesOfProvider: new Map(), itemIds: new Map() })
 
-/** Takes a changelog record; null removes the key. */
 export function restore(state: SightedNames, key: string, value: NameSighted | null): void {
   remove(state, key)
   if (value === null) return

@@ -16,7 +16,6 @@ import { OK, type Outcome } from '#streams/runner/outcome.ts'
 import type { RowSink } from '#streams/runner/sink-runner.ts'
 import { type SaleRow, sales, salesByTime, writeSale } from './table.ts'
 
-/** Opens the fold of one partition into sales and sales_by_time. */
 export function openSalesFold(batcher: Batcher, resolve: ResolveItem): RowSink {
   const rows = [new RowBuffer(sales), new RowBuffer(salesByTime)]
   return {

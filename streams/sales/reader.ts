@@ -58,7 +58,6 @@ export async function readSales(
 /** The sort key of a sale, for a cursor. */
 export const saleKey = (sale: SaleRow): SortKey => [sale.sold_at, sale.item_id, sale.provider, sale.sale_id]
 
-/** The conditions that are given, each with its parameters. */
 function conditionsOf(scan: SalesScan): { conditions: string[]; params: Record<string, unknown> } {
   const [at, item, key, sale] = scan.after ?? []
   const filters: [string, Record<string, unknown>][] = [

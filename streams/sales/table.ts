@@ -73,7 +73,6 @@ export interface SaleRow {
   observed_at: Instant
 }
 
-/** Appends a sale that rests on the record of a version. */
 export function writeSale(rows: RowBuffer, sale: SaleRow, version: number): void {
   rows.u32(sale.item_id)
   rows.i64(sale.sold_at)

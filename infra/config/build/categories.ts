@@ -8,7 +8,6 @@ import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { splitBase } from './market-name.ts'
 import type { SourceItem } from './source.ts'
 
-/** Class, family and kind of weapon. */
 export type Categories = Pick<CatalogItem, 'item_type' | 'item_subtype' | 'weapon_type'>
 
 /** The family of each kind of weapon. */

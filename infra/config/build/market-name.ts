@@ -13,7 +13,6 @@ interface Wear {
   readonly to: number
 }
 
-/** The five exteriors, best first. */
 export const WEARS: readonly Wear[] = [
   { name: 'Factory New', from: 0, to: 0.07 },
   { name: 'Minimal Wear', from: 0.07, to: 0.15 },
@@ -22,7 +21,6 @@ export const WEARS: readonly Wear[] = [
   { name: 'Battle-Scarred', from: 0.45, to: 1 },
 ]
 
-/** The parts of a market name. */
 export interface MarketName {
   isStar: boolean
   isStattrak: boolean
@@ -39,7 +37,6 @@ const WEAR_AT_END = new RegExp(` \\((${WEARS.map(wear => wear.name).join('|')})\
 /** A tool that moves counters between items carries the word in its own name. */
 const STATTRAK_BY_NAME = /^StatTrak™ .*\bTool$/
 
-/** Splits a market name into its parts. */
 export function readName(name: string): MarketName {
   let base = name
   const isStar = base.startsWith(STAR)
@@ -53,7 +50,6 @@ export function readName(name: string): MarketName {
   return { isStar, isStattrak, isSouvenir, base, wear }
 }
 
-/** Joins the parts of a market name. */
 export function writeName(parts: MarketName): string {
   const quality = parts.isStattrak ? STATTRAK : parts.isSouvenir ? SOUVENIR : ''
   return `${parts.isStar ? STAR : ''}${quality}${parts.base}${parts.wear === null ? '' : ` (${parts.wear})`}`

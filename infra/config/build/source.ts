@@ -8,7 +8,6 @@ import { english } from '@ianlucas/cs2-lib/translations'
 import { type Phase, parsePhase } from '#schemas/values/phase.ts'
 import { WEARS } from '../build/market-name.ts'
 
-/** Which qualities of its contents a container gives. */
 export type Yield = 'normal' | 'stattrak' | 'souvenir'
 
 /** One entry of the source. */
@@ -45,7 +44,6 @@ export interface SourceItem {
   stickerId: number | null
 }
 
-/** Reads the whole source in its own order. */
 export function readSource(): SourceItem[] {
   CS2Economy.use({ items: CS2_ITEMS, language: english })
   return CS2Economy.itemsAsArray.map(sourceItem)

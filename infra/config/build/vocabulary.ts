@@ -34,7 +34,6 @@ const ITEMS: Scale = {
   '#e4ae39': 'Contraband',
 }
 
-/** The game's name of a rarity colour on a kind of item. */
 export function rarityName(kind: string, color: string | null): string | null {
   if (color === null) return null
   const scale = kind === 'weapon' || kind === 'melee' ? PAINTED : kind === 'agent' ? AGENTS : ITEMS

@@ -14,12 +14,10 @@ import { openRecorded } from './recorded/client.ts'
 import type { SimulatedBase } from './simulated/base.ts'
 import { loadSimulatedBase, openSimulated } from './simulated/client.ts'
 
-/** A feed with its source. */
 export interface OpenFeed extends Feed {
   connector: Connector
 }
 
-/** Opens all feeds of a market; throws an Error that names the feed at fault. */
 export async function openFeeds(
   market: Market,
   providers: ProviderRegistry,

@@ -15,14 +15,12 @@ import { formatInstant } from '#schemas/values/instant.ts'
 import { isSameTable, type RateTable } from './rate-table.ts'
 import type { RateSources } from './source.ts'
 
-/** What keeping rates needs. */
 interface RateKeeping extends RateSources {
   log: Log
   metrics: Metrics
   signal: AbortSignal
 }
 
-/** What publishing rates needs. */
 interface RatePublishing {
   codec: Codec
   publisher: Pick<Publisher, 'send'>
@@ -30,23 +28,18 @@ interface RatePublishing {
   metrics: Metrics
 }
 
-/** The current rates, kept current until the signal. */
 export interface KeptRates {
   current(): RateTable
-  /** Resolves when the current table is another one than that, or after the signal. */
   changed(from: RateTable, signal: AbortSignal): Promise<void>
-  /** Resolves after the signal. */
   closed: Promise<void>
 }
 
-/** Publishes the current table once; the packaged one where the URL does not answer. */
 export async function publishRatesOnce(options: RateKeeping & RatePublishing): Promise<RateTable> {
   const table = await firstTable(options)
   await publishTable(options, table)
   return table
 }
 
-/** Reads the current table and then polls its source. */
 export async function keepRates(options: RateKeeping & { everyMs: number }): Promise<KeptRates> {
   const { everyMs, signal } = options
   let table = await firstTable(options)

@@ -54,7 +54,6 @@ export function parseRateTable(text: string, source: string, codes: Iterable<str
 const keepDigits = (_member: string, value: unknown, context: { source: string }): unknown =>
   typeof value === 'number' ? context.source : value
 
-/** Whether two tables hold the same rates of the same time. */
 export function isSameTable(a: RateTable, b: RateTable): boolean {
   return JSON.stringify(a.event) === JSON.stringify(b.event)
 }

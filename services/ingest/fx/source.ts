@@ -5,7 +5,6 @@ import { loadCurrencies } from '#infra/config/currencies.ts'
 import { fetchText } from '../bounded-fetch.ts'
 import { parseRateTable, type RateTable } from './rate-table.ts'
 
-/** Gives the current table. */
 type RateSource = (signal: AbortSignal) => Promise<RateTable>
 
 const PACKAGE = '@fawazahmed0/currency-api'
@@ -24,13 +23,11 @@ export function rateSources(fxUrl: string | undefined): RateSources {
   return { packaged: packagedRates(codes), remote: fxUrl === undefined ? undefined : remoteRates(fxUrl, codes) }
 }
 
-/** The rates that the installed package carries. */
 export function packagedRates(codes: readonly string[]): RateSource {
   const file = fileURLToPath(import.meta.resolve(`${PACKAGE}/v1/currencies/usd.json`))
   return async () => parseRateTable(await readFile(file, 'utf8'), PACKAGE, codes)
 }
 
-/** The rates at a URL. */
 export function remoteRates(address: string, codes: readonly string[]): RateSource {
   const url = URL.parse(address)
   if (!url) throw new Error('FX_URL is not a URL')

@@ -12,7 +12,6 @@ import type { HttpJsonOptions } from '#infra/config/market.ts'
 import type { Feed, RawEntry } from '../../connector.ts'
 import { minorUnits, type Rounding } from '../../minor-units.ts'
 
-/** The content of a page. */
 export interface MappedPage {
   entries: RawEntry[]
   /** Rows before the mapping; paging recognizes a short page by them. */
@@ -23,7 +22,6 @@ export interface MappedPage {
   paging: unknown
 }
 
-/** Reads pages of one provider. */
 export type PageReader = (page: unknown) => Promise<MappedPage>
 
 /** An expression of the market file gave what it may not, or failed. */

@@ -13,7 +13,6 @@ type NextPage = { url: URL } | { end: true } | { fault: string }
 
 const END: NextPage = { end: true }
 
-/** The URL of the first page. */
 export function firstPage(url: URL, paging: HttpJsonOptions['paging']): URL {
   if (paging?.by === 'page') return withParameter(url, paging.parameter, paging.first)
   if (paging?.by === 'offset') return withParameter(url, paging.parameter, 0)

@@ -12,7 +12,6 @@ import type { RecordedOptions } from '#infra/config/market.ts'
 import type { Connector, FailedRefresh, Feed, Refresh } from '../../connector.ts'
 import { readRecordedText, statedTime } from './map.ts'
 
-/** A file of a recorded refresh and its time, as far as it is known. */
 interface RecordedFile {
   path: string
   observedAt: number

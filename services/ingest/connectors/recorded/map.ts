@@ -8,7 +8,6 @@
 import { parseInstant } from '#schemas/values/instant.ts'
 import type { RawEntry } from '../../connector.ts'
 
-/** A recorded refresh as read from its text, or why it is none. */
 type RecordedText =
   | { kind: 'refresh'; observedAt: number; currency: string; entries: Iterable<RawEntry> }
   | { kind: 'unreadable'; reason: 'bad_json' | 'bad_file'; detail: string }

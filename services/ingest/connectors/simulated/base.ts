@@ -17,7 +17,6 @@ const WHOLE_ITEM = 0
 export const PHASED_AS_WHOLE = 1
 export const ONE_PHASE = 2
 
-/** A recorded refresh as arrays of one length. */
 export interface SimulatedBase {
   names: string[]
   phases: (Phase | null)[]

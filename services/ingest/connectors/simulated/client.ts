@@ -24,7 +24,6 @@ export async function loadSimulatedBase(
   return simulatedBase(recorded, rates, options)
 }
 
-/** Opens a simulated feed over a market's base. */
 export function openSimulated(feed: Feed, options: SimulatedOptions, base: SimulatedBase, seed: number): Connector {
   const provider = simulatedProvider(feed, options, seed)
   const sales = simulatedSales(provider, options, SALE_DETAILS)

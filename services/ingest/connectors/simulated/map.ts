@@ -14,7 +14,6 @@ import type { Feed } from '../../connector.ts'
 import { ONE_PHASE, PHASED_AS_WHOLE, type SimulatedBase } from './base.ts'
 import { epochAt, epochStart, mix, textHash, unit, wave } from './noise.ts'
 
-/** A provider of the simulated market, its options resolved. */
 export interface SimulatedProvider {
   side: Feed['side']
   /** Decides what it lists, and all its noise; asks, bids and sales of one provider share it. */
@@ -31,7 +30,6 @@ export interface SimulatedProvider {
   listingLifeMs: number
 }
 
-/** What a provider quotes for one entry. */
 interface SimulatedQuote {
   market_hash_name: string
   phase: Phase | null
@@ -100,7 +98,6 @@ export function* simulatedQuotes(
   }
 }
 
-/** Whether a provider ever quotes an entry. */
 export function isCovered(base: SimulatedBase, i: number, provider: SimulatedProvider): boolean {
   if (base.kinds[i] === provider.skippedKind) return false
   return unit(mix(base.hashes[i] as number, mix(provider.hash, COVERED + saltOf(provider)))) < provider.coverage

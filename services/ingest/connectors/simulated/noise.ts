@@ -37,5 +37,4 @@ export function wave(hash: number, time: number, period: number): number {
 /** Which of its lives something is in at a time; lives of one length start at a phase of its own. */
 export const epochAt = (time: number, lifetime: number, phase: number): number => Math.floor(time / lifetime + phase)
 
-/** When a life began. */
 export const epochStart = (epoch: number, lifetime: number, phase: number): number => (epoch - phase) * lifetime

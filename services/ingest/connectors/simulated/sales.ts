@@ -50,7 +50,6 @@ export function simulatedSales(
   return { slotMs: DAY_MS / (options.per_day ?? DEFAULT_PER_DAY), details: new Set(options.details ?? drawn) }
 }
 
-/** A provider's sales after one time and up to another, oldest first. */
 export function* salesBetween(
   base: SimulatedBase,
   provider: SimulatedProvider,
