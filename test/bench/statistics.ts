@@ -17,3 +17,7 @@ export function percentile(values: readonly number[], share: number): number {
 /** The largest of some values, for times that have a limit each; NaN of none. */
 export const worst = (values: readonly number[]): number =>
   values.length === 0 ? Number.NaN : values.reduce((most, value) => Math.max(most, value))
+
+/** The median of the slopes between any two points, which one point far off does not move (Theil and Sen); NaN of fewer than two. */
+export const slope = (points: readonly (readonly [x: number, y: number])[]): number =>
+  median(points.flatMap(([x, y], at) => points.slice(at + 1).map(([nextX, nextY]) => (nextY - y) / (nextX - x))))

@@ -1,24 +1,26 @@
 /**
- * The console in Chromium over the whole market: its first view, and its main thread while 5,000 changes a second arrive.
+ * The console in Chromium over the whole market: its first view, and its main thread and memory while 5,000 changes a second arrive.
  *
  * A start is by a browser that has nothing of it, on a main thread that is slowed four times, at rest. The changes are those of `visibility`, and
  * all of items whose rows are on top of the board; their providers ask less than all others, so best asks move too. Tasks are
- * measured by processor time: a browser has the cores of this machine together with the whole platform.
+ * measured by processor time: a browser has the cores of this machine together with the whole platform. MINUTES is how long memory is watched.
  */
 import { get } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Browser, Page } from 'playwright-core'
+import { HOUR_MS } from '#schemas/values/instant.ts'
 import { buildConsole } from '#test/harness/build-console.ts'
 import { openChromium } from '#test/harness/chromium.ts'
 import { newKey } from '../account-keys.ts'
 import type { Bench, BenchContext } from '../bench.ts'
+import { mainThreadDuring, openScripts } from '../browser-figures.ts'
 import { type Entry, entryOf } from '../entry.ts'
 import type { Listing } from '../market-load.ts'
 import { requireOffered, requireSome } from '../requirements.ts'
 import { standingPlatform } from '../settled.ts'
 import { smallKeys, whileRefreshing } from '../small-providers.ts'
 import type { Stage } from '../stage.ts'
-import { median, worst } from '../statistics.ts'
+import { median, slope, worst } from '../statistics.ts'
 import { startWholePlatform } from '../whole-platform.ts'
 
 const PROVIDERS = 20
@@ -30,7 +32,7 @@ const SETTLE_MS = 3_000
 const WARM_UP_MS = 20_000
 const TRACED_MS = 20_000
 const QUICK_MS = 5_000
-const SAMPLES = 4
+const MINUTES = Number(process.env.MINUTES ?? 3)
 const SAMPLE_MS = 5_000
 const LIVE_LIMIT_MS = 180_000
 const APPLIED_LIMIT_MS = 60_000
@@ -39,7 +41,7 @@ const VIEWPORT = { width: 1400, height: 900 }
 export const consolePage: Bench = {
   name: 'console',
   ownStage: true,
-  about: 'the first view of the console, and its main thread at 5,000 changes a second',
+  about: 'the first view of the console, and its main thread and memory at 5,000 changes a second',
   async run(context) {
     await buildConsole()
     const stage = await context.stage()
@@ -111,14 +113,10 @@ async function starts(watched: Watched): Promise<Entry[]> {
 /** The page, what it has loaded from /console, and its worker, which no page sees. */
 async function firstViewBytes(browser: Browser, page: Page, baseUrl: string): Promise<number> {
   const loaded = await page.evaluate<string[]>('performance.getEntriesByType("resource").map(({ name }) => name)')
-  const session = await browser.newBrowserCDPSession()
-  const { targetInfos } = await session.send('Target.getTargets')
-  await session.detach()
-  const workers = targetInfos.flatMap(({ type, url }) =>
-    type === 'shared_worker' && url.startsWith(baseUrl) ? [url] : [],
-  )
-  requireSome('workers of the console', workers.length)
-  const addresses = new Set([`${baseUrl}/console/`, ...loaded, ...workers])
+  const scripts = await openScripts(browser, baseUrl)
+  await scripts.close()
+  requireSome('workers of the console', scripts.workers.length)
+  const addresses = new Set([`${baseUrl}/console/`, ...loaded, ...scripts.workers])
   const files = [...addresses].filter(address => address.startsWith(`${baseUrl}/console/`))
   return (await Promise.all(files.map(bytesOf))).reduce((sum, bytes) => sum + bytes, 0)
 }
@@ -146,7 +144,7 @@ async function liveBoard(watched: Watched): Promise<Entry[]> {
     await pause(context.isQuick ? QUICK_MS : WARM_UP_MS)
     context.say(`the main thread at ${CHANGES_PER_SECOND} changes a second`)
     const traced = await mainThreadDuring(browser, page, () => pause(context.isQuick ? QUICK_MS : TRACED_MS))
-    return { ...traced, ...(await shown(context, page)) }
+    return { ...traced, ...(await memory(watched, page)) }
   })
   await close()
   if (!context.isQuick) {
@@ -157,58 +155,28 @@ async function liveBoard(watched: Watched): Promise<Entry[]> {
   return [
     entryOf('console: longest task at 5,000 changes a second', 'ms', result.longestMs),
     entryOf('console: main thread at 5,000 changes a second', 'of a core', result.share),
+    entryOf('console: most memory of page and worker', 'MiB', worst(result.heap.map(([, mib]) => mib))),
+    entryOf('console: growth of memory', 'MiB/h', slope(result.heap) * HOUR_MS),
   ]
 }
 
-/** The changes a second that a live board says it shows, sample by sample, and the most rows that flashed. */
-async function shown({ isQuick, signal }: BenchContext, page: Page) {
+/** Samples of a live board: milliseconds and MiB, the changes a second that it shows, and the most rows that flashed. */
+async function memory({ context, browser, baseUrl }: Watched, page: Page) {
+  const heap: [ms: number, mib: number][] = []
   const changes: number[] = []
   let flashes = 0
-  for (let sample = 0; sample < (isQuick ? 2 : SAMPLES); sample++) {
-    signal.throwIfAborted()
+  const scripts = await openScripts(browser, baseUrl)
+  const endsAt = performance.now() + (context.isQuick ? 2 * SAMPLE_MS : MINUTES * 60_000)
+  while (performance.now() < endsAt) {
+    context.signal.throwIfAborted()
+    context.say(`memory: ${Math.ceil((endsAt - performance.now()) / 60_000)} min to go`)
     await pause(SAMPLE_MS)
-    const badge = (await page.locator('.badge').textContent()) ?? ''
-    changes.push(Number(/([\d,]+) changes/.exec(badge)?.[1]?.replace(',', '')))
+    heap.push([performance.now(), await scripts.heapMib()])
+    changes.push(
+      Number(/([\d,]+) changes/.exec((await page.locator('.badge').textContent()) ?? '')?.[1]?.replace(',', '')),
+    )
     flashes = Math.max(flashes, await page.locator('.flash.rose, .flash.fell').count())
   }
-  return { changes, flashes }
-}
-
-interface TraceEvent {
-  name: string
-  pid: number
-  tid: number
-  /** Microseconds. */
-  ts: number
-  args: { name?: string }
-  /** Microseconds of its thread's processor time. */
-  tdur?: number
-}
-
-/**
- * The longest task of a page's main thread while work is done, in milliseconds, and the share of the time that its tasks take.
- *
- * Both are processor time of the thread, which nothing else on the same cores lengthens. Where a page is opened, its tasks begin with its document.
- * The browser's spare renderers do less than the page's. `CommitLoad`: the browser has made the document, and the tool that drives it the worlds
- * of its own scripts.
- */
-async function mainThreadDuring(browser: Browser, page: Page, work: () => Promise<void>) {
-  await browser.startTracing(page, { categories: ['devtools.timeline', 'disabled-by-default-devtools.timeline'] })
-  const startedAt = performance.now()
-  await work()
-  const ms = performance.now() - startedAt
-  const { traceEvents }: { traceEvents: TraceEvent[] } = JSON.parse(String(await browser.stopTracing()))
-  const threadOf = ({ pid, tid }: TraceEvent): string => `${pid} ${tid}`
-  const mains = new Set(
-    traceEvents.filter(({ name, args }) => name === 'thread_name' && args.name === 'CrRendererMain').map(threadOf),
-  )
-  const begin = worst([0, ...traceEvents.filter(({ name }) => name === 'CommitLoad').map(({ ts }) => ts)])
-  const tasks = traceEvents.filter(event => event.name === 'RunTask' && event.ts > begin && mains.has(threadOf(event)))
-  const threads = [...Map.groupBy(tasks, threadOf).values()].map(events => {
-    const times = events.map(({ tdur = 0 }) => tdur / 1_000)
-    return { longestMs: worst(times), share: times.reduce((sum, time) => sum + time, 0) / ms }
-  })
-  const [busiest] = threads.toSorted((a, b) => b.share - a.share)
-  if (!busiest) throw new Error('the trace has no task of a page')
-  return busiest
+  await scripts.close()
+  return { heap, changes, flashes }
 }
