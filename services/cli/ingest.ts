@@ -11,12 +11,12 @@ import { openPublisher } from '#infra/kafka/publisher.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import {
-  FeedIsRun,
   type HistoryProgress,
   type HistoryTotals,
   ingestHistory,
   ingestRecorded,
   publishConfiguredRates,
+  SourceIsRun,
   UnusableHistory,
 } from '#services/ingest/commands.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
@@ -61,7 +61,7 @@ export async function ingestFolder(
     if (totals.failed > 0) throw new CommandFailure(`${totals.failed} files could not be read`, exitCodes.badInput)
   } catch (error) {
     if (stop.signal.aborted) throw new CommandFailure('stopped before the end', exitCodes.stoppedBySignal, error)
-    if (error instanceof FeedIsRun) throw new CommandFailure(error.message, exitCodes.inUse, error)
+    if (error instanceof SourceIsRun) throw new CommandFailure(error.message, exitCodes.inUse, error)
     throw error
   } finally {
     progress.stop()

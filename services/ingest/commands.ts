@@ -2,7 +2,7 @@
  * What the command line runs of ingest: recorded refreshes, a history file, and exchange rates published once.
  *
  * Writes market.quotes, market.bids, market.day-closes and market.fx, and resolves only when the log has acknowledged everything.
- * A feed has one writer: recorded refreshes are refused while a process runs the feed, and a process that starts later fences
+ * A source has one writer: recorded refreshes are refused while a process runs the source, and a process that starts later fences
  * this writer. Publishing a history file again leaves every view as it is.
  */
 import { loadCurrencies } from '#infra/config/currencies.ts'
@@ -20,14 +20,12 @@ import { topics } from '#schemas/topics.ts'
 import { readMarketText } from '#schemas/values/market-text.ts'
 import { listRecorded, readRecorded } from './connectors/recorded/client.ts'
 import { priceMaxAt } from './entry.ts'
-import { GROUP, openFeedProducer } from './feed-writer.ts'
-import { publishRatesOnce } from './fx/publish-rates.ts'
 import type { RateTable } from './fx/rate-table.ts'
-import { packagedRates, rateSources } from './fx/source.ts'
+import { packagedRates, publishRatesOnce, rateSources } from './fx/rates.ts'
 import { type Close, type HistoryFile, readHistoryFile } from './history-file.ts'
 import { keyOf } from './positions.ts'
-import { type Published, publishFailure, publishRefresh, TOPICS } from './publish-refresh.ts'
-import { openRefreshPublisher } from './refresh-publisher.ts'
+import { openRefreshPublisher, type Published, publishRefresh, TOPICS } from './publish-refresh.ts'
+import { GROUP, openSourceProducer } from './source-writer.ts'
 
 export { UnusableHistory } from './history-file.ts'
 
@@ -51,13 +49,13 @@ export interface RecordedTotals {
   failed: number
 }
 
-/** A running process owns the feed that was to be written. */
-export class FeedIsRun extends Error {}
+/** A running process owns the source that was to be written. */
+export class SourceIsRun extends Error {}
 
 const REPORT_EVERY_MS = 2_000
 
 /**
- * Publishes all recorded files of a directory in time order; throws for an unknown provider or directory, and FeedIsRun. A file
+ * Publishes all recorded files of a directory in time order; throws for an unknown provider or directory, and SourceIsRun. A file
  * that cannot be read becomes a RefreshFailed event and a line, and does not stop the others.
  */
 export async function ingestRecorded(options: RecordedIngest): Promise<RecordedTotals> {
@@ -68,19 +66,19 @@ export async function ingestRecorded(options: RecordedIngest): Promise<RecordedT
       `no provider is called ${options.provider}; the providers file knows ${options.providers.all.length}`,
     )
   }
-  const feed = { provider: provider.key, side: options.side }
-  const what = `the ${feed.side}s of ${feed.provider}`
+  const source = { provider: provider.key, side: options.side }
+  const what = `the ${source.side}s of ${source.provider}`
   const files = await listRecorded(dir)
   if (files.length === 0) throw new Error(`${dir} holds no .json.gz or .json file`)
-  if ((await runningWork(kafka, GROUP)).has(keyOf(feed)))
-    throw new FeedIsRun(`a running ingest process polls ${what}: stop it, or take the feed out of its market, first`)
-  await kafka.codec.prepare([...topics[TOPICS[feed.side]].events])
-  const producer = await openFeedProducer(kafka, keyOf(feed))
+  if ((await runningWork(kafka, GROUP)).has(keyOf(source)))
+    throw new SourceIsRun(`a running ingest process polls ${what}: stop it, or take the feed out of its market, first`)
+  await kafka.codec.prepare([...topics[TOPICS[source.side]].events])
+  const producer = await openSourceProducer(kafka, keyOf(source))
   try {
-    return await publishFiles(options, { ...feed, currency: provider.default_currency }, files, producer)
+    return await publishFiles(options, { ...source, currency: provider.default_currency }, files, producer)
   } catch (error) {
     if (!isFenced(error)) throw error
-    throw new FeedIsRun(`another process has begun to publish ${what}; the rest is left out`, { cause: error })
+    throw new SourceIsRun(`another process has begun to publish ${what}; the rest is left out`, { cause: error })
   } finally {
     await producer.close()
   }
@@ -88,11 +86,11 @@ export async function ingestRecorded(options: RecordedIngest): Promise<RecordedT
 
 async function publishFiles(
   { kafka, rates, report, signal }: RecordedIngest,
-  feed: { provider: string; side: 'ask' | 'bid'; currency: string },
+  source: { provider: string; side: 'ask' | 'bid'; currency: string },
   files: Awaited<ReturnType<typeof listRecorded>>,
   producer: TransactionalProducer,
 ): Promise<RecordedTotals> {
-  const refreshPublisher = openRefreshPublisher(kafka.codec, { send: records => producer.commit(records) })
+  const publisher = openRefreshPublisher(kafka.codec)({ send: records => producer.commit(records) })
   const totals: RecordedTotals = { refreshes: 0, observations: 0, rejected: 0, failed: 0 }
   let reportedAt = performance.now()
   for (const [done, file] of files.entries()) {
@@ -101,11 +99,8 @@ async function publishFiles(
       reportedAt = performance.now()
       report(`${done} of ${files.length} files, ${totals.observations} observations`)
     }
-    const read = await readRecorded(file.path, feed.currency, file.observedAt)
-    const published =
-      read.kind === 'failed'
-        ? await publishFailure(refreshPublisher, feed, read)
-        : await publishRefresh(refreshPublisher, feed, read, rates, signal)
+    const read = await readRecorded(file.path, source.currency, file.observedAt)
+    const published = await publishRefresh(publisher, source, read, rates, signal)
     signal.throwIfAborted()
     count(totals, published, file.path, report)
   }

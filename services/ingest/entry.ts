@@ -6,7 +6,7 @@
  */
 import type { Observation } from '#schemas/events/observation.ts'
 import type { Rate } from '#schemas/values/money.ts'
-import type { RawEntry } from './connector.ts'
+import type { RawEntry } from './source.ts'
 
 /** Why an entry is rejected. */
 export type EntryFault =

@@ -1,11 +1,12 @@
 /**
- * The ingest role: polls the feeds of a market that its group assigns to this process, and publishes what it sees.
+ * The ingest role: polls the sources of a market that its group assigns to this process, and publishes what it sees.
  *
  * Reads the market file, the providers' sources and exchange rates; writes market.quotes, market.bids,
- * market.sales, market.fx and market.feeds. Any number of processes share the feeds. Stateless but for market.feeds, so it may be
+ * market.sales, market.fx and market.feeds. Any number of processes share the sources. Stateless but for market.feeds, so it may be
  * killed at any moment. It stops by letting refreshes in flight finish within a grace time, then cuts them at a record's boundary;
  * an unfinished refresh never counts. Invariant: the group is left last, when nothing is written any more.
  */
+import PQueue from 'p-queue'
 import { loadMarket } from '#infra/config/market.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import { openBrokerHealth } from '#infra/kafka/broker-health.ts'
@@ -14,21 +15,16 @@ import { joinOwners, type OwnedWork, type Ownership } from '#infra/kafka/ownersh
 import type { StartRole } from '#infra/runtime/role.ts'
 import { allTopics } from '#schemas/topics.ts'
 import { HOUR_MS } from '#schemas/values/instant.ts'
-import type { Feed } from './connector.ts'
-import { openFeeds } from './connectors/open.ts'
-import { GROUP } from './feed-writer.ts'
-import { keepRates } from './fx/publish-rates.ts'
-import { rateSources } from './fx/source.ts'
-import { openMeter } from './meter.ts'
-import { openOwnedFeeds, RATES } from './owned-feeds.ts'
+import { openSources } from './connectors/open.ts'
+import { keepRates, rateSources } from './fx/rates.ts'
 import { keyOf, openPositions } from './positions.ts'
-import { partitionOfFeed, TOPICS } from './publish-refresh.ts'
-import { openSemaphore } from './refresh-publisher.ts'
+import { partitionOfSource, TOPICS } from './publish-refresh.ts'
+import { openOwnedSources, RATES } from './run-source.ts'
+import type { Source } from './source.ts'
+import { GROUP } from './source-writer.ts'
 
-const FX_EVERY_MS = HOUR_MS
 const GRACE_MS = 5_000
-/** Writers that open at once. */
-const OPENING = 8
+const WRITERS_OPENING_MAX = 8
 
 export const start: StartRole = async context => {
   const { config, log, metrics, fail } = context
@@ -38,24 +34,26 @@ export const start: StartRole = async context => {
   const stop = new AbortController()
   const cut = new AbortController()
   const stopping = AbortSignal.any([context.signal, stop.signal])
-  const waits = openWaits()
-  const { isWaiting } = waits
+  let waiting = 0
+  const isWaiting = (): boolean => waiting > 0
+  const waits = <T>(work: Promise<T>): Promise<T> => {
+    waiting += 1
+    return work.finally(() => {
+      waiting -= 1
+    })
+  }
   const brokerHealth = openBrokerHealth({ who: 'the writer ingest', brokers: kafka.brokers, log, isWaiting })
   let ownership: Ownership | undefined
   const confirmed = async (signal: AbortSignal) => ownership?.confirmed(signal)
   try {
     await kafka.codec.prepare(allTopics.filter(({ writer }) => writer === 'ingest').flatMap(({ events }) => events))
     const catalog = await context.catalog()
-    const rates = await keepRates({
-      ...rateSources(config.fxUrl),
-      log,
-      metrics,
-      everyMs: FX_EVERY_MS,
-      signal: stopping,
-    })
-    const feeds = await openFeeds(market, providers, rates.current(), config.variables)
-    const owned = openOwnedFeeds({
-      feeds,
+    const keeping = { ...rateSources(config.fxUrl), log, metrics, everyMs: HOUR_MS, signal: stopping }
+    const rates = await keepRates(keeping)
+    const sources = await openSources(market, providers, rates.current(), config.variables)
+    const opening = new PQueue({ concurrency: WRITERS_OPENING_MAX })
+    const owned = openOwnedSources({
+      sources,
       rates,
       history: market.backfill,
       log,
@@ -65,17 +63,15 @@ export const start: StartRole = async context => {
       cut: cut.signal,
       clock: Date.now,
       positions: openPositions(kafka, catalog.idOf),
-      meter: openMeter(metrics, log),
-      acquire: openSemaphore(),
-      writers: { kafka, brokerHealth, acquire: openSemaphore(OPENING), waits: waits.until, confirmed },
+      writers: { kafka, brokerHealth, opening, waits, confirmed },
     })
     ownership = await joinOwners(kafka, {
       group: GROUP,
-      work: workOf(feeds),
+      work: [...sources.map(workOf), { name: RATES, topic: 'fx', partition: 0 }],
       assigned: names => void (stopping.aborted || owned.assign(names)),
       fail,
     })
-    log.info({ market: market.name, feeds: feeds.length }, 'ingest runs')
+    log.info({ market: market.name, feeds: sources.length }, 'ingest runs')
     const group = ownership
     return {
       name: 'ingest',
@@ -98,20 +94,8 @@ export const start: StartRole = async context => {
   }
 }
 
-const workOf = (feeds: readonly Feed[]): OwnedWork[] => [
-  ...feeds.map(feed => ({ name: keyOf(feed), topic: TOPICS[feed.side], partition: partitionOfFeed(feed) })),
-  { name: RATES, topic: 'fx', partition: 0 },
-]
-
-function openWaits() {
-  let waiting = 0
-  return {
-    isWaiting: (): boolean => waiting > 0,
-    async until<T>(work: Promise<T>): Promise<T> {
-      waiting += 1
-      return work.finally(() => {
-        waiting -= 1
-      })
-    },
-  }
-}
+const workOf = (source: Source): OwnedWork => ({
+  name: keyOf(source),
+  topic: TOPICS[source.side],
+  partition: partitionOfSource(source),
+})

@@ -1,8 +1,8 @@
 /**
- * How far each feed has been published, and which sales its last list held, kept in market.feeds.
+ * How far each source has been published, and which sales its last list held, kept in market.feeds.
  *
- * Reads that topic; the records that advance a feed are sent with the end of its refresh, in one transaction. Invariant: a
- * position neither leads the log nor lags behind it; it is current once it has been read up to the end that the feed's writer
+ * Reads that topic; the records that advance a source are sent with the end of its refresh, in one transaction. Invariant: a
+ * position neither leads the log nor lags behind it; it is current once it has been read up to the end that the source's writer
  * fixed, since a former owner cannot write then. A position in the future, which a source with a wrong clock has caused, is
  * ignored: no refresh would be due, and none would count as newer, until that time has come.
  */
@@ -12,26 +12,24 @@ import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { type FeedAdvanced, feedAdvanced } from '#schemas/events/feed-advanced.ts'
 import type { ResolveItem } from '#schemas/values/catalog-item.ts'
 import { isFromTheFuture } from '#schemas/values/event-time.ts'
-import type { Feed } from './connector.ts'
 import { openSaleList, type SaleList } from './sale-list.ts'
-
-type Named = Pick<Feed, 'provider' | 'side'>
+import type { Source } from './source.ts'
 
 export interface Positions {
-  of(feed: Named): number | undefined
+  of(source: Source): number | undefined
   /** The list of sales that follows its last one. */
-  nextSaleList(feed: Named): SaleList
+  nextSaleList(source: Source): SaleList
   /** What stores a position; nothing for a time that is not later, or that is in the future. */
   recordsOf(position: FeedAdvanced): Outgoing[]
   /** The log has taken a refresh and its position. */
   advance(position: FeedAdvanced): void
-  /** Reads what the log holds up to an offset; takes milliseconds, since the topic holds one record per feed. */
+  /** Reads what the log holds up to an offset; takes milliseconds, since the topic holds one record per source. */
   refresh(to: number): Promise<void>
 }
 
 export function openPositions(kafka: KafkaConnection, resolve: ResolveItem): Positions {
   const known = new Map<string, FeedAdvanced>()
-  const of = (feed: Named): number | undefined => known.get(keyOf(feed))?.observed_at
+  const of = (source: Source): number | undefined => known.get(keyOf(source))?.observed_at
   const isAdvance = (position: FeedAdvanced): boolean =>
     position.observed_at > (of(position) ?? Number.NEGATIVE_INFINITY) &&
     !isFromTheFuture(position.observed_at, Date.now())
@@ -40,32 +38,25 @@ export function openPositions(kafka: KafkaConnection, resolve: ResolveItem): Pos
   }
   return {
     of,
-    nextSaleList: feed => openSaleList(known.get(keyOf(feed))?.sale_hashes ?? null, resolve),
+    nextSaleList: source => openSaleList(known.get(keyOf(source))?.sale_hashes ?? null, resolve),
     recordsOf: position =>
       isAdvance(position)
         ? [{ topic: 'feeds', key: keyOf(position), value: kafka.codec.encode(feedAdvanced, position) }]
         : [],
     advance,
     async refresh(to) {
-      for (const position of await readPositions(kafka, to)) advance(position)
+      const topic = kafka.topicName('feeds')
+      const reader = await openRangeReader(kafka, [topic])
+      try {
+        await reader.read({ topic, partition: 0, from: 0, to }, ({ value }) => {
+          if (value) advance(kafka.codec.decode(value).value)
+        })
+      } finally {
+        await reader.close()
+      }
     },
   }
 }
 
-/** The name of a feed: what its position is stored under, and what its owner is known by. */
-export const keyOf = (feed: Named): string => `${feed.side}|${feed.provider}`
-
-/** A position that follows an open transaction counts as soon as that has ended. */
-async function readPositions(kafka: KafkaConnection, to: number): Promise<FeedAdvanced[]> {
-  const topic = kafka.topicName('feeds')
-  const reader = await openRangeReader(kafka, [topic])
-  const found: FeedAdvanced[] = []
-  try {
-    await reader.read({ topic, partition: 0, from: 0, to }, async ({ value }) => {
-      if (value) found.push(kafka.codec.decode(value).value)
-    })
-  } finally {
-    await reader.close()
-  }
-  return found
-}
+/** The name of a source: what its position is stored under, and what its owner is known by. */
+export const keyOf = (source: Source): string => `${source.side}|${source.provider}`

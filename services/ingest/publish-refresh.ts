@@ -6,8 +6,9 @@
  * short by the signal is never completed, so `book` drops it. A sale that the list before held is not published again. Of
  * one refresh two portions at most are in memory: one on its way, one being made.
  */
+import PQueue from 'p-queue'
 import type { Codec } from '#infra/kafka/codec.ts'
-import type { Outgoing } from '#infra/kafka/publisher.ts'
+import type { Outgoing, Publisher } from '#infra/kafka/publisher.ts'
 import type { EventSchema } from '#schemas/events/event.ts'
 import type { FeedAdvanced, FeedSide } from '#schemas/events/feed-advanced.ts'
 import {
@@ -21,13 +22,12 @@ import {
 import { saleObserved } from '#schemas/events/sale-observed.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { partitionOf } from '#schemas/values/partition.ts'
-import type { FailedRefresh, Feed, RawEntry, RawSale, Refresh } from './connector.ts'
 import { type EntryFault, entryFault, judgedEntry, nameOf, priceMaxAt, rawText } from './entry.ts'
 import type { RateTable } from './fx/rate-table.ts'
 import type { Positions } from './positions.ts'
-import type { RefreshPublisher } from './refresh-publisher.ts'
 import { judgeSale, type SeenSales } from './sale.ts'
 import { openSaleList, SALES_MAX, type SaleList } from './sale-list.ts'
+import type { FailedRefresh, RawEntry, RawSale, Refresh, Source } from './source.ts'
 
 export type Published =
   | { result: 'completed'; observed: number; rejected: ReadonlyMap<EntryFault, number> }
@@ -43,46 +43,65 @@ const OBSERVED: Record<'ask' | 'bid', EventSchema<Observation>> = { ask: askObse
 /** Undefined for what need not be published. */
 type Encode = (entry: RawEntry, index: number) => Buffer | undefined
 
+/** Writes the refreshes of a source to Kafka. */
+export interface RefreshPublisher {
+  codec: Codec
+  publisher: Pick<Publisher, 'send'>
+  /** Acquires the right to prepare a portion; the caller releases it once the portion is acknowledged or dropped. */
+  acquire(): Promise<() => void>
+}
+
 /**
- * Publishes a refresh; resolves when the log holds all of it. `cut` ends it at a record's boundary. The position to which it leads
- * goes in one send with its last record; without `positions` none is stored, and no sale counts as published.
+ * Portions that are prepared at once: one on its way, one ready behind it, one being made. More only take memory and the event loop's
+ * time: 60 sources that were due together blocked everything for 0.7 s. A source holds two at most, so two is the least.
+ */
+const PORTIONS_MAX = 3
+
+/** Opens what makes the publishers of a process; their portions are granted in the order in which they were asked for. */
+export function openRefreshPublisher(codec: Codec): (publisher: Pick<Publisher, 'send'>) => RefreshPublisher {
+  const portions = new PQueue({ concurrency: PORTIONS_MAX })
+  // A task runs until its caller releases it.
+  const acquire = () => new Promise<() => void>(grant => void portions.add(() => new Promise<void>(grant)))
+  return publisher => ({ codec, publisher, acquire })
+}
+
+/**
+ * Publishes a refresh, or that it could not be fetched or read; resolves when the log holds all of it. `cut` ends it at a record's
+ * boundary. The position to which it leads goes in one send with its last record; without `positions` none is stored, and no sale
+ * counts as published.
  */
 export async function publishRefresh(
-  refreshPublisher: RefreshPublisher,
-  feed: Pick<Feed, 'provider' | 'side'>,
-  refresh: Refresh,
+  publisher: RefreshPublisher,
+  source: Source,
+  refresh: Refresh | FailedRefresh,
   rates: RateTable,
   cut: AbortSignal,
   positions?: Pick<Positions, 'nextSaleList' | 'recordsOf' | 'advance'>,
 ): Promise<Published> {
+  if (refresh.kind === 'failed') return publishFailure(publisher, source, refresh)
   const { currency, observedAt } = refresh
   const rate = rates.rateOf(currency)
   if (!rate) {
     const detail = `no exchange rate of ${JSON.stringify(currency.slice(0, 20))}`
-    return publishFailure(refreshPublisher, feed, { kind: 'failed', observedAt, reason: 'unknown_currency', detail })
+    return publishFailure(publisher, source, { observedAt, reason: 'unknown_currency', detail })
   }
+  const { provider, side } = source
+  const { codec } = publisher
   const rejected = new Map<EntryFault, number>()
-  const sales = positions?.nextSaleList(feed) ?? openSaleList(null, () => undefined)
+  const sales = positions?.nextSaleList(source) ?? openSaleList(null, () => undefined)
   const priceMax = priceMaxAt(rate)
   const encode =
-    feed.side === 'sale'
-      ? saleEncoder(refreshPublisher, feed.provider, refresh, { usdRate: rate.text, priceMax, sales }, rejected)
-      : offerEncoder(refreshPublisher, { ...feed, side: feed.side }, refresh, priceMax, rejected)
+    side === 'sale'
+      ? saleEncoder(codec, provider, refresh, { usdRate: rate.text, priceMax, sales }, rejected)
+      : offerEncoder(codec, { provider, side }, refresh, priceMax, rejected)
   const completion = (total: number): Outgoing => {
-    const about = { provider: feed.provider, refresh_id: refreshId(observedAt), observed_at: observedAt }
-    const value = refreshPublisher.codec.encode(refreshCompleted, {
-      ...about,
-      count: total,
-      currency,
-      usd_rate: rate.text,
-    })
-    return { topic: TOPICS[feed.side], key: feed.provider, value }
+    const about = { provider, refresh_id: refreshId(observedAt), observed_at: observedAt }
+    const value = codec.encode(refreshCompleted, { ...about, count: total, currency, usd_rate: rate.text })
+    return { topic: TOPICS[side], key: provider, value }
   }
-  const position = (): FeedAdvanced => ({
-    ...{ side: feed.side, provider: feed.provider, observed_at: observedAt, sale_hashes: sales.hashes() },
-  })
-  const count = await publishEntries(refreshPublisher, feed, refresh.entries, encode, cut, total => [
-    ...(feed.side === 'sale' ? [] : [completion(total)]),
+  const position = (): FeedAdvanced => ({ side, provider, observed_at: observedAt, sale_hashes: sales.hashes() })
+  const count = await publishEntries(publisher, source, refresh.entries, encode, cut, total => [
+    ...(side === 'sale' ? [] : [completion(total)]),
     ...(positions?.recordsOf(position()) ?? []),
   ])
   if (count === undefined) return { result: 'cut' }
@@ -91,57 +110,50 @@ export async function publishRefresh(
   return { result: 'completed', observed: count - rejectedCount, rejected }
 }
 
-/** Publishes that a refresh could not be fetched or read. */
-export async function publishFailure(
-  refreshPublisher: RefreshPublisher,
-  feed: Pick<Feed, 'provider' | 'side'>,
-  { observedAt, reason, detail }: FailedRefresh,
+async function publishFailure(
+  { codec, publisher }: RefreshPublisher,
+  { provider, side }: Source,
+  { observedAt, reason, detail }: Omit<FailedRefresh, 'kind'>,
 ): Promise<Published> {
-  const event = {
-    provider: feed.provider,
-    observed_at: observedAt,
-    reason,
-    detail: detail.slice(0, 500).toWellFormed(),
-  }
-  const value = refreshPublisher.codec.encode(refreshFailed, event)
-  await refreshPublisher.publisher.send([{ topic: TOPICS[feed.side], key: feed.provider, value }])
+  const event = { provider, observed_at: observedAt, reason, detail: detail.slice(0, 500).toWellFormed() }
+  await publisher.send([{ topic: TOPICS[side], key: provider, value: codec.encode(refreshFailed, event) }])
   return { result: 'failed', reason, detail }
 }
 
-/** The partition of a feed's records, which decides its owner: a partition's owner runs all feeds in it. */
-export const partitionOfFeed = ({ provider, side }: Pick<Feed, 'provider' | 'side'>): number =>
+/** The partition of a source's records, which decides its owner: a partition's owner runs all sources in it. */
+export const partitionOfSource = ({ provider, side }: Source): number =>
   partitionOf(provider, topics[TOPICS[side]].partitions)
 
 /** Names a refresh by its time: `20260303T213430549Z`. */
 export const refreshId = (observedAt: number): string => new Date(observedAt).toISOString().replace(/[-:.]/g, '')
 
 async function publishEntries(
-  refreshPublisher: RefreshPublisher,
-  feed: Pick<Feed, 'provider' | 'side'>,
+  { publisher, acquire }: RefreshPublisher,
+  source: Source,
   entries: Iterable<RawEntry>,
   encode: Encode,
   cut: AbortSignal,
   ending: (count: number) => readonly Outgoing[],
 ): Promise<number | undefined> {
-  const topic = TOPICS[feed.side]
-  const key = feed.provider
-  const partition = partitionOfFeed(feed)
+  const topic = TOPICS[source.side]
+  const key = source.provider
+  const partition = partitionOfSource(source)
   let portion: Outgoing[] = []
   let sent: Promise<void> = Promise.resolve()
   let [index, count] = [0, 0]
-  let release = await refreshPublisher.acquire()
+  let release = await acquire()
   try {
     for (const entry of entries) {
       const value = encode(entry, index++)
       if (!value) continue
-      if (portion.length === PORTIONS[feed.side]) {
+      if (portion.length === PORTIONS[source.side]) {
         await sent
         if (cut.aborted) return undefined
-        sent = refreshPublisher.publisher.send(portion).finally(release)
+        sent = publisher.send(portion).finally(release)
         // Awaited before the next portion is sent; until then a failure must not count as unhandled.
         sent.catch(() => undefined)
         portion = []
-        release = await refreshPublisher.acquire()
+        release = await acquire()
       }
       portion.push({ topic, key, partition, value })
       count += 1
@@ -149,7 +161,7 @@ async function publishEntries(
     await sent
     if (cut.aborted) return undefined
     portion.push(...ending(count))
-    if (portion.length > 0) await refreshPublisher.publisher.send(portion)
+    if (portion.length > 0) await publisher.send(portion)
     return count
   } finally {
     release()
@@ -157,14 +169,13 @@ async function publishEntries(
 }
 
 function offerEncoder(
-  { codec }: RefreshPublisher,
-  feed: { provider: string; side: 'ask' | 'bid' },
+  codec: Codec,
+  { provider, side }: { provider: string; side: 'ask' | 'bid' },
   { observedAt, currency }: Refresh,
   priceMax: number,
   rejected: Map<EntryFault, number>,
 ): Encode {
-  const { provider } = feed
-  const event = OBSERVED[feed.side]
+  const event = OBSERVED[side]
   const id = refreshId(observedAt)
   return (entry, index) => {
     const fault = entryFault(entry, priceMax)
@@ -182,7 +193,7 @@ function offerEncoder(
 }
 
 function saleEncoder(
-  { codec }: RefreshPublisher,
+  codec: Codec,
   provider: string,
   { observedAt, currency }: Refresh,
   { sales, ...rate }: { usdRate: string; priceMax: number; sales: SaleList },

@@ -10,8 +10,8 @@ import { createHash } from 'node:crypto'
 import { NO_PATTERN, type SaleCharm, type SaleObserved, type SaleSticker } from '#schemas/events/sale-observed.ts'
 import { isFromTheFuture } from '#schemas/values/event-time.ts'
 import { type Instant, parseInstant } from '#schemas/values/instant.ts'
-import type { RawSale } from './connector.ts'
 import { type EntryFault, isAbsent, isText, isWebAddress, offerFault } from './entry.ts'
+import type { RawSale } from './source.ts'
 
 /** What a sale record gets from its refresh. */
 interface SaleContext {

@@ -10,8 +10,8 @@ import { loadCatalog } from '#infra/config/catalog.ts'
 import { loadMarket } from '#infra/config/market.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import type { RawEntry } from '#services/ingest/connector.ts'
 import { readRecorded } from '#services/ingest/connectors/recorded/client.ts'
+import type { RawEntry } from '#services/ingest/source.ts'
 import { openTestIngest } from '#test/fixtures/test-ingest.ts'
 
 export interface Listing {

@@ -1,5 +1,5 @@
 /**
- * One writer per feed, and one per partition of the book, on a real log: what a former owner still sends counts for nothing. The moment
+ * One writer per source, and one per partition of the book, on a real log: what a former owner still sends counts for nothing. The moment
  * that random freezes seldom hit: an owner that wakes with its batch and writes it.
  */
 import { execFileSync } from 'node:child_process'
@@ -9,6 +9,7 @@ import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
+import PQueue from 'p-queue'
 import { loadProviders } from '#infra/config/providers.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
@@ -17,14 +18,13 @@ import { withAdmin } from '#infra/kafka/with-admin.ts'
 import { refreshMarked } from '#schemas/events/book-changed.ts'
 import { topics } from '#schemas/topics.ts'
 import { HOUR_MS } from '#schemas/values/instant.ts'
-import { FeedIsRun, ingestRecorded } from '#services/ingest/commands.ts'
-import type { RawSale } from '#services/ingest/connector.ts'
-import { type FeedWriter, feedWriter, openFeedProducer, WriteFailed } from '#services/ingest/feed-writer.ts'
+import { ingestRecorded, SourceIsRun } from '#services/ingest/commands.ts'
 import { rateTable } from '#services/ingest/fx/rate-table.ts'
 import { openPositions } from '#services/ingest/positions.ts'
-import { publishRefresh } from '#services/ingest/publish-refresh.ts'
-import { openRefreshPublisher, openSemaphore } from '#services/ingest/refresh-publisher.ts'
+import { openRefreshPublisher, publishRefresh } from '#services/ingest/publish-refresh.ts'
 import { SALES_MAX } from '#services/ingest/sale-list.ts'
+import type { RawSale } from '#services/ingest/source.ts'
+import { openSourceProducer, openSourceWriter, type SourceWriter, WriteFailed } from '#services/ingest/source-writer.ts'
 import { readFeedRecords } from '#test/fault/feed-records.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { marked } from '#test/harness/published-records.ts'
@@ -35,10 +35,10 @@ import { useServers } from '#test/harness/use-servers.ts'
 const noRates = rateTable(0, 'test', new Map())
 const never = new AbortController().signal
 
-describe('writers of feeds', () => {
+describe('writers of sources', () => {
   const platform = useServers()
   let kafka: KafkaConnection
-  const opened: FeedWriter[] = []
+  const opened: SourceWriter[] = []
 
   before(async () => {
     kafka = platform.connect('ingest')
@@ -48,16 +48,16 @@ describe('writers of feeds', () => {
     for (const writer of opened) await writer.close()
   })
 
-  async function openWriter(name: string): Promise<FeedWriter> {
+  async function openWriter(name: string): Promise<SourceWriter> {
     const brokerHealth = { answered: () => undefined, lost: () => undefined }
     const context = {
       kafka,
       brokerHealth,
-      acquire: openSemaphore(),
+      opening: new PQueue(),
       waits: <T>(work: Promise<T>) => work,
       confirmed: async () => undefined,
     }
-    const writer = feedWriter(context, name, never)
+    const writer = openSourceWriter(context, name, never)
     opened.push(writer)
     await writer.open()
     return writer
@@ -67,14 +67,14 @@ describe('writers of feeds', () => {
     const feed = { provider: 'provider_01', side: 'ask' as const }
     const positions = openPositions(kafka, () => 1)
     const former = await openWriter('ask|provider_01')
-    let owner: FeedWriter | undefined
+    let owner: SourceWriter | undefined
     const entries = Array.from({ length: 9_000 }, (_, i) => ({ market_hash_name: `item ${i}`, price: 1, quantity: 1 }))
-    const publish = (writer: FeedWriter, observedAt: number) => {
+    const publish = (writer: SourceWriter, observedAt: number) => {
       const refresh = { kind: 'refresh' as const, observedAt, currency: 'USD', entries }
-      return publishRefresh(openRefreshPublisher(kafka.codec, writer), feed, refresh, noRates, never, positions)
+      return publishRefresh(openRefreshPublisher(kafka.codec)(writer), feed, refresh, noRates, never, positions)
     }
     const sent: number[] = []
-    const counted: FeedWriter = {
+    const counted: SourceWriter = {
       ...former,
       async send(records) {
         // The former owner has written two portions when it freezes; another takes the feed over and publishes.
@@ -128,12 +128,12 @@ describe('writers of feeds', () => {
       const positions = openPositions(kafka, () => 1)
       await positions.refresh(Number(await writer.open()))
       const sent: number[] = []
-      const send: FeedWriter['send'] = async records => {
+      const send: SourceWriter['send'] = async records => {
         sent.push(records.length)
         await writer.send(records)
       }
       const refresh = { kind: 'refresh' as const, observedAt, currency: 'USD', entries }
-      await publishRefresh(openRefreshPublisher(kafka.codec, { send }), feed, refresh, noRates, never, positions)
+      await publishRefresh(openRefreshPublisher(kafka.codec)({ send }), feed, refresh, noRates, never, positions)
       return sent
     }
     const list = Array.from({ length: SALES_MAX }, (_, i) => saleAt(i))
@@ -188,7 +188,7 @@ describe('writers of feeds', () => {
       rmSync(second)
       execFileSync('mkfifo', [second])
       const file = await open(second, 'w')
-      const live = await openFeedProducer(kafka, 'ask|provider_07')
+      const live = await openSourceProducer(kafka, 'ask|provider_07')
       await live.close()
       await file.writeFile(contents[1] as Buffer)
       await file.close()
@@ -213,7 +213,7 @@ describe('writers of feeds', () => {
     })
     const failure = await ingest.catch(error => error)
     await taking
-    expect(failure).to.be.instanceOf(FeedIsRun)
+    expect(failure).to.be.instanceOf(SourceIsRun)
     expect((await readFeedRecords(kafka)).faults).to.deep.equal([])
   })
 })

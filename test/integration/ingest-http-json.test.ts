@@ -7,15 +7,15 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
 import { type MarketFeed, parseMarket } from '#infra/config/market.ts'
-import type { Connector, FailedRefresh, Feed, Refresh } from '#services/ingest/connector.ts'
 import { openHttpJson } from '#services/ingest/connectors/http-json/client.ts'
 import { rateTable } from '#services/ingest/fx/rate-table.ts'
+import type { Connector, FailedRefresh, Refresh, SourceSettings } from '#services/ingest/source.ts'
 import { within } from '#test/harness/eventually.ts'
 import { type Listening, listen } from '#test/harness/listen.ts'
 
 type Handler = (request: IncomingMessage, response: ServerResponse, count: number) => void
 
-const feed: Feed = { provider: 'provider_02', side: 'ask', intervalMs: 60_000, currency: 'CNY' }
+const feed: SourceSettings = { provider: 'provider_02', side: 'ask', intervalMs: 60_000, currency: 'CNY' }
 const MAPPING = '$.{"market_hash_name": name, "price": $minor(cost), "quantity": n}'
 const rates = rateTable(0, 'test', new Map())
 /** How a market file refers to the environment. */

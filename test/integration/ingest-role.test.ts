@@ -16,12 +16,10 @@ import type { Publisher } from '#infra/kafka/publisher.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import type { TopicKey } from '#schemas/topics.ts'
 import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
-import { openFeeds } from '#services/ingest/connectors/open.ts'
-import { keepRates, publishRates } from '#services/ingest/fx/publish-rates.ts'
+import { openSources } from '#services/ingest/connectors/open.ts'
 import { rateTable } from '#services/ingest/fx/rate-table.ts'
-import { packagedRates, remoteRates } from '#services/ingest/fx/source.ts'
-import { publishRefresh, refreshId } from '#services/ingest/publish-refresh.ts'
-import { openRefreshPublisher } from '#services/ingest/refresh-publisher.ts'
+import { keepRates, packagedRates, publishRates, remoteRates } from '#services/ingest/fx/rates.ts'
+import { openRefreshPublisher, publishRefresh, refreshId } from '#services/ingest/publish-refresh.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
 import { type Listening, listen } from '#test/harness/listen.ts'
 import { type ReadRecord, readTopic } from '#test/harness/read-topic.ts'
@@ -90,7 +88,7 @@ describe('ingest role', () => {
     }
 
     const rates = await packagedRates(loadCurrencies())(new AbortController().signal)
-    const feeds = await openFeeds(loadMarket(market), loadProviders(), rates, {})
+    const feeds = await openSources(loadMarket(market), loadProviders(), rates, {})
     for (const topic of ['quotes', 'bids'] as const) {
       const feed = feeds.find(one => one.side === (topic === 'quotes' ? 'ask' : 'bid'))
       const completed = await completedOf(topic, 'provider_04')
@@ -189,7 +187,7 @@ describe('ingest role', () => {
   })
 
   it('ends a refresh that is cut at a record’s boundary and never completes it', async () => {
-    const refreshPublisher = openRefreshPublisher(kafka.codec, publisher)
+    const refreshPublisher = openRefreshPublisher(kafka.codec)(publisher)
     for (const [provider, total] of [
       ['provider_09', 9_000],
       ['provider_11', 10],

@@ -14,7 +14,7 @@ import { indicatorsReply } from '#schemas/api/indicators.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
 import { ingestHistory } from '#services/ingest/commands.ts'
-import { packagedRates } from '#services/ingest/fx/source.ts'
+import { packagedRates } from '#services/ingest/fx/rates.ts'
 import { openHistoryFold } from '#streams/history/fold.ts'
 import {
   convertedAt,

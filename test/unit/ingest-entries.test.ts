@@ -2,10 +2,10 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { NO_PATTERN } from '#schemas/events/sale-observed.ts'
 import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
-import type { RawEntry, RawSale } from '#services/ingest/connector.ts'
 import { entryFault, judgedEntry, nameOf, priceMaxAt, rawText } from '#services/ingest/entry.ts'
 import { minorUnits } from '#services/ingest/minor-units.ts'
 import { judgeSale } from '#services/ingest/sale.ts'
+import type { RawEntry, RawSale } from '#services/ingest/source.ts'
 import { expand, fractionOf } from '#test/oracles/exact-amounts.ts'
 
 const priceMax = priceMaxAt(USD_RATE)

@@ -1,8 +1,8 @@
 import { expect } from 'chai'
 import { type HttpJsonOptions, type MarketFeed, parseMarket } from '#infra/config/market.ts'
-import type { Feed } from '#services/ingest/connector.ts'
 import { compileMapping, MappingFailure } from '#services/ingest/connectors/http-json/map.ts'
 import { firstPage, nextPage, withoutRepeats } from '#services/ingest/connectors/http-json/paging.ts'
+import type { SourceSettings } from '#services/ingest/source.ts'
 
 const MAPPING = '$.{"market_hash_name": name, "price": $minor(cost), "quantity": n}'
 
@@ -13,7 +13,7 @@ function optionsOf(over: object): HttpJsonOptions {
   const market = parseMarket(JSON.stringify({ name: 'test', feeds: [feed] }), '/market.json')
   return (market.feeds[0] as Extract<MarketFeed, { connector: 'http-json' }>).options
 }
-const read = (over: object, page: unknown, side: Feed['side'] = 'ask') =>
+const read = (over: object, page: unknown, side: SourceSettings['side'] = 'ask') =>
   compileMapping(optionsOf(over), { provider: 'p', side })(page)
 
 async function failure(promise: Promise<unknown>): Promise<unknown> {

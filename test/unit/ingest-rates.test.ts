@@ -5,9 +5,8 @@ import { loadCurrencies } from '#infra/config/currencies.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
-import { keepRates } from '#services/ingest/fx/publish-rates.ts'
-import { isSameTable, parseRateTable } from '#services/ingest/fx/rate-table.ts'
-import { packagedRates } from '#services/ingest/fx/source.ts'
+import { parseRateTable } from '#services/ingest/fx/rate-table.ts'
+import { keepRates, packagedRates } from '#services/ingest/fx/rates.ts'
 
 const text = (usd: string, date = '"2026-09-29"') => `{"date":${date},"usd":${usd}}`
 
@@ -45,14 +44,6 @@ describe('ingest: exchange rates', () => {
   it('refuse a source of another shape', () => {
     for (const bad of ['{', '[]', 'null', text('{"usd":1,"eur":1}', '"soon"'), text('{}'), '{"date":"2026-09-29"}'])
       expect(() => parseRateTable(bad, 'test', ['USD', 'EUR']), bad).to.throw()
-  })
-
-  it('are the same only with the same rates at the same time', () => {
-    const of = (usd: string, date?: string) => parseRateTable(text(usd, date), 'test', ['USD', 'EUR'])
-    const one = of('{"usd":1,"eur":2}')
-    expect(isSameTable(one, of('{"eur":2,"usd":1}'))).to.equal(true)
-    expect(isSameTable(one, of('{"usd":1,"eur":2.0}'))).to.equal(false)
-    expect(isSameTable(one, of('{"usd":1,"eur":2}', '"2026-09-30"'))).to.equal(false)
   })
 
   it('that are dated ahead wait for their time: the last table stays until then', async () => {

@@ -1,10 +1,10 @@
 import { expect } from 'chai'
 import type { Codec } from '#infra/kafka/codec.ts'
 import type { Publisher } from '#infra/kafka/publisher.ts'
-import { openRefreshPublisher } from '#services/ingest/refresh-publisher.ts'
+import { openRefreshPublisher } from '#services/ingest/publish-refresh.ts'
 
 describe('ingest: refresh publisher', () => {
-  const open = () => openRefreshPublisher({} as Codec, {} as Publisher)
+  const open = () => openRefreshPublisher({} as Codec)({} as Publisher)
   const turn = () => new Promise(resolve => setImmediate(resolve))
 
   it('lets a bounded number in and the others follow in order', async () => {

@@ -6,12 +6,12 @@ import type { SimulatedOptions } from '#infra/config/market.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '#schemas/values/instant.ts'
 import { nameKey } from '#schemas/values/item-name.ts'
 import { toMicroUsd, toMinor, USD_RATE } from '#schemas/values/money.ts'
-import type { Feed, RawSale } from '#services/ingest/connector.ts'
 import { simulatedBase } from '#services/ingest/connectors/simulated/base.ts'
 import { openSimulated } from '#services/ingest/connectors/simulated/client.ts'
 import { entryFault, priceMaxAt } from '#services/ingest/entry.ts'
 import { rateTable } from '#services/ingest/fx/rate-table.ts'
 import { judgeSale } from '#services/ingest/sale.ts'
+import type { RawSale, SourceSettings } from '#services/ingest/source.ts'
 
 const NOW = Date.UTC(2026, 2, 5, 12, 0, 7, 123)
 const rates = rateTable(0, 'test', new Map([['CNY', '6.70778353']]))
@@ -28,7 +28,7 @@ function baseOf(options: { seed?: number; items?: number; order?: readonly strin
   return simulatedBase(refresh, rates, { seed: options.seed ?? 42, items: options.items })
 }
 
-const feedOf = (over: Partial<Feed> = {}): Feed => ({
+const feedOf = (over: Partial<SourceSettings> = {}): SourceSettings => ({
   provider: 'provider_04',
   side: 'ask',
   intervalMs: MINUTE_MS,

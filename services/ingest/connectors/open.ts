@@ -7,35 +7,31 @@
 import type { Market, MarketFeed } from '#infra/config/market.ts'
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import type { Environment } from '#infra/runtime/secret.ts'
-import type { Connector, Feed } from '../connector.ts'
 import type { RateTable } from '../fx/rate-table.ts'
+import type { Connector, OpenSource, SourceSettings } from '../source.ts'
 import { openHttpJson } from './http-json/client.ts'
 import { openRecorded } from './recorded/client.ts'
 import type { SimulatedBase } from './simulated/base.ts'
 import { loadSimulatedBase, openSimulated } from './simulated/client.ts'
 
-export interface OpenFeed extends Feed {
-  connector: Connector
-}
-
-export async function openFeeds(
+export async function openSources(
   market: Market,
   providers: ProviderRegistry,
   rates: RateTable,
   env: Environment,
-): Promise<OpenFeed[]> {
+): Promise<OpenSource[]> {
   const isSimulated = market.feeds.some(feed => feed.connector === 'simulated')
   const base =
     isSimulated && market.base
       ? await loadSimulatedBase(market.base, rates, { seed: market.seed, items: market.items })
       : undefined
   return market.feeds.map(entry => {
-    const feed = feedOf(entry, providers, market.name)
-    return { ...feed, connector: openConnector(entry, feed, market.seed, base, env) }
+    const source = sourceOf(entry, providers, market.name)
+    return { ...source, connector: openConnector(entry, source, market.seed, base, env) }
   })
 }
 
-function feedOf(entry: MarketFeed, providers: ProviderRegistry, market: string): Feed {
+function sourceOf(entry: MarketFeed, providers: ProviderRegistry, market: string): SourceSettings {
   const provider = providers.byKey.get(entry.provider)
   if (!provider) throw new Error(`market ${market} names ${entry.provider}, which the providers file does not know`)
   const { key, default_currency: currency } = provider
@@ -44,18 +40,18 @@ function feedOf(entry: MarketFeed, providers: ProviderRegistry, market: string):
 
 function openConnector(
   entry: MarketFeed,
-  feed: Feed,
+  source: SourceSettings,
   seed: number,
   base: SimulatedBase | undefined,
   env: Environment,
 ): Connector {
   switch (entry.connector) {
     case 'simulated':
-      if (!base) throw new Error(`the simulated feed of ${feed.provider} has no base refresh`)
-      return openSimulated(feed, entry.options, base, seed)
+      if (!base) throw new Error(`the simulated feed of ${source.provider} has no base refresh`)
+      return openSimulated(source, entry.options, base, seed)
     case 'recorded':
-      return openRecorded(feed, entry.options)
+      return openRecorded(source, entry.options)
     case 'http-json':
-      return openHttpJson(feed, entry.options, env)
+      return openHttpJson(source, entry.options, env)
   }
 }

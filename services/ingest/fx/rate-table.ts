@@ -53,7 +53,3 @@ export function parseRateTable(text: string, source: string, codes: Iterable<str
 /** A reviver that leaves numbers as the text they were; the third argument is newer than the library's declarations. */
 const keepDigits = (_member: string, value: unknown, context: { source: string }): unknown =>
   typeof value === 'number' ? context.source : value
-
-export function isSameTable(a: RateTable, b: RateTable): boolean {
-  return JSON.stringify(a.event) === JSON.stringify(b.event)
-}

@@ -8,7 +8,7 @@
 import type { HttpJsonOptions } from '#infra/config/market.ts'
 import type { Environment } from '#infra/runtime/secret.ts'
 import { type FetchedText, FetchFailure, fetchText } from '../../bounded-fetch.ts'
-import type { Connector, FailedRefresh, Feed, RawEntry, Refresh } from '../../connector.ts'
+import type { Connector, FailedRefresh, RawEntry, Refresh, SourceSettings } from '../../source.ts'
 import { compileMapping, type MappedPage, MappingFailure, type PageReader } from './map.ts'
 import { firstPage, nextPage, withoutRepeats } from './paging.ts'
 
@@ -18,8 +18,8 @@ interface KeptPage {
   lastModified: string | undefined
 }
 
-interface Source {
-  feed: Feed
+interface Api {
+  source: SourceSettings
   options: HttpJsonOptions
   url: URL
   headers: Record<string, string>
@@ -29,13 +29,13 @@ interface Source {
 /** No header has this name. */
 const ADDRESS = ':address'
 
-/** Opens a polled feed; throws an Error that names missing variables and broken expressions. */
-export function openHttpJson(feed: Feed, options: HttpJsonOptions, env: Environment): Connector {
-  const texts = resolveNames({ ...options.headers, [ADDRESS]: options.url }, feed.provider, env)
+/** Opens a polled source; throws an Error that names missing variables and broken expressions. */
+export function openHttpJson(source: SourceSettings, options: HttpJsonOptions, env: Environment): Connector {
+  const texts = resolveNames({ ...options.headers, [ADDRESS]: options.url }, source.provider, env)
   const { [ADDRESS]: address = '', ...headers } = texts
   const url = URL.parse(address)
-  if (!url || !/^https?:$/.test(url.protocol)) throw new Error(`url of ${feed.provider} is no http(s) URL`)
-  const source = { feed, options, url, headers, readPage: compileMapping(options, feed) }
+  if (!url || !/^https?:$/.test(url.protocol)) throw new Error(`url of ${source.provider} is no http(s) URL`)
+  const api = { source, options, url, headers, readPage: compileMapping(options, source) }
   let kept: ReadonlyMap<string, KeptPage> = new Map()
   let quietUntil = 0
   return {
@@ -43,7 +43,7 @@ export function openHttpJson(feed: Feed, options: HttpJsonOptions, env: Environm
       // The refresh that was refused is the failure; one that is not tried is none.
       if (performance.now() < quietUntil) return
       try {
-        const read = await readPages(source, kept, signal)
+        const read = await readPages(api, kept, signal)
         kept = read.pages
         yield { kind: 'refresh', observedAt: now, currency: read.currency, entries: read.entries } satisfies Refresh
       } catch (error) {
@@ -79,15 +79,15 @@ function failureOf(error: unknown, observedAt: number): FailedRefresh {
 }
 
 async function readPages(
-  source: Source,
+  api: Api,
   kept: ReadonlyMap<string, KeptPage>,
   stopping: AbortSignal,
 ): Promise<{ entries: RawEntry[]; currency: string; pages: Map<string, KeptPage> }> {
-  const { feed, options } = source
+  const { source, options } = api
   const signal = AbortSignal.any([stopping, AbortSignal.timeout(options.total_timeout_ms)])
   const pages = new Map<string, KeptPage>()
   const seen = new Set<string>()
-  const first = firstPage(source.url, options.paging)
+  const first = firstPage(api.url, options.paging)
   const portions: (readonly RawEntry[])[] = []
   let before: readonly RawEntry[] = []
   let currency: string | undefined
@@ -96,14 +96,14 @@ async function readPages(
     if (seen.has(url.href)) throw new FetchFailure('paging', 'a page leads back to one that was read')
     if (seen.size >= options.max_pages) throw new FetchFailure('too_many_pages', `over ${options.max_pages} pages`)
     seen.add(url.href)
-    const fetched = await fetchPage(source, url, kept.get(url.href), bytesLeft, signal)
+    const fetched = await fetchPage(api, url, kept.get(url.href), bytesLeft, signal)
     bytesLeft -= fetched.bytes
-    const page = await pageOf(source, fetched, kept.get(url.href))
+    const page = await pageOf(api, fetched, kept.get(url.href))
     if (page.etag || page.lastModified) pages.set(url.href, page)
     const { entries } = page.mapped
-    portions.push(feed.side === 'sale' ? withoutRepeats(before, entries) : entries)
+    portions.push(source.side === 'sale' ? withoutRepeats(before, entries) : entries)
     before = entries
-    const own = page.mapped.currency ?? feed.currency
+    const own = page.mapped.currency ?? source.currency
     if (own !== (currency ?? own)) throw new MappingFailure(`currency: pages are in ${currency} and in ${own}`)
     currency = own
     const next = nextPage(options.paging, first, url, page.mapped, seen.size)
@@ -114,7 +114,7 @@ async function readPages(
 }
 
 function fetchPage(
-  { options, headers }: Source,
+  { options, headers }: Api,
   url: URL,
   kept: KeptPage | undefined,
   maxBytes: number,
@@ -137,12 +137,12 @@ function fetchPage(
   )
 }
 
-async function pageOf(source: Source, fetched: FetchedText, kept: KeptPage | undefined): Promise<KeptPage> {
+async function pageOf(api: Api, fetched: FetchedText, kept: KeptPage | undefined): Promise<KeptPage> {
   if (fetched.status === 304) {
     if (!kept) throw new FetchFailure('http_status', 'answered 304 to an unconditional request')
     return kept
   }
-  const mapped = await source.readPage(parse(fetched.text))
+  const mapped = await api.readPage(parse(fetched.text))
   return { mapped, etag: fetched.etag, lastModified: fetched.lastModified }
 }
 

@@ -9,8 +9,8 @@
 import { setImmediate as pause } from 'node:timers/promises'
 import jsonata, { type Expression } from 'jsonata'
 import type { HttpJsonOptions } from '#infra/config/market.ts'
-import type { Feed, RawEntry } from '../../connector.ts'
 import { minorUnits, type Rounding } from '../../minor-units.ts'
+import type { RawEntry, Source } from '../../source.ts'
 
 export interface MappedPage {
   entries: RawEntry[]
@@ -30,13 +30,13 @@ export class MappingFailure extends Error {}
 const PORTION = 500
 
 /** Compiles a feed's expressions; throws an Error that names the one at fault. */
-export function compileMapping(options: HttpJsonOptions, feed: Pick<Feed, 'provider' | 'side'>): PageReader {
+export function compileMapping(options: HttpJsonOptions, source: Source): PageReader {
   const { paging } = options
-  const rows = compile('rows', options.rows, feed)
-  const mapping = compile('mapping', options.mapping, feed)
-  const currency = options.currency ? compile('currency', options.currency, feed) : undefined
+  const rows = compile('rows', options.rows, source)
+  const mapping = compile('mapping', options.mapping, source)
+  const currency = options.currency ? compile('currency', options.currency, source) : undefined
   const pagingText = paging && ('next' in paging ? paging.next : 'more' in paging ? paging.more : undefined)
-  const pagingExpression = pagingText ? compile('paging', pagingText, feed) : undefined
+  const pagingExpression = pagingText ? compile('paging', pagingText, source) : undefined
   return async page => {
     const all = asArray(await evaluate('rows', rows, page, page))
     const entries: RawEntry[] = []
@@ -55,10 +55,10 @@ export function compileMapping(options: HttpJsonOptions, feed: Pick<Feed, 'provi
 }
 
 /** So that no price looks better than it is. */
-const ROUNDING: Record<Feed['side'], Rounding> = { ask: 'up', bid: 'down', sale: 'half-up' }
+const ROUNDING: Record<Source['side'], Rounding> = { ask: 'up', bid: 'down', sale: 'half-up' }
 
 /** `$minor(decimal)`: hundredths of a decimal number or text, rounded once; what is no decimal stays and is rejected later. */
-function compile(name: string, text: string, { provider, side }: Pick<Feed, 'provider' | 'side'>): Expression {
+function compile(name: string, text: string, { provider, side }: Source): Expression {
   try {
     const expression = jsonata(text)
     expression.registerFunction('minor', value => minorUnits(value, ROUNDING[side]) ?? value, '<x?:x>')

@@ -5,7 +5,7 @@
  * with it; a page that leads back to one already read is a fault, so paging always ends.
  */
 import type { HttpJsonOptions } from '#infra/config/market.ts'
-import type { RawEntry } from '../../connector.ts'
+import type { RawEntry } from '../../source.ts'
 import type { MappedPage } from './map.ts'
 
 /** The next page's URL, the end of the refresh, or why paging cannot go on. */

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { constants, gunzip } from 'node:zlib'
 import type { RecordedOptions } from '#infra/config/market.ts'
-import type { Connector, FailedRefresh, Feed, Refresh } from '../../connector.ts'
+import type { Connector, FailedRefresh, Refresh, SourceSettings } from '../../source.ts'
 import { readRecordedText, statedTime } from './map.ts'
 
 interface RecordedFile {
@@ -46,13 +46,13 @@ export async function readRecorded(path: string, currency: string, observedAt = 
 }
 
 /** Opens a feed of recorded files: each poll brings the files that are newer than what is published. */
-export function openRecorded(feed: Feed, options: RecordedOptions): Connector {
+export function openRecorded(source: SourceSettings, options: RecordedOptions): Connector {
   return {
     async *poll({ after, signal }) {
       for (const file of await listRecorded(options.dir)) {
         if (signal.aborted) return
         if (after === undefined || file.observedAt > after)
-          yield await readRecorded(file.path, feed.currency, file.observedAt)
+          yield await readRecorded(file.path, source.currency, file.observedAt)
       }
     },
   }

@@ -6,7 +6,7 @@
  * that is no such refresh as a whole fails.
  */
 import { parseInstant } from '#schemas/values/instant.ts'
-import type { RawEntry } from '../../connector.ts'
+import type { RawEntry } from '../../source.ts'
 
 type RecordedText =
   | { kind: 'refresh'; observedAt: number; currency: string; entries: Iterable<RawEntry> }

@@ -6,8 +6,8 @@
  * events; it keeps nothing between polls.
  */
 import { SALE_DETAILS, type SimulatedOptions } from '#infra/config/market.ts'
-import type { Connector, Feed, Refresh } from '../../connector.ts'
 import type { RateTable } from '../../fx/rate-table.ts'
+import type { Connector, Refresh, SourceSettings } from '../../source.ts'
 import { readRecorded } from '../recorded/client.ts'
 import { type SimulatedBase, simulatedBase } from './base.ts'
 import { simulatedProvider, simulatedQuotes } from './map.ts'
@@ -24,23 +24,28 @@ export async function loadSimulatedBase(
   return simulatedBase(recorded, rates, options)
 }
 
-export function openSimulated(feed: Feed, options: SimulatedOptions, base: SimulatedBase, seed: number): Connector {
-  const provider = simulatedProvider(feed, options, seed)
+export function openSimulated(
+  source: SourceSettings,
+  options: SimulatedOptions,
+  base: SimulatedBase,
+  seed: number,
+): Connector {
+  const provider = simulatedProvider(source, options, seed)
   const sales = simulatedSales(provider, options, SALE_DETAILS)
   const refreshAt = (at: number, after: number, rates: RateTable): Refresh => {
-    const rate = rates.rateOf(feed.currency)
+    const rate = rates.rateOf(source.currency)
     const quotes = rate && {
       sale: () => salesBetween(base, provider, sales, { after, until: at }, rate),
       ask: () => simulatedQuotes(base, provider, at, rate),
       bid: () => simulatedQuotes(base, provider, at, rate),
     }
     // Without a rate there is nothing to quote in; publishing says so (unknown_currency).
-    return { kind: 'refresh', observedAt: at, currency: feed.currency, entries: quotes?.[feed.side]() ?? [] }
+    return { kind: 'refresh', observedAt: at, currency: source.currency, entries: quotes?.[source.side]() ?? [] }
   }
   return {
     refreshAt,
     async *poll({ at, after, rates }) {
-      yield refreshAt(at, after ?? at - feed.intervalMs, rates)
+      yield refreshAt(at, after ?? at - source.intervalMs, rates)
     },
   }
 }

@@ -10,12 +10,21 @@ import type { SimulatedOptions } from '#infra/config/market.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
 import { type Rate, toMinor } from '#schemas/values/money.ts'
 import type { Phase } from '#schemas/values/phase.ts'
-import type { Feed } from '../../connector.ts'
-import { ONE_PHASE, PHASED_AS_WHOLE, type SimulatedBase } from './base.ts'
-import { epochAt, epochStart, mix, textHash, unit, wave } from './noise.ts'
+import type { SourceSettings } from '../../source.ts'
+import {
+  epochAt,
+  epochStart,
+  mix,
+  ONE_PHASE,
+  PHASED_AS_WHOLE,
+  type SimulatedBase,
+  textHash,
+  unit,
+  wave,
+} from './base.ts'
 
 export interface SimulatedProvider {
-  side: Feed['side']
+  side: SourceSettings['side']
   /** Decides what it lists, and all its noise; asks, bids and sales of one provider share it. */
   hash: number
   /** Kind of entry that it leaves out: phases, or finishes as a whole. */
@@ -55,22 +64,22 @@ const SPREAD = 15
 const OWN_DEPTH = 16
 
 /** Resolves a feed's options; what they leave open is drawn from the market's seed. */
-export function simulatedProvider(feed: Feed, options: SimulatedOptions, seed: number): SimulatedProvider {
-  const hash = textHash(feed.provider, seed)
+export function simulatedProvider(source: SourceSettings, options: SimulatedOptions, seed: number): SimulatedProvider {
+  const hash = textHash(source.provider, seed)
   const churn = Math.max(options.churn ?? 0.02, CHURN_MIN)
   const quotesPhases = options.phases ?? unit(mix(hash, 1)) < PHASES_SHARE
   return {
-    side: feed.side,
+    side: source.side,
     hash,
     skippedKind: quotesPhases ? PHASED_AS_WHOLE : ONE_PHASE,
     factor: options.factor ?? 1,
-    spread: feed.side === 'bid' ? (options.spread ?? 0.1) : 0,
+    spread: source.side === 'bid' ? (options.spread ?? 0.1) : 0,
     coverage: options.coverage ?? 0.9,
     unlisted: options.unlisted ?? 0.01,
     stock: options.stock ?? 8,
-    priceLifeMs: feed.intervalMs / (churn * PRICE_SHARE),
-    stockLifeMs: feed.intervalMs / (churn * (1 - PRICE_SHARE)),
-    listingLifeMs: feed.intervalMs / churn,
+    priceLifeMs: source.intervalMs / (churn * PRICE_SHARE),
+    stockLifeMs: source.intervalMs / (churn * (1 - PRICE_SHARE)),
+    listingLifeMs: source.intervalMs / churn,
   }
 }
 

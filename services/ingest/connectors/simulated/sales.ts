@@ -8,10 +8,9 @@ import type { SALE_DETAILS, SimulatedOptions } from '#infra/config/market.ts'
 import type { SaleCharm, SaleSticker } from '#schemas/events/sale-observed.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
 import { type Rate, toMinor } from '#schemas/values/money.ts'
-import type { RawSale } from '../../connector.ts'
-import type { SimulatedBase } from './base.ts'
+import type { RawSale } from '../../source.ts'
+import { mix, type SimulatedBase, unit } from './base.ts'
 import { askMicro, isCovered, type SimulatedProvider } from './map.ts'
-import { mix, unit } from './noise.ts'
 
 /** Which details a provider gives of its sales, and how often it sells. */
 interface SimulatedSales {

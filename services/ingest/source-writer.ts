@@ -1,56 +1,59 @@
 /**
- * Writes a feed's records: a transactional producer under an id of the feed's own.
+ * Writes a source's records: a transactional producer under an id of the source's own.
  *
  * Each send is a transaction. States: closed → open (locked: a former owner is fenced, what it left open has ended) → failed →
- * open again, and closed for good. Invariant: the last owner to open a feed's writer writes it alone, in any process; what a former
+ * open again, and closed for good. Invariant: the last owner to open a source's writer writes it alone, in any process; what a former
  * owner still sends, also after a freeze, is refused. After a failure nothing is sent until the group has confirmed that this
  * process is still the owner, and the writer has been opened again.
  */
 import { setTimeout as delay } from 'node:timers/promises'
+import type PQueue from 'p-queue'
 import type { BrokerHealth } from '#infra/kafka/broker-health.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
 import { refusalOf } from '#infra/kafka/refusal.ts'
 import { isFenced, openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
 import { openBackoff } from '#streams/runner/slots.ts'
-import type { Acquire } from './refresh-publisher.ts'
 
 /** The log did not take a transaction: the refresh must begin again. */
 export class WriteFailed extends Error {}
 
-/** Writes the records of one feed. */
-export interface FeedWriter {
+export interface SourceWriter {
   /** Writes records in one transaction. Throws WriteFailed. */
   send(records: readonly Outgoing[]): Promise<void>
   /**
-   * Makes this the only writer of the feed and gives the end of market.feeds, below which its position is; undefined when the feed
-   * is lost meanwhile. Throws when brokers stay unreachable.
+   * Makes this the only writer of the source and gives the end of market.feeds, below which its position is; undefined when the
+   * source is lost meanwhile. Throws when brokers stay unreachable.
    */
   open(): Promise<number | undefined>
+  /** The same after a failure, once the group has answered. */
   reopen(failure: WriteFailed): Promise<number | undefined>
   close(): Promise<void>
 }
 
+/** What the writers of a process share. */
 export interface WriterContext {
   kafka: KafkaConnection
   brokerHealth: Pick<BrokerHealth, 'answered' | 'lost'>
-  /** Bounds how many writers open at once. */
-  acquire: Acquire
+  /** Bounds how many open at once. */
+  opening: PQueue
   /** Counts what waits for brokers. */
   waits<T>(work: Promise<T>): Promise<T>
+  /** Resolves when the group has answered. */
   confirmed(signal: AbortSignal): Promise<void>
 }
 
-/** The group of the processes that run feeds. */
+/** The group of the processes that run sources. */
 export const GROUP = 'ingest'
 
 /**
  * Below a second is usual. A process that freezes within a transaction blocks readers for as long, or until another process takes
- * the feed over, after its session timeout, which is as long.
+ * the source over, after its session timeout, which is as long.
  */
 const TRANSACTION_TIMEOUT_MS = 10_000
 
-export async function openFeedProducer(
+/** Opens the producer of a source and makes it the only one. */
+export async function openSourceProducer(
   kafka: KafkaConnection,
   name: string,
   brokerHealth?: Pick<BrokerHealth, 'answered' | 'lost'>,
@@ -72,36 +75,34 @@ export async function openFeedProducer(
   }
 }
 
-/** The writer of a feed, not opened yet; `signal` aborts when this process no longer owns the feed. */
-export function feedWriter(context: WriterContext, name: string, signal: AbortSignal): FeedWriter {
+/** The writer of a source, not opened yet; `signal` aborts when this process no longer owns the source. */
+export function openSourceWriter(context: WriterContext, name: string, signal: AbortSignal): SourceWriter {
   const { kafka, waits } = context
   let producer: TransactionalProducer | undefined
   let sending: Promise<unknown> = Promise.resolve()
-  const drop = async (): Promise<void> => {
+  const close = async (): Promise<void> => {
     const former = producer
     producer = undefined
     await sending
     await former?.close().catch(error => kafka.log.debug({ error }, `closing the writer of ${name}`))
   }
   const openOnce = async (): Promise<number | undefined> => {
-    const release = await context.acquire()
-    try {
-      if (signal.aborted) return undefined
-      const opening = openFeedProducer(kafka, name, context.brokerHealth)
-      const opened = await Promise.race([opening, abortOf(signal)])
-      if (opened) producer = opened
-      else opening.then(late => late.close()).catch(() => undefined)
-      return await opened?.fixEnd('feeds', 0)
-    } finally {
-      release()
-    }
+    if (signal.aborted) return undefined
+    const opening = openSourceProducer(kafka, name, context.brokerHealth)
+    const lost = new Promise<undefined>(resolve => {
+      signal.addEventListener('abort', () => resolve(undefined), { once: true })
+    })
+    const opened = await Promise.race([opening, lost])
+    if (opened) producer = opened
+    else opening.then(late => late.close()).catch(() => undefined)
+    return opened?.fixEnd('feeds', 0)
   }
   const open = async (): Promise<number | undefined> => {
     const backoff = openBackoff(() => performance.now())
     while (!signal.aborted) {
       try {
-        await drop()
-        return await openOnce()
+        await close()
+        return await context.opening.add(openOnce)
       } catch (error) {
         if (refusalOf(error) !== undefined) throw error
         kafka.log.debug({ error }, `the writer of ${name} could not be opened; it is tried again`)
@@ -130,12 +131,6 @@ export function feedWriter(context: WriterContext, name: string, signal: AbortSi
       // The group's answer is a broker's too: readiness names the brokers while it is missing.
       return await waits(context.confirmed(signal).then(open))
     },
-    close: drop,
+    close,
   }
-}
-
-function abortOf(signal: AbortSignal): Promise<undefined> {
-  const { promise, resolve } = Promise.withResolvers<undefined>()
-  signal.addEventListener('abort', () => resolve(undefined), { once: true })
-  return promise
 }

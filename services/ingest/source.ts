@@ -1,6 +1,5 @@
 /**
- * The interface of ingest and its connectors: a connector turns a due time into refreshes, ingest judges and publishes
- * them.
+ * A source and its connector, which turns a due time into refreshes; ingest judges and publishes them.
  *
  * Connectors know transport and meaning of one kind of source, never Kafka. Invariant: entries come as the source has
  * them, unjudged and in its order; outcomes are returned, so an exception of a connector is a bug or the end of the
@@ -9,10 +8,13 @@
 import type { FeedSide } from '#schemas/events/feed-advanced.ts'
 import type { RateTable } from './fx/rate-table.ts'
 
-/** A feed: one side of one provider. */
-export interface Feed {
+/** One side of one provider. */
+export interface Source {
   provider: string
   side: FeedSide
+}
+
+export interface SourceSettings extends Source {
   intervalMs: number
   /** The provider's currency, where the source names none. */
   currency: string
@@ -62,7 +64,7 @@ interface Due {
   at: number
   /** The clock when the poll begins. */
   now: number
-  /** Time of the feed's last published refresh. */
+  /** Time of the source's last published refresh. */
   after: number | undefined
   rates: RateTable
   /** Aborts when the process stops. */
@@ -74,4 +76,8 @@ export interface Connector {
   poll(due: Due): AsyncIterable<Refresh | FailedRefresh>
   /** What the source showed at a past time; only of sources that know their past. `after`: the refresh before it. */
   refreshAt?(at: number, after: number, rates: RateTable): Refresh
+}
+
+export interface OpenSource extends SourceSettings {
+  connector: Connector
 }
