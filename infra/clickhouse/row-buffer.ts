@@ -1,10 +1,8 @@
 /**
- * Rows of one table in ClickHouse's RowBinary form, appended value by value.
+ * Rows of one table in ClickHouse's RowBinary form, written by the types of the table's columns.
  *
- * Writes memory only. The caller writes the columns in the table's own order and calls `endRow` after
- * each row. Rows are kept in blocks of bounded size, so that a batch can be cut between rows. Measured
- * on the `changes` table, 50,000 rows an insert, two busy cores: 530 k rows/s and 0.5 us of client CPU a
- * row, against 386 k and 0.8 us as JSONCompactEachRow.
+ * Writes memory only. Rows are kept in blocks of bounded size, so that a batch can be cut between rows. A row of `changes` takes about
+ * 0.8 us of CPU, half of it to find values by their names.
  */
 import type { Table } from './table.ts'
 
@@ -18,9 +16,13 @@ const FIRST_BYTES = 4_096
 const BLOCK_ROWS = 10_000
 const TWO_32 = 2 ** 32
 
+// biome-ignore lint/suspicious/noExplicitAny: a column's type decides the shape of its values.
+type Write = (value: any) => void
+
 /** Appends rows of one table. */
 export class RowBuffer {
   readonly table: Table
+  readonly #columns: { name: string; write: Write }[]
   #blocks: RowBlock[] = []
   #bytes = Buffer.allocUnsafe(FIRST_BYTES)
   #at = 0
@@ -29,94 +31,23 @@ export class RowBuffer {
 
   constructor(table: Table) {
     this.table = table
+    this.#columns = Object.entries(table.columns).map(([name, type]) => ({ name, write: this.#writerOf(type) }))
   }
 
-  /** Rows ended so far. */
   get rows(): number {
     return this.#rows
   }
 
-  /** UInt8, Bool and Enum8. */
-  u8(value: number): void {
-    this.#reserve(1)
-    this.#bytes[this.#at++] = value
-  }
-
-  bool(value: boolean): void {
-    this.u8(value ? 1 : 0)
-  }
-
-  /** UInt16, and Date as days since 1970. */
-  u16(value: number): void {
-    this.#reserve(2)
-    this.#at = this.#bytes.writeUInt16LE(value, this.#at)
-  }
-
-  /** UInt32, and DateTime as seconds since 1970. */
-  u32(value: number): void {
-    this.#reserve(4)
-    this.#at = this.#bytes.writeUInt32LE(value, this.#at)
-  }
-
-  i32(value: number): void {
-    this.#reserve(4)
-    this.#at = this.#bytes.writeInt32LE(value, this.#at)
-  }
-
-  /** Int64 and UInt64 up to 2^53, and DateTime64(3) as milliseconds since 1970. */
-  i64(value: number): void {
-    this.#reserve(8)
-    const high = Math.floor(value / TWO_32)
-    this.#bytes.writeUInt32LE(value - high * TWO_32, this.#at)
-    this.#at = this.#bytes.writeInt32LE(high, this.#at + 4)
-  }
-
-  f64(value: number): void {
-    this.#reserve(8)
-    this.#at = this.#bytes.writeDoubleLE(value, this.#at)
-  }
-
-  /** String and LowCardinality(String). */
-  text(value: string): void {
-    const longest = value.length * 3
-    this.#reserve(longest + 5)
-    if (longest < 128) {
-      // The length takes one byte whatever the characters, so the text can be written right behind it.
-      const length = this.#bytes.write(value, this.#at + 1)
-      this.#bytes[this.#at] = length
-      this.#at += length + 1
-      return
+  /**
+   * Appends a row by the names of its columns; members of other names are left out. A Date is days, a DateTime seconds, a DateTime64 milliseconds since
+   * 1970, a Tuple an object and a Map a Map; integers are exact up to 2^53.
+   */
+  add(row: object): void {
+    for (const { name, write } of this.#columns) {
+      const value = (row as Record<string, unknown>)[name]
+      if (value === undefined) throw new Error(`a row of ${this.table.name} lacks ${name}`)
+      write(value)
     }
-    this.length(Buffer.byteLength(value))
-    this.#at += this.#bytes.write(value, this.#at)
-  }
-
-  /** The number of elements of an Array or a Map, which follow it. */
-  length(count: number): void {
-    this.#reserve(5)
-    let rest = count
-    for (; rest >= 128; rest >>>= 7) this.#bytes[this.#at++] = (rest & 127) | 128
-    this.#bytes[this.#at++] = rest
-  }
-
-  nullableI64(value: number | null): void {
-    if (this.#isPresent(value)) this.i64(value)
-  }
-
-  nullableI32(value: number | null): void {
-    if (this.#isPresent(value)) this.i32(value)
-  }
-
-  nullableF64(value: number | null): void {
-    if (this.#isPresent(value)) this.f64(value)
-  }
-
-  nullableText(value: string | null): void {
-    if (this.#isPresent(value)) this.text(value)
-  }
-
-  /** Ends a row. */
-  endRow(): void {
     this.#rows++
     if (++this.#rowsInBlock >= BLOCK_ROWS) this.#seal()
   }
@@ -130,10 +61,115 @@ export class RowBuffer {
     return blocks
   }
 
-  /** A Nullable begins with a byte: 1 when it is null. */
-  #isPresent<T>(value: T | null): value is T {
-    this.u8(value === null ? 1 : 0)
-    return value !== null
+  #writerOf(declaration: string): Write {
+    const [, type = '', inner = ''] = /^(\w+)(?:\((.*)\))?(?: DEFAULT .*)?$/.exec(declaration) ?? []
+    switch (type) {
+      case 'Bool':
+        return value => this.#byte(value ? 1 : 0)
+      case 'Enum8': {
+        const values = new Map([...inner.matchAll(/'(\w+)' = (\d+)/g)].map(([, name, value]) => [name, Number(value)]))
+        return value => this.#byte(values.get(value) as number)
+      }
+      case 'UInt16':
+      case 'Date':
+        return value => {
+          this.#reserve(2)
+          this.#at = this.#bytes.writeUInt16LE(value, this.#at)
+        }
+      case 'UInt32':
+      case 'DateTime':
+        return value => {
+          this.#reserve(4)
+          this.#at = this.#bytes.writeUInt32LE(value, this.#at)
+        }
+      case 'Int32':
+        return value => {
+          this.#reserve(4)
+          this.#at = this.#bytes.writeInt32LE(value, this.#at)
+        }
+      case 'Int64':
+      case 'UInt64':
+      case 'DateTime64':
+        return value => this.#integer64(value)
+      case 'Float64':
+        return value => {
+          this.#reserve(8)
+          this.#at = this.#bytes.writeDoubleLE(value, this.#at)
+        }
+      case 'String':
+        return value => this.#text(value)
+      case 'LowCardinality':
+        return this.#writerOf(inner)
+      case 'SimpleAggregateFunction':
+        return this.#writerOf(partsOf(inner).slice(1).join(', '))
+      case 'Nullable': {
+        const write = this.#writerOf(inner)
+        return value => {
+          this.#byte(value === null ? 1 : 0)
+          if (value !== null) write(value)
+        }
+      }
+      case 'Tuple': {
+        const members = partsOf(inner).map(part => {
+          const [name = ''] = part.split(' ', 1)
+          return { name, write: this.#writerOf(part.slice(name.length + 1)) }
+        })
+        return value => {
+          for (const { name, write } of members) write(value[name])
+        }
+      }
+      case 'Array': {
+        const write = this.#writerOf(inner)
+        return (values: readonly unknown[]) => {
+          this.#length(values.length)
+          for (const value of values) write(value)
+        }
+      }
+      case 'Map': {
+        const [writeKey, writeValue] = partsOf(inner).map(part => this.#writerOf(part)) as [Write, Write]
+        return (entries: ReadonlyMap<unknown, unknown>) => {
+          this.#length(entries.size)
+          for (const [key, value] of entries) {
+            writeKey(key)
+            writeValue(value)
+          }
+        }
+      }
+    }
+    throw new Error(`no values of type ${declaration} are written`)
+  }
+
+  #byte(value: number): void {
+    this.#reserve(1)
+    this.#bytes[this.#at++] = value
+  }
+
+  #integer64(value: number): void {
+    this.#reserve(8)
+    const high = Math.floor(value / TWO_32)
+    this.#bytes.writeUInt32LE(value - high * TWO_32, this.#at)
+    this.#at = this.#bytes.writeInt32LE(high, this.#at + 4)
+  }
+
+  #text(value: string): void {
+    const longest = value.length * 3
+    this.#reserve(longest + 5)
+    if (longest < 128) {
+      // The length takes one byte whatever the characters, so the text can be written right behind it.
+      const length = this.#bytes.write(value, this.#at + 1)
+      this.#bytes[this.#at] = length
+      this.#at += length + 1
+      return
+    }
+    this.#length(Buffer.byteLength(value))
+    this.#at += this.#bytes.write(value, this.#at)
+  }
+
+  #length(count: number): void {
+    this.#reserve(5)
+    let rest = count
+    for (; rest >= 128; rest >>>= 7) this.#bytes[this.#at++] = (rest & 127) | 128
+    this.#bytes[this.#at++] = rest
   }
 
   #seal(): void {
@@ -151,3 +187,7 @@ export class RowBuffer {
     this.#bytes = grown
   }
 }
+
+/** The parts of a list whose commas are not within parentheses. */
+const partsOf = (list: string): string[] =>
+  list.match(/(?:[^,()]|\([^()]*(?:\([^()]*\)[^()]*)*\))+/g)?.map(part => part.trim()) ?? []

@@ -18,7 +18,7 @@ import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
 import { unstorable } from '#schemas/values/storable.ts'
 import { OK, type Outcome, type StreamRecord } from '#streams/runner/outcome.ts'
 import type { RowSink } from '#streams/runner/sink-runner.ts'
-import { candleParts, candleStanding, type Edge, type FoldedAsk, type Part, writePart, writeStanding } from './table.ts'
+import { candleParts, candleStanding, type Edge, type FoldedAsk, type Part } from './table.ts'
 
 const LOWEST_VERSION = 0
 
@@ -40,9 +40,9 @@ export function openCandleFold(batcher: Batcher): RowSink {
       return OK
     },
     async flush() {
-      for (const folded of batch.values()) {
-        writeStanding(standing, folded)
-        for (const part of folded.parts) writePart(parts, part)
+      for (const { itemId, provider, newest, parts: folded } of batch.values()) {
+        standing.add({ item_id: itemId, provider, ...newest })
+        for (const part of folded) parts.add(rowOfPart(part))
       }
       batch.clear()
       await batcher.add([parts, standing])
@@ -80,7 +80,7 @@ function takeClose(rows: RowBuffer, record: StreamRecord, idOf: ResolveItem): Ou
   const before = previous_price === null ? micro : toMicroUsd(previous_price, rate)
   const fall = (previous_listings ?? 0) - (listings ?? 0)
   const edge = { version: LOWEST_VERSION, at: day }
-  writePart(rows, {
+  const part: Part = {
     intervalMs: DAY_MS,
     itemId,
     bucket: day,
@@ -90,9 +90,17 @@ function takeClose(rows: RowBuffer, record: StreamRecord, idOf: ResolveItem): Ou
     low: Math.min(micro, before),
     high: Math.max(micro, before),
     falls: listings !== null && fall > 0 ? new Map([[LOWEST_VERSION, fall]]) : new Map(),
-  })
+  }
+  rows.add(rowOfPart(part))
   return OK
 }
+
+const rowOfPart = (part: Part): object => ({
+  ...part,
+  interval_s: part.intervalMs / 1000,
+  item_id: part.itemId,
+  bucket: part.bucket / 1000,
+})
 
 export type CandleBatch = Map<string, FoldedAsk>
 
@@ -101,8 +109,8 @@ const NO_FALLS: ReadonlyMap<number, number> = new Map()
 
 export function foldChange(batch: CandleBatch, change: BookChanged, version: number): void {
   const { item_id: itemId, provider } = change
-  const opening = foundBy(change, version)
-  const closing = leftBy(change, version)
+  const opening = openingEdge(change, version)
+  const closing = closingEdge(change, version)
   const low = Math.min(opening.micro, closing.micro)
   const high = Math.max(opening.micro, closing.micro)
   const fall = change.previous_quantity - change.quantity
@@ -136,14 +144,14 @@ export function mergeParts(a: Part, b: Part): Part {
 }
 
 /** The ask that a change found; where there was none, the one that it brought. */
-function foundBy(change: BookChanged, version: number): Edge {
+function openingEdge(change: BookChanged, version: number): Edge {
   const { previous_micro_usd: micro, previous_quantity: quantity, seen_at: at } = change
   if (micro !== null) return { version, standing: true, micro, quantity, at }
   return { version, standing: false, micro: priceOf(change), quantity: 0, at }
 }
 
 /** The ask that a change left; where there is none, the one that it took away. */
-function leftBy(change: BookChanged, version: number): Edge {
+function closingEdge(change: BookChanged, version: number): Edge {
   const { price_micro_usd: micro, quantity, seen_at: at } = change
   if (micro !== null) return { version, standing: true, micro, quantity, at }
   return { version, standing: false, micro: priceOf(change), quantity: 0, at }

@@ -4,7 +4,6 @@
  * Invariant: rows of one key merge by version, so neither a replay nor a second writer can change the result, and the
  * writer needs no state.
  */
-import type { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import type { Table } from '#infra/clickhouse/table.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
 import type { CandlePart, EdgeAsk } from './compose.ts'
@@ -90,40 +89,4 @@ export interface FoldedAsk {
   newest: Edge
   /** One for each bucket of each width, those of the newest changes last. */
   parts: Part[]
-}
-
-export function writePart(rows: RowBuffer, part: Part): void {
-  rows.u32(part.intervalMs / 1000)
-  rows.u32(part.itemId)
-  rows.u32(part.bucket / 1000)
-  rows.text(part.provider)
-  writeEdge(rows, part.opening)
-  writeEdge(rows, part.closing)
-  rows.i64(part.low)
-  rows.i64(part.high)
-  rows.length(part.falls.size)
-  for (const [version, units] of part.falls) {
-    rows.i64(version)
-    rows.u32(units)
-  }
-  rows.endRow()
-}
-
-function writeEdge(rows: RowBuffer, edge: Edge): void {
-  rows.i64(edge.version)
-  rows.bool(edge.standing)
-  rows.i64(edge.micro)
-  rows.i32(edge.quantity)
-  rows.i64(edge.at)
-}
-
-export function writeStanding(rows: RowBuffer, { itemId, provider, newest }: FoldedAsk): void {
-  rows.u32(itemId)
-  rows.text(provider)
-  rows.bool(newest.standing)
-  rows.i64(newest.micro)
-  rows.i32(newest.quantity)
-  rows.i64(newest.at)
-  rows.i64(newest.version)
-  rows.endRow()
 }

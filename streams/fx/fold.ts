@@ -12,7 +12,7 @@ import { parseRate } from '#schemas/values/money.ts'
 import { unstorable } from '#schemas/values/storable.ts'
 import { OK, type Outcome, type StreamRecord } from '#streams/runner/outcome.ts'
 import type { RowSink } from '#streams/runner/sink-runner.ts'
-import { type DayRate, fxDays, writeRate } from './table.ts'
+import { type DayRate, fxDays } from './table.ts'
 
 /** Opens the fold of the topic's partition into fx_days; a batch that is folded twice leaves the same table. */
 export function openFxFold(batcher: Batcher): RowSink {
@@ -21,7 +21,7 @@ export function openFxFold(batcher: Batcher): RowSink {
   return {
     apply: record => (record.event === 'FxRatesPublished' ? foldRates(newest, record) : OK),
     flush() {
-      for (const rate of newest.values()) writeRate(rows, rate)
+      for (const rate of newest.values()) rows.add(rate)
       newest.clear()
       return batcher.add([rows])
     },

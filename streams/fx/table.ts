@@ -4,7 +4,6 @@
  * Of several tables of a day the latest (`as_of`) wins; the rates in force are those of the latest of all. Rates keep all digits of
  * their source as decimal text; read them with parseRate. Kept for ever.
  */
-import type { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import type { Table } from '#infra/clickhouse/table.ts'
 
 export const fxDays: Table = {
@@ -31,13 +30,4 @@ export interface DayRate {
   as_of: number
   /** Of the record that it rests on. */
   version: number
-}
-
-export function writeRate(rows: RowBuffer, { day, currency, rate, as_of, version }: DayRate): void {
-  rows.u16(day)
-  rows.text(currency)
-  rows.text(rate)
-  rows.i64(as_of)
-  rows.i64(version)
-  rows.endRow()
 }

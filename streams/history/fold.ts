@@ -15,7 +15,7 @@ import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
 import { unstorable } from '#schemas/values/storable.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { RowSink } from '#streams/runner/sink-runner.ts'
-import { changes, type Day, historyVersion, providerDays, writeChange, writeClose } from './table.ts'
+import { changes, type Day, historyVersion, NO_PRICE, providerDays } from './table.ts'
 
 const UNKNOWN = -1
 
@@ -29,12 +29,12 @@ export function openHistoryFold(batcher: Batcher): RowSink {
       const change: BookChanged = record.value
       const fault = unstorable(change.item_id, change.seen_at)
       if (fault) return { kind: 'deadLetter', ...fault }
-      writeChange(rows, change, record)
+      rows.add({ ...change, partition: record.partition, offset: record.version })
       foldDay(days, change, record.version)
       return OK
     },
     async flush() {
-      for (const day of days.values()) writeClose(dayRows, day)
+      for (const day of days.values()) dayRows.add(day)
       days = new Map()
       await batcher.add([rows, dayRows])
     },
@@ -64,15 +64,19 @@ export function openDayCloseFold(batcher: Batcher, idOf: ResolveItem): RowSink {
       const fault = unstorable(itemId, day)
       if (fault) return { kind: 'deadLetter', ...fault }
       const version = historyVersion(record.version)
-      const microUsd = toMicroUsd(close.price, rate)
-      writeClose(rows, {
-        itemId,
+      rows.add({
+        item_id: itemId,
         side: 'ask',
         provider,
         day: Math.floor(day / DAY_MS),
-        priced: { version, price: close.price, microUsd, currency: close.currency },
+        priced: {
+          version,
+          price: close.price,
+          price_micro_usd: toMicroUsd(close.price, rate),
+          currency: close.currency,
+        },
         closing: { version, listed: !close.is_last, quantity: close.listings ?? UNKNOWN },
-      })
+      } satisfies Day)
       return OK
     },
     flush: () => batcher.add([rows]),
@@ -81,16 +85,16 @@ export function openDayCloseFold(batcher: Batcher, idOf: ResolveItem): RowSink {
 
 /** Folds one change into the days of a batch; changes come in the order of the log. */
 function foldDay(days: Map<string, Day>, change: BookChanged, version: number): void {
-  const { item_id: itemId, side, provider, price, price_micro_usd: microUsd, currency, quantity } = change
+  const { item_id, side, provider, price, price_micro_usd, currency, quantity } = change
   const day = Math.floor(change.seen_at / DAY_MS)
-  const key = `${itemId}|${side}|${provider}|${day}`
-  const priced = price === null || microUsd === null ? undefined : { version, price, microUsd, currency }
+  const key = `${item_id}|${side}|${provider}|${day}`
+  const priced = price === null || price_micro_usd === null ? undefined : { version, price, price_micro_usd, currency }
   days.set(key, {
-    itemId,
+    item_id,
     side,
     provider,
     day,
-    priced: priced ?? days.get(key)?.priced,
+    priced: priced ?? days.get(key)?.priced ?? NO_PRICE,
     closing: { version, listed: price !== null, quantity },
   })
 }

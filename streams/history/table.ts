@@ -4,19 +4,18 @@
  * Invariant: a change is keyed by its partition and version and a day merges by version, so writing a record again changes
  * nothing for readers.
  */
-import type { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import type { Table } from '#infra/clickhouse/table.ts'
-import type { BookChanged, Change, Side } from '#schemas/events/book-changed.ts'
-import type { StreamRecord } from '#streams/runner/outcome.ts'
+import type { Side } from '#schemas/events/book-changed.ts'
 
+/** A row of provider_days, by the folded changes. */
 export interface Day {
-  itemId: number
+  item_id: number
   side: Side
   provider: string
-  /** Days since 1970-01-01. */
+  /** Days since 1970. */
   day: number
-  /** The last change that set a price; undefined when none did. */
-  priced: { version: number; price: number; microUsd: number; currency: string } | undefined
+  /** The last change that set a price; {@link NO_PRICE} when none did. */
+  priced: { version: number; price: number; price_micro_usd: number; currency: string }
   closing: { version: number; listed: boolean; quantity: number }
 }
 
@@ -83,6 +82,7 @@ export const providerDays: Table = {
 
 /** Version of a day that set no price. */
 export const UNPRICED = -1
+export const NO_PRICE: Day['priced'] = { version: UNPRICED, price: 0, price_micro_usd: 0, currency: '' }
 
 /** Version of a close from a history file; higher for a later record, and below every version of the book's own. */
 export const historyVersion = (version: number): number => version - 2 ** 52
@@ -98,39 +98,3 @@ export const DAY_SHAPE = {
   /** `listed` is 1 where it ended listed. */
   closing: { version: 'number', listed: 'number', quantity: 'number' },
 } as const
-
-const SIDES: Record<Side, number> = { ask: 1, bid: 2 }
-const KINDS: Record<Change, number> = { added: 1, updated: 2, removed: 3 }
-
-export function writeChange(rows: RowBuffer, change: BookChanged, { partition, version }: StreamRecord): void {
-  rows.u32(change.item_id)
-  rows.u8(SIDES[change.side])
-  rows.i64(change.seen_at)
-  rows.text(change.provider)
-  rows.u8(KINDS[change.change])
-  rows.nullableI64(change.price)
-  rows.text(change.currency)
-  rows.nullableI64(change.price_micro_usd)
-  rows.text(change.usd_rate)
-  rows.i32(change.quantity)
-  rows.nullableI64(change.previous_micro_usd)
-  rows.i32(change.previous_quantity)
-  rows.u16(partition)
-  rows.i64(version)
-  rows.endRow()
-}
-
-export function writeClose(rows: RowBuffer, { itemId, side, provider, day, priced, closing }: Day): void {
-  rows.u32(itemId)
-  rows.u8(SIDES[side])
-  rows.text(provider)
-  rows.u16(day)
-  rows.i64(priced?.version ?? UNPRICED)
-  rows.i64(priced?.price ?? 0)
-  rows.i64(priced?.microUsd ?? 0)
-  rows.text(priced?.currency ?? '')
-  rows.i64(closing.version)
-  rows.bool(closing.listed)
-  rows.i32(closing.quantity)
-  rows.endRow()
-}

@@ -14,7 +14,7 @@ import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
 import { unstorable } from '#schemas/values/storable.ts'
 import { OK, type Outcome } from '#streams/runner/outcome.ts'
 import type { RowSink } from '#streams/runner/sink-runner.ts'
-import { type SaleRow, sales, salesByTime, writeSale } from './table.ts'
+import { type SaleRow, sales, salesByTime } from './table.ts'
 
 export function openSalesFold(batcher: Batcher, resolve: ResolveItem): RowSink {
   const rows = [new RowBuffer(sales), new RowBuffer(salesByTime)]
@@ -27,7 +27,8 @@ export function openSalesFold(batcher: Batcher, resolve: ResolveItem): RowSink {
       if (event !== 'SaleObserved') return { kind: 'skip', reason: 'no_sale' }
       const row = rowOfSale(value, resolve, appendedAt)
       if (!isRow(row)) return row
-      for (const buffer of rows) writeSale(buffer, row, version)
+      const stored = { ...row, version: Number.MAX_SAFE_INTEGER - version }
+      for (const buffer of rows) buffer.add(stored)
       return OK
     },
     flush: () => batcher.add(rows),

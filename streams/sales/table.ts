@@ -6,7 +6,6 @@
  * first in the log wins (`version` falls as that of its record rises), so a served sale never changes. A reader
  * that does not use FINAL takes one row BY (provider, sale_id, sold_at, item_id).
  */
-import type { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import type { Table } from '#infra/clickhouse/table.ts'
 import type { SaleCharm, SaleSticker } from '#schemas/events/sale-observed.ts'
 import type { Instant } from '#schemas/values/instant.ts'
@@ -71,36 +70,4 @@ export interface SaleRow {
   screenshot_front: string | null
   screenshot_back: string | null
   observed_at: Instant
-}
-
-export function writeSale(rows: RowBuffer, sale: SaleRow, version: number): void {
-  rows.u32(sale.item_id)
-  rows.i64(sale.sold_at)
-  rows.text(sale.provider)
-  rows.text(sale.sale_id)
-  rows.i64(sale.price)
-  rows.text(sale.currency)
-  rows.i64(sale.price_micro_usd)
-  rows.text(sale.usd_rate)
-  rows.nullableF64(sale.float)
-  rows.nullableI32(sale.paint_seed)
-  rows.bool(sale.has_stickers)
-  rows.length(sale.stickers.length)
-  for (const { name, slot, wear } of sale.stickers) {
-    rows.text(name)
-    rows.i32(slot)
-    rows.f64(wear)
-  }
-  rows.bool(sale.has_charms)
-  rows.length(sale.charms.length)
-  for (const { name, pattern_id } of sale.charms) {
-    rows.text(name)
-    rows.i32(pattern_id)
-  }
-  rows.nullableText(sale.inspect_in_game)
-  rows.nullableText(sale.screenshot_front)
-  rows.nullableText(sale.screenshot_back)
-  rows.i64(sale.observed_at)
-  rows.i64(Number.MAX_SAFE_INTEGER - version)
-  rows.endRow()
 }

@@ -40,12 +40,7 @@ describe('clickhouse batcher', () => {
   const rowsOf = (count: number, first = 0): RowBuffer => {
     const rows = new RowBuffer(fxDays)
     for (let i = 0; i < count; i++) {
-      rows.u16(day)
-      rows.text(`C${first + i}`)
-      rows.text('1.5')
-      rows.i64(1)
-      rows.i64(0)
-      rows.endRow()
+      rows.add({ day, currency: `C${first + i}`, rate: '1.5', as_of: 1, version: 0 })
     }
     return rows
   }
@@ -97,8 +92,7 @@ describe('clickhouse batcher', () => {
   it('confirms nothing that the server refuses, and goes on with the next batch', async () => {
     const broken = { ...fxDays, name: 'no_such_table' }
     const rows = new RowBuffer(broken)
-    rows.u16(day)
-    rows.endRow()
+    rows.add({ day, currency: 'EUR', rate: '1.5', as_of: 1, version: 0 })
     const own = open(noting(), 10)
     expect(String(await own.add([rows]).catch(error => error))).to.match(/no_such_table/)
     await own.add([rowsOf(5)])
