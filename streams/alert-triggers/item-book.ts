@@ -21,81 +21,59 @@ export interface ItemBook {
   best(itemId: number): Best
 }
 
-interface SideRows {
-  /** Price by the provider's number; NONE without a row. */
-  prices: number[]
-  best: number
-  /** Number of the provider that the best price belongs to. */
-  holder: number
-}
-
-interface ItemRows {
-  ask: SideRows
-  bid: SideRows
-}
-
 const NONE = -1
-
-const emptySide = (): SideRows => ({ prices: [], best: NONE, holder: NONE })
 
 export function openItemBook(): ItemBook {
   const keys: string[] = []
   const numbers = new Map<string, number>()
-  const items = new Map<number, ItemRows>()
+  /** Price by the provider's number; NONE without a row. */
+  const items = new Map<number, Record<Side, number[]>>()
 
   const numberOf = (provider: string): number => {
-    let number = numbers.get(provider)
-    if (number === undefined) {
-      number = keys.push(provider) - 1
-      numbers.set(provider, number)
-    }
+    const known = numbers.get(provider)
+    if (known !== undefined) return known
+    const number = keys.push(provider) - 1
+    numbers.set(provider, number)
     return number
   }
-  const isBetter = (side: Side, rows: SideRows, price: number, provider: number): boolean => {
-    if (rows.best === NONE) return true
-    if (price === rows.best) return (keys[provider] ?? '') < (keys[rows.holder] ?? '')
-    return side === 'ask' ? price < rows.best : price > rows.best
-  }
-  const findBest = (side: Side, rows: SideRows): void => {
-    rows.best = NONE
-    rows.holder = NONE
-    for (const [provider, price] of rows.prices.entries()) {
-      if (price === NONE || !isBetter(side, rows, price, provider)) continue
-      rows.best = price
-      rows.holder = provider
+  const bestOf = (
+    side: Side,
+    prices: readonly number[],
+  ): { price: number | undefined; provider: string | undefined } => {
+    let [best, holder] = [NONE, '']
+    for (let number = 0; number < prices.length; number++) {
+      const price = prices[number] as number
+      if (price === NONE) continue
+      const key = keys[number] as string
+      const isBetter = price === best ? key < holder : side === 'ask' ? price < best : price > best
+      if (best !== NONE && !isBetter) continue
+      best = price
+      holder = key
     }
+    return best === NONE ? { price: undefined, provider: undefined } : { price: best, provider: holder }
   }
-  const bestOf = (item: ItemRows | undefined): Best => ({
-    ask: item && item.ask.best !== NONE ? item.ask.best : undefined,
-    askProvider: item && keys[item.ask.holder],
-    bid: item && item.bid.best !== NONE ? item.bid.best : undefined,
-    bidProvider: item && keys[item.bid.holder],
+  const asBest = (ask: ReturnType<typeof bestOf>, bid: ReturnType<typeof bestOf>): Best => ({
+    ask: ask.price,
+    askProvider: ask.provider,
+    bid: bid.price,
+    bidProvider: bid.provider,
   })
   return {
     set(side, itemId, provider, micro) {
-      let item = items.get(itemId)
-      if (item === undefined) {
-        item = { ask: emptySide(), bid: emptySide() }
-        items.set(itemId, item)
-      }
-      const rows = item[side]
+      const item = items.get(itemId) ?? { ask: [], bid: [] }
+      items.set(itemId, item)
+      const prices = item[side]
       const number = numberOf(provider)
-      while (rows.prices.length <= number) rows.prices.push(NONE)
-      const price = micro ?? NONE
-      const { best, holder } = rows
-      rows.prices[number] = price
-      if (price !== NONE && isBetter(side, rows, price, number)) {
-        rows.best = price
-        rows.holder = number
-      } else if (number === holder && price !== best) findBest(side, rows)
-      if (rows.best === best && rows.holder === holder) return undefined
-      return { ...bestOf(item), ...previousOf(side, best, keys[holder]) }
+      const before = bestOf(side, prices)
+      while (prices.length <= number) prices.push(NONE)
+      prices[number] = micro ?? NONE
+      const now = bestOf(side, prices)
+      if (now.price === before.price && now.provider === before.provider) return undefined
+      return side === 'ask' ? asBest(before, bestOf('bid', item.bid)) : asBest(bestOf('ask', item.ask), before)
     },
-    best: itemId => bestOf(items.get(itemId)),
+    best(itemId) {
+      const { ask, bid } = items.get(itemId) ?? { ask: [], bid: [] }
+      return asBest(bestOf('ask', ask), bestOf('bid', bid))
+    },
   }
-}
-
-function previousOf(side: Side, best: number, provider: string | undefined): Partial<Best> {
-  const price = best === NONE ? undefined : best
-  return side === 'ask' ? { ask: price, askProvider: provider } : { bid: price, bidProvider: provider }
 }

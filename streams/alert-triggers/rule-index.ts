@@ -62,7 +62,7 @@ export function openRuleIndex(): RuleIndex {
     rule.isLive = false
     waiting -= 1
     const group = groupOf(rule)
-    group?.left()
+    group?.remove(rule)
     if (group?.size === 0) dropGroup(rule.itemId, group)
   }
   const dropGroup = (itemId: number, group: RuleGroup): void => {
@@ -129,20 +129,18 @@ function ruleOf(changed: AlertRuleChanged, currency: string): EnabledRule | unde
   }
 }
 
-const COMPACT_FROM = 32
-
 /**
- * The rules of an item that wait for the same number to move: a binary heap by threshold, whose top fires first.
+ * The rules of an item that wait for the same number to move, sorted by threshold; the last one, its top, fires first.
  *
  * A class, because a million rules make some hundred thousand groups and each closure would cost its bytes. The top of
  * `price_below` is its highest threshold, that of the other kinds the lowest: when the top does not fire, no other rule
- * does. A rule that has left (`isLive` false) stays until it comes to the top or until half of the heap has left.
+ * does. Rules are put in order when the top is asked for, so that a million of them are sorted once when a partition opens.
  */
 class RuleGroup {
   readonly kind: AlertKind
   readonly currency: string
-  #rules: EnabledRule[] = []
-  #gone = 0
+  readonly #rules: EnabledRule[] = []
+  #isSorted = true
 
   constructor(kind: AlertKind, currency: string) {
     this.kind = kind
@@ -150,70 +148,29 @@ class RuleGroup {
   }
 
   get size(): number {
-    return this.#rules.length - this.#gone
+    return this.#rules.length
   }
 
   add(rule: EnabledRule): void {
-    const rules = this.#rules
-    let at = rules.push(rule) - 1
-    while (at > 0) {
-      const parent = (at - 1) >> 1
-      const above = rules[parent] as EnabledRule
-      if (!this.#isBefore(rule, above)) break
-      rules[at] = above
-      at = parent
-    }
-    rules[at] = rule
+    this.#rules.push(rule)
+    this.#isSorted = false
   }
 
-  /** Counts a rule whose `isLive` has become false. */
-  left(): void {
-    this.#gone += 1
-    if (this.#gone < COMPACT_FROM || this.#gone * 2 <= this.#rules.length) return
-    const live = this.#rules.filter(rule => rule.isLive)
-    this.#rules = []
-    this.#gone = 0
-    for (const rule of live) this.add(rule)
+  remove(rule: EnabledRule): void {
+    this.#rules.splice(this.#rules.indexOf(rule), 1)
   }
 
-  /** The live rule that fires first. */
   top(): EnabledRule | undefined {
-    while (this.#rules[0]?.isLive === false) {
-      this.#removeFirst()
-      this.#gone -= 1
+    if (!this.#isSorted) {
+      const order = this.kind === 'price_below' ? 1 : -1
+      this.#rules.sort((a, b) => (a.threshold < b.threshold ? -order : a.threshold > b.threshold ? order : 0))
+      this.#isSorted = true
     }
-    return this.#rules[0]
+    return this.#rules.at(-1)
   }
 
+  /** Removes the top. */
   pop(): EnabledRule | undefined {
-    return this.top() === undefined ? undefined : this.#removeFirst()
-  }
-
-  #isBefore(one: EnabledRule, other: EnabledRule): boolean {
-    return this.kind === 'price_below' ? one.threshold > other.threshold : one.threshold < other.threshold
-  }
-
-  #removeFirst(): EnabledRule | undefined {
-    const first = this.#rules[0]
-    const last = this.#rules.pop()
-    if (last !== undefined && this.#rules.length > 0) this.#sink(last)
-    return first
-  }
-
-  /** Puts a rule at the top and sifts it down. */
-  #sink(rule: EnabledRule): void {
-    const rules = this.#rules
-    let at = 0
-    for (;;) {
-      let child = 2 * at + 1
-      if (child >= rules.length) break
-      if (child + 1 < rules.length && this.#isBefore(rules[child + 1] as EnabledRule, rules[child] as EnabledRule))
-        child += 1
-      const below = rules[child] as EnabledRule
-      if (!this.#isBefore(below, rule)) break
-      rules[at] = below
-      at = child
-    }
-    rules[at] = rule
+    return this.top() && this.#rules.pop()
   }
 }
