@@ -7,7 +7,6 @@
  */
 import { createTransport, type Transporter } from 'nodemailer'
 
-/** One mail. */
 export interface Mail {
   to: string
   subject: string
@@ -18,20 +17,17 @@ export interface Mail {
   headers?: Record<string, string>
 }
 
-/** What became of a mail. */
 export type MailOutcome =
   | { kind: 'sent' }
   /** `isFinal`: another try cannot help. */
   | { kind: 'failed'; isFinal: boolean; error: string }
 
-/** Sends mails. */
 export interface Mailer {
-  /** Resolves when the server has taken the mail, or has not within the limit. */
+  /** Resolves when the server has accepted the mail, or has not within the limit. */
   send(mail: Mail): Promise<MailOutcome>
   close(): void
 }
 
-/** Where mails go out. */
 interface MailSettings {
   /** `smtp://user:password@host:587` or `smtps://...`; undefined: no mail leaves. */
   smtpUrl: string | undefined
@@ -48,7 +44,7 @@ const UNSET = 'No mail server is configured: set MARKETLOG_SMTP_URL (and MARKETL
 
 const AWAY = 'The mail server could not be reached, or the connection to it broke.'
 
-/** What the library's codes mean. */
+/** By the library's codes. */
 const REASONS: Record<string, string> = {
   EAUTH: 'The mail server refused the credentials of MARKETLOG_SMTP_URL.',
   ECONNECTION: AWAY,

@@ -2,17 +2,16 @@
  * Decides which addresses a URL that a client gave may lead to: public unicast ones, and those that the operator allows.
  *
  * Reads and writes nothing. Invariant: an address that is not positively public is refused. IPv6 addresses that carry an
- * IPv4 address are judged by that one (mapped, NAT64) or refused outright (6to4, Teredo, ISATAP, compatible), so no
- * spelling of an address is judged differently from the address that it leads to.
+ * IPv4 address are checked by that one (mapped, NAT64) or refused outright (6to4, Teredo, ISATAP, compatible), so no
+ * spelling of an address is treated differently from the address that it leads to.
  */
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
-/** What a URL may lead to. */
 export interface AddressPolicy {
-  /** Whether a connection to an address may be opened. */
+  /** A connection to an address may be opened. */
   allows(address: string, port: number): boolean
-  /** Whether a name may be asked at a port, whatever it resolves to. */
+  /** A name may have a port, whatever it resolves to. */
   allowsPort(port: number): boolean
 }
 
@@ -46,14 +45,14 @@ export function literalAddress(url: URL): string | undefined {
 
 const LOCAL_NAME = /(^|\.)(localhost|local|internal)$/
 
-/** Whether a name is one of this network by itself, whatever it resolves to (RFC 6761, RFC 6762, private-use `internal`). */
+/** A name of this network by itself, whatever it resolves to (RFC 6761, RFC 6762, private-use `internal`). */
 export function isLocalName(url: URL): boolean {
   if (literalAddress(url) !== undefined) return false
   const name = url.hostname.replace(/\.$/, '')
   return !name.includes('.') || LOCAL_NAME.test(name)
 }
 
-/** Whether everybody may reach an address; false for what is no address. */
+/** Everybody may reach the address; false for what is no address. */
 export function isPublic(text: string): boolean {
   // A zone names a network of this machine.
   if (isIP(text) === 0 || text.includes('%')) return false

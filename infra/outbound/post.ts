@@ -1,7 +1,7 @@
 /**
  * Posts to URLs that clients gave, and to no address that is not public.
  *
- * The only sender of requests whose target a client chose. Invariant: every address that the host resolves to is judged before
+ * The only sender of requests whose target a client chose. Invariant: every address that the host resolves to is checked before
  * a connection is opened, the connection goes to exactly those addresses, and no second name is looked up: no
  * redirect is followed, no proxy used, no connection kept for another request. Time, headers and answer are bounded.
  * Errors are reported without addresses, since they are shown to the client that chose the host.
@@ -12,7 +12,6 @@ import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
 import { isIPv6, type LookupFunction } from 'node:net'
 import { type AddressPolicy, isLocalName, literalAddress, openAddressPolicy } from './address-policy.ts'
 
-/** What became of a post. */
 export type PostResult =
   /** `excerpt` is the beginning of the body as bytes came. */
   | {
@@ -29,7 +28,6 @@ export type PostResult =
   /** The given signal aborted. */
   | { kind: 'interrupted' }
 
-/** A request to be posted. */
 interface Post {
   url: string
   headers: Record<string, string>
@@ -38,15 +36,14 @@ interface Post {
   signal: AbortSignal
 }
 
-/** The door. */
 export interface Outbound {
-  /** Whether the URL spells out an address or port that must not be reached, or a local name; other names are judged when connecting. */
+  /** The URL spells out an address or port that must not be reached, or a local name; other names are checked when connecting. */
   refuses(url: URL): boolean
   post(request: Post): Promise<PostResult>
 }
 
 const EXCERPT_BYTES = 4_096
-/** What a body may take once the status is known: the status decides, the body is only shown. */
+/** Of a body, once the status is known: the status decides, the body is only shown. */
 const BODY_LIMIT_MS = 1_000
 const HEADER_BYTES = 16_384
 
@@ -124,7 +121,7 @@ async function exchange(
   }
 }
 
-/** The lookup of the connection: what was judged, and nothing else. */
+/** The lookup of the connection: the addresses that were checked, and nothing else. */
 function answerWith(addresses: readonly string[]): LookupFunction {
   const all = addresses.map(address => ({ address, family: isIPv6(address) ? 6 : 4 }))
   return (_host, options, callback) => {
@@ -189,8 +186,8 @@ const REASONS: Record<string, string> = {
 /** Reports an error by its code alone: messages hold addresses. */
 function reasonOf(error: NodeJS.ErrnoException): string {
   const { code = '' } = error
-  const known = REASONS[code]
-  if (known !== undefined) return known
+  const reason = REASONS[code]
+  if (reason !== undefined) return reason
   if (code.startsWith('HPE_')) return 'The answer was no HTTP response.'
   if (/^(ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|UNABLE_TO|SELF_SIGNED|EPROTO)/.test(code)) return `TLS failed (${code}).`
   return 'The connection failed.'

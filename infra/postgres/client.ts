@@ -9,7 +9,7 @@ import { type PostgresAddress, parsePostgresAddress } from '../runtime/postgres-
 import { Refused, refusedCertificate } from '../runtime/refused.ts'
 import { readTlsFiles } from '../runtime/tls-files.ts'
 
-/** A user or a password that the server does not take: https://www.postgresql.org/docs/current/errcodes-appendix.html */
+/** A user or a password that the server refuses: https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const CREDENTIALS = new Set(['28000', '28P01'])
 const ASK_LIMIT_MS = 5_000
 
@@ -34,9 +34,9 @@ function clientClass(address: PostgresAddress) {
   return class extends Client {
     readonly #unreadable: Error | undefined
 
-    constructor(given?: string | ClientConfig) {
+    constructor(options?: string | ClientConfig) {
       const { ssl, unreadable } = tlsOf(address)
-      super({ ...(given as ClientConfig), connectionString: address.url, ssl })
+      super({ ...(options as ClientConfig), connectionString: address.url, ssl })
       this.#unreadable = unreadable
       // The statement under way reports it, or the next one; without a listener it would end the process.
       this.on('error', () => undefined)
@@ -64,18 +64,18 @@ function clientClass(address: PostgresAddress) {
   }
 }
 
-/** As libpq has it: `require` judges a certificate only where an authority is named, and no name before `verify-full`. */
+/** As libpq has it: `require` checks a certificate only where an authority is named, and no name before `verify-full`. */
 function tlsOf({ sslMode, tls }: PostgresAddress): { ssl: ClientConfig['ssl']; unreadable?: Error } {
   if (sslMode === 'disable') return { ssl: false }
-  const judged = {
+  const checks = {
     rejectUnauthorized: sslMode !== 'require' || tls.ca !== undefined,
     ...(sslMode === 'verify-full' ? {} : { checkServerIdentity: () => undefined }),
   }
   try {
-    return { ssl: { ...readTlsFiles(tls), ...judged } }
+    return { ssl: { ...readTlsFiles(tls), ...checks } }
   } catch (error) {
     // A constructor that throws would end the process where the pool makes a client by itself.
-    return { ssl: judged, unreadable: error as Error }
+    return { ssl: checks, unreadable: error as Error }
   }
 }
 

@@ -23,12 +23,11 @@ import type { Pool } from 'pg'
 import type { Log } from '../runtime/log.ts'
 import { openPool } from './client.ts'
 import { type JobOwners, openJobOwners } from './job-owners.ts'
-import type { Query } from './pool.ts'
+import { acquireAdvisoryLock, type Query } from './pool.ts'
 
-/** How a job is added. */
 interface JobOptions {
-  /** Milliseconds since the epoch; at once when left out. */
-  runAt?: number
+  /** ISO 8601; at once when left out. */
+  runAt?: string
   /** A waiting job of the same key is replaced; one that runs already is not touched, and the new one follows it. */
   key?: string
   /** A waiting job of the same key keeps its time where that is earlier. With a time, needs a transaction. */
@@ -39,7 +38,7 @@ interface JobOptions {
   maxAttempts?: number
 }
 
-/** Does a job; rejects to have it run again later. The signal aborts when the process stops. */
+/** Rejects to have the job run again later. The signal aborts when the process stops. */
 export type JobTask = (payload: unknown, signal: AbortSignal) => Promise<void>
 
 /** Tasks that share a number of workers, so that those of one lane never wait for those of another. */
@@ -54,15 +53,14 @@ interface JobClock {
   match: string
 }
 
-/** Lanes that run. */
 export interface RunningJobs {
-  /** Why no job is taken at the moment; undefined when all is well. */
+  /** Why no job runs at the moment; undefined when all is well. */
   unavailable(): string | undefined
-  /** Takes no further job and waits for those under way, whose signal aborts. */
+  /** Begins no further job and waits for those under way, whose signal aborts. */
   stop(): Promise<void>
 }
 
-/** How often a lane looks for jobs of which no notice came: those whose time has come. */
+/** A lane polls for jobs of which no notice came: those whose time has come. */
 const POLL_MS = 2_000
 /** Before all others: the clock's tasks maintain the backlog and must not wait for it. */
 const CLOCK_PRIORITY = -10
@@ -78,8 +76,7 @@ const ADD_JOB = `SELECT graphile_worker.add_job($1, $2::json, run_at => coalesce
   priority => $6)`
 
 /** Held until the commit, so that of two times that are asked for one sees the other. */
-const HOLD_KEY = 'pg_advisory_xact_lock(hashtextextended($5, 1))'
-const ADD_NOW = `WITH held AS MATERIALIZED (SELECT ${HOLD_KEY}) ${ADD_JOB} FROM held`
+const ADD_NOW = `WITH lock AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtextextended($5, 1))) ${ADD_JOB} FROM lock`
 const ADD_EARLIER = ADD_JOB.replace(
   'coalesce($3, now())',
   'least($3, (SELECT run_at FROM graphile_worker.jobs WHERE key = $5 AND locked_at IS NULL))',
@@ -87,14 +84,13 @@ const ADD_EARLIER = ADD_JOB.replace(
 
 /** Adds a job within the transaction of `query`: it exists when that commits, and not otherwise. */
 export async function addJob(query: Query, task: string, payload: object, options: JobOptions = {}): Promise<void> {
-  const { runAt, maxAttempts = null, key = null, priority = null, keepsEarlier = false } = options
-  const at = runAt === undefined ? null : new Date(runAt)
-  const values = [task, JSON.stringify(payload), at, maxAttempts, key, priority]
+  const { runAt = null, maxAttempts = null, key = null, priority = null, keepsEarlier = false } = options
+  const values = [task, JSON.stringify(payload), runAt, maxAttempts, key, priority]
   if (!keepsEarlier) await query(ADD_JOB, values)
-  else if (at === null) await query(ADD_NOW, values)
+  else if (runAt === null) await query(ADD_NOW, values)
   else {
     // A statement of its own, since the next one must see what was added until the lock was had.
-    await query(`SELECT ${HOLD_KEY.replace('$5', '$1')}`, [key])
+    await acquireAdvisoryLock(query, key as string)
     await query(ADD_EARLIER, values)
   }
 }
@@ -131,7 +127,7 @@ async function withPool(url: string, log: Log, work: (pool: Pool) => Promise<voi
   }
 }
 
-/** Runs jobs of a database until stopped; while Postgres does not answer none are taken. */
+/** Runs jobs of a database until stopped; none while Postgres does not answer. */
 export async function runJobs(options: {
   url: string
   /** Shown in pg_stat_activity. */
@@ -179,7 +175,7 @@ function keepLane(options: LaneOptions): { unavailable(): string | undefined; en
         runner = started.runner
         pauseMs = RESTART_FIRST_MS
         await endOf(started, signal)
-        started.disown()
+        started.release()
       } catch (error) {
         log.warn({ err: error }, 'a lane of jobs ended and is started again')
       }
@@ -187,7 +183,7 @@ function keepLane(options: LaneOptions): { unavailable(): string | undefined; en
       await pause(pauseMs, undefined, { signal }).catch(() => undefined)
     }
   }
-  return { unavailable: () => (runner ? undefined : 'jobs cannot be taken from Postgres'), ended: keep() }
+  return { unavailable: () => (runner ? undefined : 'jobs cannot be read from Postgres'), ended: keep() }
 }
 
 interface StartedLane {
@@ -197,10 +193,10 @@ interface StartedLane {
    * whether it took a job, which would be locked as long as the lane lives.
    */
   lost: Promise<void>
-  disown(): void
+  release(): void
 }
 
-/** Resolves when the lane has ended, or has had its time to end; what it leaves behind is free once it is disowned. */
+/** Resolves when the lane has ended, or has had its time to end; what it leaves behind is free once it is released. */
 async function endOf({ runner, lost }: StartedLane, signal: AbortSignal): Promise<void> {
   const deadline = Promise.withResolvers<void>()
   const timers: NodeJS.Timeout[] = []
@@ -254,7 +250,7 @@ async function startLane({ lane, clocks, pool, owners, log, signal }: LaneOption
     // With a delay, even of 0, a lost connection ends the lane; without, it is an unhandled rejection.
     preset: { worker: { completeJobBatchDelay: 0, failJobBatchDelay: 0 } },
   })
-  return { runner, lost: lost.promise, disown: () => owners.disown(poolId) }
+  return { runner, lost: lost.promise, release: () => owners.release(poolId) }
 }
 
 function openJobsPool(url: string, name: string, connections: number, log: Log): Pool {

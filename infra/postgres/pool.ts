@@ -1,18 +1,18 @@
 /**
  * The only access to Postgres: a bounded pool whose connections and statements have limits.
  *
- * Reads and writes what its callers ask for. Invariant: nothing waits for ever - not for a connection, a
+ * Reads and writes what its callers ask for. Moments are ISO 8601 texts in UTC with milliseconds, as answers of the API write them. Invariant: nothing waits for ever - not for a connection, a
  * statement, a lock or an idle transaction - and a transaction whose work throws is rolled back. Nothing rests on a session, so that a
  * pooler may give each transaction another one, and nothing is sent again, since it may have been done. Errors of connections are logged
  * here and reported again by the next statement.
  */
-import { DatabaseError, type Pool, type QueryResultRow } from 'pg'
+import { type CustomTypesConfig, DatabaseError, type Pool, type QueryResultRow, types } from 'pg'
 import type { Log } from '../runtime/log.ts'
 import { parsePostgresAddress, withDatabase } from '../runtime/postgres-address.ts'
 import { openPool } from './client.ts'
 
 /** Runs one statement; it refers to values as `$1`, `$2`. */
-export type Query = <T extends QueryResultRow>(statement: string, values?: readonly unknown[]) => Promise<T[]>
+export type Query = <T extends object = QueryResultRow>(statement: string, values?: readonly unknown[]) => Promise<T[]>
 
 /** A Postgres database. */
 export interface Database {
@@ -22,7 +22,6 @@ export interface Database {
   close(): Promise<void>
 }
 
-/** How a pool behaves. */
 export interface DatabaseOptions {
   /** Shown in pg_stat_activity. */
   name: string
@@ -38,6 +37,14 @@ const STATEMENT_LIMIT_MS = 5_000
 const LOCK_LIMIT_MS = 3_000
 const IDLE_TRANSACTION_LIMIT_MS = 10_000
 const IDLE_CONNECTION_MS = 30_000
+
+const { TIMESTAMPTZ } = types.builtins
+const TYPES: CustomTypesConfig = {
+  getTypeParser: (oid, format) => {
+    const parse = types.getTypeParser(oid, format)
+    return oid === TIMESTAMPTZ ? (value: string) => (parse(value) as Date).toISOString() : parse
+  },
+}
 
 /** Opens a pool; it connects when the first statement comes. */
 export function openDatabase(url: string, options: DatabaseOptions): Database {
@@ -58,6 +65,7 @@ export function openDatabase(url: string, options: DatabaseOptions): Database {
     // The server's own limit cannot end a statement whose server is gone.
     query_timeout: statementLimitMs + 500,
     keepAlive: true,
+    types: TYPES,
   })
   const begin = isPooled ? beginWithin(limits) : 'BEGIN'
   const warn = (error: Error) => options.log.warn({ pool: options.name, reason: error.message }, 'postgres connection')
@@ -78,15 +86,11 @@ const beginWithin = (limits: Record<string, number>): string =>
   ['BEGIN', ...Object.entries(limits).map(([name, ms]) => `SET LOCAL ${name} = ${ms}`)].join('; ')
 
 /** Runs a statement of its own. */
-async function runStatement<T extends QueryResultRow>(
-  pool: Pool,
-  statement: string,
-  values: readonly unknown[],
-): Promise<T[]> {
+async function runStatement<T extends object>(pool: Pool, statement: string, values: readonly unknown[]): Promise<T[]> {
   const client = await pool.connect()
   let isSound = true
   try {
-    return (await client.query<T>(statement, [...values])).rows
+    return (await client.query(statement, [...values])).rows
   } catch (error) {
     isSound = isAnswer(error)
     throw error
@@ -120,6 +124,35 @@ async function inTransaction<T>(pool: Pool, begin: string, work: (query: Query) 
 
 /** The server has answered, and the session goes on: operator's codes end it (https://www.postgresql.org/docs/current/errcodes-appendix.html). */
 const isAnswer = (error: unknown): boolean => error instanceof DatabaseError && !error.code?.startsWith('57P')
+
+/** Waits for the advisory lock of a name, which the transaction of `query` then holds until it ends. */
+export async function acquireAdvisoryLock(query: Query, name: string): Promise<void> {
+  await query('SELECT pg_advisory_xact_lock(hashtextextended($1, 1))', [name])
+}
+
+/** Rows of some hundred bytes, whose JSON takes the event loop some milliseconds. */
+const SLICE_ROWS = 500
+
+/**
+ * The rows of a SELECT that ends in a condition, by ascending id and some at a time. No connection is held between slices, so a slow
+ * reader holds up nobody, and each slice is as of its own moment.
+ */
+export async function* slicesById<T extends { id: string }>(
+  query: Query,
+  select: string,
+  values: readonly unknown[],
+  sliceRows = SLICE_ROWS,
+): AsyncGenerator<T[], void> {
+  for (let after: string | undefined, isFirst = true; isFirst || after !== undefined; isFirst = false) {
+    const beyond = after === undefined ? '' : `AND id > $${values.length + 1}`
+    const slice: T[] = await query<T>(
+      `${select} ${beyond} ORDER BY id LIMIT ${sliceRows}`,
+      after === undefined ? values : [...values, after],
+    )
+    if (slice.length > 0) yield slice
+    after = slice.length === sliceRows ? slice.at(-1)?.id : undefined
+  }
+}
 
 /** The URL of a namespace's database on a server. */
 export const databaseUrl = (serverUrl: string, database: string): string => withDatabase(serverUrl, database)

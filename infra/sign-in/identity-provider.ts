@@ -29,13 +29,12 @@ export interface Identity {
   isEmailVerified: boolean
 }
 
-/** What a sign-in is held against when it returns; `nonce` and `codeVerifier` are secrets. */
+/** Compared when a sign-in returns; `nonce` and `codeVerifier` are secrets. */
 export interface SignInChecks {
   nonce: string
   codeVerifier: string
 }
 
-/** What became of a sign-in. */
 type SignInOutcome =
   | { kind: 'identity'; identity: Identity }
   /** The person or the provider declined, or the answer is not to be trusted. */
@@ -43,22 +42,20 @@ type SignInOutcome =
   /** The provider cannot be asked at the moment. */
   | { kind: 'unreachable'; reason: string }
 
-/** An OpenID provider. */
 export interface IdentityProvider {
-  /** Where the browser goes; undefined when the provider cannot be asked. */
+  /** The URL for the browser; undefined when the provider cannot be asked. */
   begin(): Promise<{ url: string; state: string; checks: SignInChecks } | undefined>
-  /** Takes the query with which the browser came back. */
+  /** `query` is that with which the browser came back. */
   finish(query: string, state: string, checks: SignInChecks): Promise<SignInOutcome>
 }
 
-/** Which provider, and what it knows us by. */
 interface IdentityProviderSettings {
   /** URL of the issuer or of its discovery document. */
   discoveryUrl: string
   clientId: string
   /** Undefined for a public client. */
   clientSecret: string | undefined
-  /** Where the provider sends browsers back to; registered there. */
+  /** The provider sends browsers back to it; registered there. */
   redirectUri: string
 }
 
@@ -67,13 +64,13 @@ const SCOPE = 'openid email'
 
 /** Opens a provider without asking it anything yet. */
 export function openIdentityProvider(settings: IdentityProviderSettings): IdentityProvider {
-  let known: Promise<Configuration> | undefined
+  let discovered: Promise<Configuration> | undefined
   const configuration = (): Promise<Configuration> => {
-    known ??= discover(settings).catch(error => {
-      known = undefined
+    discovered ??= discover(settings).catch(error => {
+      discovered = undefined
       throw error
     })
-    return known
+    return discovered
   }
   return {
     async begin() {
@@ -125,8 +122,8 @@ async function identityOf(
   const claims = tokens.claims()
   if (!claims) throw new Error('the provider sent no id token')
   const { iss: issuer, sub: subject } = claims
-  const isTold = typeof claims.email === 'string' || !config.serverMetadata().userinfo_endpoint
-  const person = isTold ? claims : await fetchUserInfo(config, tokens.access_token, subject)
+  const isComplete = typeof claims.email === 'string' || !config.serverMetadata().userinfo_endpoint
+  const person = isComplete ? claims : await fetchUserInfo(config, tokens.access_token, subject)
   return { issuer, subject, ...addressOf(person) }
 }
 

@@ -8,25 +8,22 @@
  */
 import { MINUTE_MS } from '#schemas/values/instant.ts'
 
-/** What became of a platform sign-in. */
 type PlatformOutcome =
   | { kind: 'platformId'; platformId: string }
   | { kind: 'refused'; reason: string }
   | { kind: 'unreachable'; reason: string }
 
-/** The platform's sign-in. */
 export interface PlatformProvider {
-  /** Where the browser goes; `state` comes back in the query. */
+  /** The URL for the browser; `state` comes back in the query. */
   begin(state: string): string
-  /** Takes the query with which the browser came back. */
+  /** `query` is that with which the browser came back. */
   finish(query: string, state: string, now: number): Promise<PlatformOutcome>
 }
 
-/** Where the platform signs in. */
 interface PlatformProviderSettings {
   /** The OpenID 2.0 endpoint; ids are `<its origin>/openid/id/<17 digits>`. */
   endpoint: string
-  /** Where the platform sends browsers back to. */
+  /** The platform sends browsers back to it. */
   returnTo: string
   /** Root of the addresses that the person is asked to trust. */
   realm: string
@@ -40,7 +37,6 @@ const ANSWER_MAX_BYTES = 8_192
 const AGE_MAX_MS = 5 * MINUTE_MS
 const NEEDED = ['op_endpoint', 'return_to', 'response_nonce', 'claimed_id', 'identity']
 
-/** Opens the platform's sign-in. */
 export function openPlatformProvider(settings: PlatformProviderSettings): PlatformProvider {
   const { endpoint, realm } = settings
   const returnTo = (state: string): string => `${settings.returnTo}?state=${encodeURIComponent(state)}`
@@ -49,7 +45,7 @@ export function openPlatformProvider(settings: PlatformProviderSettings): Platfo
   return {
     begin(state) {
       const url = new URL(endpoint)
-      const asked = {
+      const parameters = {
         ns: VERSION,
         mode: 'checkid_setup',
         return_to: returnTo(state),
@@ -57,7 +53,7 @@ export function openPlatformProvider(settings: PlatformProviderSettings): Platfo
         identity: SELECT,
         claimed_id: SELECT,
       }
-      for (const [name, value] of Object.entries(asked)) url.searchParams.set(`openid.${name}`, value)
+      for (const [name, value] of Object.entries(parameters)) url.searchParams.set(`openid.${name}`, value)
       return url.href
     },
     async finish(query, state, now) {

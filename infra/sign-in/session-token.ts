@@ -14,13 +14,11 @@ export interface SigningKey {
   privateKey: JWK
 }
 
-/** What a token says. */
 interface SessionClaims {
   accountId: string
   sessionId: string
 }
 
-/** What tokens are made and checked with. */
 interface TokenScope {
   /** Public root of the API. */
   issuer: string
@@ -31,7 +29,6 @@ interface TokenScope {
 const ALGORITHM = 'ES256'
 const AUDIENCE = 'marketlog-account'
 
-/** How long a token is good for. */
 export const TOKEN_LIFE_SECONDS = 15 * 60
 
 /** Draws a pair of keys. */
@@ -62,7 +59,7 @@ export async function signSession(
     .sign(await importJWK(key.privateKey, ALGORITHM))
 }
 
-/** What a token says, and when it expires; undefined when it is none of ours, or is expired. `publicKeyOf` rejects when it cannot be known. */
+/** The claims of a token and its expiry; undefined when it is none of ours, or is expired. `publicKeyOf` rejects when it cannot be known. */
 export async function readSession(
   token: string,
   { issuer, now }: TokenScope,

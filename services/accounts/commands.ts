@@ -6,19 +6,18 @@
  * identity provider or the operator says so; an account's verified address stays until another is verified. Mails are bounded
  * by the account that asks, and to one address more closely: what others ask never keeps an owner's mail back.
  */
+import { hash, randomBytes } from 'node:crypto'
 import type { Tier } from '#infra/config/tiers.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Mail } from '#infra/mail/mailer.ts'
 import { addJob } from '#infra/postgres/jobs.ts'
-import type { Database, Query } from '#infra/postgres/pool.ts'
+import type { Query } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 import { exceededLimit } from '#schemas/api/rate-limit.ts'
 import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
 import { hideAddressesOf, type Origin, recordAction } from './audit/commands.ts'
-import { hashOf, newText } from './one-time-text.ts'
 import { accountGone, SEND_MAIL } from './reader.ts'
 
-/** How verification mails are made. */
 export interface MailScope {
   box: SealedBox
   /** Public root of the API. */
@@ -30,7 +29,12 @@ const KEPT_MS = 48 * HOUR_MS
 const PER_HOUR = 5
 const PER_DAY = 20
 const PER_ADDRESS_AND_DAY = 5
-const PREFIX = 'verify_'
+
+/** Draws a text that proves something once, of 43 characters behind a prefix; only {@link hashOf} of it is stored. */
+export const newText = (prefix = ''): string => prefix + randomBytes(32).toString('base64url')
+
+/** SHA-256 of a text of 256 random bits, which needs no salt. */
+export const hashOf = (text: string): Buffer => hash('sha256', text, 'buffer')
 
 /** An account that is locked until the transaction ends. */
 export interface LockedAccount {
@@ -43,15 +47,14 @@ export interface LockedAccount {
 
 /** Locks an account: of two transactions that count or change what belongs to it the second sees what the first did. */
 export async function lockAccount(query: Query, accountId: string): Promise<LockedAccount> {
-  const [account] = await query<{ tier: Tier; has_email: boolean; is_verified: boolean; wants_emails: boolean }>(
-    `SELECT tier, email IS NOT NULL AS has_email, email_verified_at IS NOT NULL AS is_verified,
-       alert_emails_off_at IS NULL AS wants_emails
+  const [account] = await query<LockedAccount>(
+    `SELECT tier, email IS NOT NULL AS "hasEmail", email_verified_at IS NOT NULL AS "isEmailVerified",
+       alert_emails_off_at IS NULL AS "wantsAlertEmails"
      FROM accounts WHERE id = $1 FOR NO KEY UPDATE`,
     [accountId],
   )
   if (!account) throw accountGone()
-  const { tier, has_email: hasEmail, is_verified: isEmailVerified, wants_emails: wantsAlertEmails } = account
-  return { tier, hasEmail, isEmailVerified, wantsAlertEmails }
+  return account
 }
 
 /** Locks the account of who asks; refuses a session that has ended since it was authenticated. */
@@ -79,32 +82,41 @@ export async function sendVerification(
   { accountId, email, now }: { accountId: string; email: string; now: number },
 ): Promise<void> {
   await query('DELETE FROM email_links WHERE expires_at < $1', [new Date(now - KEPT_MS)])
-  await requireMailRoom(query, { accountId, email, now })
-  const token = newText(PREFIX)
+  await requireMailQuota(query, { accountId, email, now })
+  const token = newText('verify_')
   await query(
     'INSERT INTO email_links (token_hash, account_id, email, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)',
     [hashOf(token), accountId, email, new Date(now), new Date(now + LINK_LIFE_MS)],
   )
-  await queueMail(query, scope.box, mailOf(email, `${scope.baseUrl}/v1/account/email/verify?token=${token}`))
+  const link = `${scope.baseUrl}/v1/account/email/verify?token=${token}`
+  const why = 'Somebody, probably you, gave this address for a marketlog account.'
+  const advice = 'Open this link within a day and confirm it there; if it was not you, leave it.'
+  await queueMail(query, scope.box, {
+    to: email,
+    subject: 'Confirm your e-mail address',
+    text: `${why}\n${advice}\n\n${link}\n`,
+    html: `<p>${why}<br>${advice}</p><p><a href="${link}">Confirm this address</a></p>`,
+  })
 }
 
-async function requireMailRoom(
+async function requireMailQuota(
   query: Query,
   { accountId, email, now }: { accountId: string; email: string; now: number },
 ): Promise<void> {
-  const sent = await query<{ at: Date; is_same: boolean }>(
-    `SELECT created_at AS at, lower(email) = lower($2) AS is_same FROM email_links
+  const rows = await query<{ at: string; isSame: boolean }>(
+    `SELECT created_at AS at, lower(email) = lower($2) AS "isSame" FROM email_links
      WHERE account_id = $1 AND created_at > $3 ORDER BY created_at DESC`,
     [accountId, email, new Date(now - DAY_MS)],
   )
+  const sent = rows.map(({ at, isSame }) => ({ at: Date.parse(at), isSame }))
   const limits = [
-    [sent.filter(({ at }) => at.getTime() > now - HOUR_MS), PER_HOUR, HOUR_MS],
-    [sent.filter(({ is_same }) => is_same), PER_ADDRESS_AND_DAY, DAY_MS],
+    [sent.filter(({ at }) => at > now - HOUR_MS), PER_HOUR, HOUR_MS],
+    [sent.filter(({ isSame }) => isSame), PER_ADDRESS_AND_DAY, DAY_MS],
     [sent, PER_DAY, DAY_MS],
   ] as const
   // The longest wait of those that are due.
   const [waitMs, most, windowMs] = limits
-    .map(([mails, quota, ms]) => [(mails[quota - 1]?.at.getTime() ?? -ms) + ms - now, quota, ms] as const)
+    .map(([mails, quota, ms]) => [(mails[quota - 1]?.at ?? -ms) + ms - now, quota, ms] as const)
     .reduce((longest, one) => (one[0] > longest[0] ? one : longest))
   if (waitMs <= 0) return
   const detail = `An account has ${PER_HOUR} verification mails an hour and ${PER_DAY} a day, ${PER_ADDRESS_AND_DAY} a day to one address; look into the mailbox first.`
@@ -113,46 +125,36 @@ async function requireMailRoom(
   })
 }
 
-function mailOf(to: string, link: string) {
-  const why = 'Somebody, probably you, gave this address for a marketlog account.'
-  const what = 'Open this link within a day and confirm it there; if it was not you, leave it.'
-  return {
-    to,
-    subject: 'Confirm your e-mail address',
-    text: `${why}\n${what}\n\n${link}\n`,
-    html: `<p>${why}<br>${what}</p><p><a href="${link}">Confirm this address</a></p>`,
-  }
-}
-
-/** Uses a link: its address becomes the account's verified one; refuses a link that is used or expired. */
-export async function useLink(query: Query, token: string, now: number): Promise<UsedLink> {
+/**
+ * Uses a link: its address becomes the account's verified one, and the verified address that it replaces is returned; refuses a link
+ * that is used or expired.
+ */
+export async function useLink(
+  query: Query,
+  token: string,
+  now: number,
+): Promise<{ accountId: string; former: string | undefined }> {
   // The account first, as by all that ends links.
   await query(
     'SELECT 1 FROM accounts WHERE id = (SELECT account_id FROM email_links WHERE token_hash = $1) FOR NO KEY UPDATE',
     [hashOf(token)],
   )
-  const [link] = await query<{ account_id: string; email: string }>(
+  const [link] = await query<{ accountId: string; email: string }>(
     `UPDATE email_links SET used_at = $2 WHERE token_hash = $1 AND used_at IS NULL AND expires_at > $2
-     RETURNING account_id, email`,
+     RETURNING account_id AS "accountId", email`,
     [hashOf(token), new Date(now)],
   )
   if (!link) throw new HttpError('NOT_FOUND', 'This link was used, has expired, or was never sent; ask for another.')
-  const former = await verifiedAddress(query, link.account_id)
+  const { accountId, email } = link
+  const former = await verifiedAddress(query, accountId)
   await query('UPDATE accounts SET email = $2, email_verified_at = $3 WHERE id = $1', [
-    ...[link.account_id, link.email, new Date(now)],
+    ...[accountId, email, new Date(now)],
   ])
   // Links that were sent to other addresses meanwhile must not replace it later.
   await query('UPDATE email_links SET used_at = $2 WHERE account_id = $1 AND used_at IS NULL', [
-    ...[link.account_id, new Date(now)],
+    ...[accountId, new Date(now)],
   ])
-  return { accountId: link.account_id, former: former === link.email ? undefined : former }
-}
-
-/** An address that was confirmed. */
-interface UsedLink {
-  accountId: string
-  /** The verified address that it replaced. */
-  former: string | undefined
+  return { accountId, former: former === email ? undefined : former }
 }
 
 /** The verified address of an account, to which mails go; its row is locked until the transaction ends. */
@@ -164,24 +166,24 @@ async function verifiedAddress(query: Query, accountId: string): Promise<string 
   return account && account.email !== LOCAL_ADDRESS ? account.email : undefined
 }
 
-/** Tells an address that it was replaced: who took an account over would not. */
-export async function tellFormerAddress(query: Query, scope: MailScope, former: string): Promise<void> {
+/** Warns an address that it was replaced: a thief of the account would not. */
+export async function warnFormerAddress(query: Query, scope: MailScope, former: string): Promise<void> {
   await queueMail(query, scope.box, {
     ...warningOf('The e-mail address of your marketlog account was changed', scope.baseUrl),
     to: former,
   })
 }
 
-/** Tells an account's verified address, where it has one, that its platform account was linked or unlinked. */
-export async function tellPlatformChange(
+/** Warns an account's verified address, where it has one, that its platform account was linked or unlinked. */
+export async function warnOfPlatformChange(
   query: Query,
   scope: MailScope,
   { accountId, isLinked }: { accountId: string; isLinked: boolean },
 ): Promise<void> {
   const to = await verifiedAddress(query, accountId)
   if (to === undefined) return
-  const what = isLinked ? 'A platform account was linked to' : 'The platform account was unlinked from'
-  await queueMail(query, scope.box, { ...warningOf(`${what} your marketlog account`, scope.baseUrl), to })
+  const change = isLinked ? 'A platform account was linked to' : 'The platform account was unlinked from'
+  await queueMail(query, scope.box, { ...warningOf(`${change} your marketlog account`, scope.baseUrl), to })
 }
 
 function warningOf(subject: string, baseUrl: string): Omit<Mail, 'to'> {
@@ -245,14 +247,6 @@ export async function deleteAccount(query: Query, accountId: string): Promise<vo
 
 /** Address of accounts that were made without one; no mail reaches it (RFC 6761, 6.3). */
 export const LOCAL_ADDRESS = 'account@marketlog.localhost'
-
-/** Gives accounts of earlier versions, which have no address, the local one. */
-export async function completeAccount(database: Database, accountId: string): Promise<void> {
-  await database.rows('UPDATE accounts SET email = $2, email_verified_at = now() WHERE id = $1 AND email IS NULL', [
-    accountId,
-    LOCAL_ADDRESS,
-  ])
-}
 
 const MAX_ATTEMPTS = 8
 

@@ -1,24 +1,25 @@
 /**
- * What an account is, who may sign in to it, how its alerts reach it, and how its mails are read back from their jobs.
+ * Accounts, who may sign in to them, how their alerts reach them, and how their mails are read back from their jobs.
  *
  * Reads accounts, identities, sessions and platform_links, writes nothing. Payloads of mails are sealed, since a mail may carry a one-time link and
- * jobs are stored in the database.
+ * jobs are stored in the database. Moments are ISO 8601.
  */
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { Tier } from '#infra/config/tiers.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Mail } from '#infra/mail/mailer.ts'
-import type { Database, Query } from '#infra/postgres/pool.ts'
-import { slicesById } from '#infra/postgres/slices.ts'
+import { type Database, type Query, slicesById } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 
-/** An account; times in milliseconds since the epoch. */
+/** An account as it is shown. */
 export interface AccountRecord {
   id: string
   name: string | null
-  tier: string
-  createdAt: number
+  tier: Tier
   email: string | null
-  isEmailVerified: boolean
-  platformId: string | null
+  created_at: string
+  email_verified: boolean
+  platform_id: string | null
 }
 
 /** A credential that was accepted a moment ago may be of an account that is deleted now. */
@@ -27,64 +28,39 @@ export const accountGone = (): HttpError =>
 
 /** Reads an account. */
 export async function readAccount(database: Database, accountId: string): Promise<AccountRecord> {
-  const [row] = await database.rows<{
-    name: string | null
-    tier: string
-    created_at: Date
-    email: string | null
-    is_verified: boolean
-    platform_id: string | null
-  }>(
-    `SELECT a.name, a.tier, a.created_at, a.email, a.email_verified_at IS NOT NULL AS is_verified, p.platform_id
+  const [account] = await database.rows<AccountRecord>(
+    `SELECT a.id, a.name, a.tier, a.email, a.created_at, a.email_verified_at IS NOT NULL AS email_verified, p.platform_id
      FROM accounts a LEFT JOIN platform_links p ON p.account_id = a.id WHERE a.id = $1`,
     [accountId],
   )
-  if (!row) throw accountGone()
-  return {
-    id: accountId,
-    name: row.name,
-    tier: row.tier,
-    createdAt: row.created_at.getTime(),
-    email: row.email,
-    isEmailVerified: row.is_verified,
-    platformId: row.platform_id,
-  }
+  if (!account) throw accountGone()
+  return account
 }
 
-/** Who may sign in to an account: a subject of an OpenID provider. */
-interface IdentityRecord {
-  issuer: string
-  subject: string
-  created_at: Date
-}
-
-/** The identities of an account. */
-export const listIdentities = (database: Database, accountId: string): Promise<IdentityRecord[]> =>
+/** Who may sign in to an account: subjects of OpenID providers. */
+export const listIdentities = (
+  database: Database,
+  accountId: string,
+): Promise<{ issuer: string; subject: string; created_at: string }[]> =>
   database.rows('SELECT issuer, subject, created_at FROM identities WHERE account_id = $1 ORDER BY 1, 2', [accountId])
 
-/** A session as it is stored. */
-interface SessionRecord {
-  id: string
-  created_at: Date
-  expires_at: Date
-  revoked_at: Date | null
-}
-
 /** The sessions of an account by id, those that have ended too; they are kept for a day after they expire. */
-export const sessionSlices = (database: Database, accountId: string): AsyncGenerator<SessionRecord[]> =>
-  slicesById(database.rows, 'SELECT id, created_at, expires_at, revoked_at FROM sessions WHERE account_id = $1', {
-    values: [accountId],
-  })
+export const sessionSlices = (database: Database, accountId: string) =>
+  slicesById<{ id: string; created_at: string; expires_at: string; revoked_at: string | null }>(
+    database.rows,
+    'SELECT id, created_at, expires_at, revoked_at FROM sessions WHERE account_id = $1',
+    [accountId],
+  )
 
 /** The account on the game's platform that is linked to an account. */
 export async function readPlatformId(query: Query, accountId: string): Promise<string | undefined> {
-  const [link] = await query<{ platform_id: string }>('SELECT platform_id FROM platform_links WHERE account_id = $1', [
+  const [link] = await query<{ id: string }>('SELECT platform_id AS id FROM platform_links WHERE account_id = $1', [
     accountId,
   ])
-  return link?.platform_id
+  return link?.id
 }
 
-/** How the alerts of an account reach it; by no channel while it is disabled. */
+/** The channels of an account's alerts; none while it is disabled. */
 export interface AlertRecipient {
   /** Its address, when it is verified and alerts by e-mail are on. */
   mailAddress: string | null
@@ -96,13 +72,13 @@ export async function readAlertRecipients(
   query: Query,
   accountIds: readonly string[],
 ): Promise<Map<string, AlertRecipient>> {
-  const rows = await query<{ id: string; address: string | null; gets_webhooks: boolean }>(
-    `SELECT id, disabled_at IS NULL AND tier = 'quant' AS gets_webhooks, CASE WHEN disabled_at IS NULL
-       AND email_verified_at IS NOT NULL AND alert_emails_off_at IS NULL THEN email END AS address
+  const rows = await query<AlertRecipient & { id: string }>(
+    `SELECT id, disabled_at IS NULL AND tier = 'quant' AS "getsWebhooks", CASE WHEN disabled_at IS NULL
+       AND email_verified_at IS NOT NULL AND alert_emails_off_at IS NULL THEN email END AS "mailAddress"
      FROM accounts WHERE id = ANY ($1::uuid[])`,
     [accountIds],
   )
-  return new Map(rows.map(row => [row.id, { mailAddress: row.address, getsWebhooks: row.gets_webhooks }]))
+  return new Map(rows.map(({ id, ...recipient }) => [id, recipient]))
 }
 
 /** The job that sends a mail of an account. */
@@ -112,4 +88,41 @@ export const SEND_MAIL = 'send-mail'
 export function mailOfJob(payload: unknown, box: SealedBox): Mail {
   const { sealed } = payload as { sealed: string }
   return JSON.parse(box.open(sealed, SEND_MAIL)) as Mail
+}
+
+/** The link at the end of a mail by which its receiver ends such mails, without signing in. */
+export interface UnsubscribeLinks {
+  linkFor(accountId: string): string
+  /** The account of a token; undefined when it was not made with this key. */
+  accountOf(token: string): string | undefined
+}
+
+const ID_BYTES = 16
+const TAG_BYTES = 16
+const TOKEN = /^[A-Za-z0-9_-]{43}$/
+
+/** Path of the links; the route of the API answers there. */
+export const UNSUBSCRIBE_PATH = '/v1/unsubscribe'
+
+/**
+ * Opens links below a public root; `secretKey` is the environment's, and only its holder can make a token. A token names one account
+ * and one kind of mail, holds no address and does not expire, since mails are kept for years.
+ */
+export function openUnsubscribeLinks(secretKey: string, baseUrl: string): UnsubscribeLinks {
+  // A key of its own, so that a token is of no use anywhere else.
+  const key = createHmac('sha256', Buffer.from(secretKey, 'base64')).update('unsubscribe alert mails').digest()
+  const tagOf = (id: Buffer): Buffer => createHmac('sha256', key).update(id).digest().subarray(0, TAG_BYTES)
+  return {
+    linkFor(accountId) {
+      const id = Buffer.from(accountId.replaceAll('-', ''), 'hex')
+      return `${baseUrl}${UNSUBSCRIBE_PATH}?token=${Buffer.concat([id, tagOf(id)]).toString('base64url')}`
+    },
+    accountOf(token) {
+      const bytes = TOKEN.test(token) ? Buffer.from(token, 'base64url') : Buffer.alloc(0)
+      if (bytes.length !== ID_BYTES + TAG_BYTES) return undefined
+      const id = bytes.subarray(0, ID_BYTES)
+      if (!timingSafeEqual(bytes.subarray(ID_BYTES), tagOf(id))) return undefined
+      return id.toString('hex').replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, '$1-$2-$3-$4-$5')
+    },
+  }
 }

@@ -2,21 +2,34 @@
  * The role `alerts`: rules from the outbox to the log, alerts.triggered back into the tables, webhooks and e-mails out.
  *
  * Consumer group `alerts`, whose positions are in Postgres beside the tables that they belong to. Jobs in Postgres alone lead
- * from an alert that has fired to its deliveries, so a process may end between the two, and any number may run.
+ * from an alert that has fired to its deliveries, so a process may end between the two, and any number may run. Workers form lanes that
+ * never wait for one another - destinations, mails, and the rest - and a lost Postgres or mail server ends nothing but the attempt.
  */
 import { connectKafka } from '#infra/kafka/connection.ts'
-import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { openMailer } from '#infra/mail/mailer.ts'
+import { openOutbound } from '#infra/outbound/post.ts'
+import { type RunningJobs, removeGivenUpJobs, runJobs } from '#infra/postgres/jobs.ts'
+import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import type { StartRole } from '#infra/runtime/role.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import type { RoleContext, StartRole } from '#infra/runtime/role.ts'
+import { openSealedBox } from '#infra/runtime/sealed-box.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
-import { startAuditHousekeeping } from '#services/accounts/audit/commands.ts'
+import { cleanAuditLog } from '#services/accounts/audit/commands.ts'
+import { openUnsubscribeLinks, SEND_MAIL } from '#services/accounts/reader.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
-import { runDeliveries } from './delivery/run-deliveries.ts'
+import { FAN_OUT, fanOut } from './delivery/fan-out.ts'
+import { sendAlertMail, sendQueuedMail } from './delivery/send-mails.ts'
+import { serveDestination } from './delivery/serve-destination.ts'
+import { DELIVER, forgetOld, pickUpLeft, SEND_ALERT_MAIL } from './delivery/store.ts'
 import { startRelay } from './rules/outbox-relay.ts'
 import { CONSUMER, openTriggerApplier, readPosition } from './rules/trigger-applier.ts'
 
 const STATEMENT_LIMIT_MS = 20_000
 const FETCH_BYTES = 2 ** 17
+const JOB_CONNECTIONS = 10
+/** A worker waits for answers most of its time; each one that is idle asks Postgres for jobs every two seconds. */
+const WORKERS = { destinations: 48, mails: 3, rest: 4 }
 
 /** Starts the role. */
 export const start: StartRole = async context => {
@@ -29,9 +42,9 @@ export const start: StartRole = async context => {
     connections: 16,
     statementLimitMs: STATEMENT_LIMIT_MS,
   })
+  const newId = openUuidSource()
   // First: mails and webhooks need no Kafka.
-  const deliveries = await runDeliveries(context, database)
-  const parts = { database, newId: openUuidSource(), now: Date.now }
+  const deliveries = await runDeliveries(context, database, log)
   const running = await runSink(context, kafka, {
     group: CONSUMER,
     topics: ['alertsTriggered'],
@@ -41,20 +54,105 @@ export const start: StartRole = async context => {
       const fault = await faultOf(stored)
       // A repeat of a trigger does nothing.
       if (fault !== undefined) log.warn({ partition, fault }, 'the triggers are read again from the start of the log')
-      return openTriggerApplier(parts, partition, { stored, position: fault === undefined ? stored : undefined })
+      const position = fault === undefined ? stored : undefined
+      return openTriggerApplier({ database, newId, now: Date.now }, partition, { stored, position })
     },
   })
   const relay = startRelay({ database, kafka, log, metrics })
-  const auditHousekeeping = startAuditHousekeeping(database, log, Date.now)
   return {
     ...running,
     ready: async () => (await running.ready()) ?? relay.overdue() ?? deliveries.unavailable(),
     async stop() {
       await running.stop()
       await relay.stop()
-      await auditHousekeeping.stop()
       await deliveries.stop()
       await database.close()
+    },
+  }
+}
+
+/** Runs the jobs of alert events, their deliveries, mails and housekeeping until stopped. */
+async function runDeliveries({ config, metrics }: RoleContext, database: Database, log: Log): Promise<RunningJobs> {
+  const { postgres, postgresDirect = postgres } = config.servers
+  const url = databaseUrl(postgresDirect, databaseName(config.namespace))
+  const newId = openUuidSource()
+  const mailer = openMailer({ smtpUrl: config.smtpUrl, from: config.mailFrom })
+  const attempts = metrics.histogram('webhook_attempt_seconds', 'Time of requests to webhooks', ['outcome'])
+  const sent = metrics.counter('mails_total', 'Mails by what the mail server said', ['outcome'])
+  const shared = {
+    database,
+    box: config.secretKey === undefined ? undefined : openSealedBox(config.secretKey),
+    chance: Math.random,
+  }
+  const destinations = {
+    ...shared,
+    outbound: openOutbound({ allow: config.webhookAllow, ports: config.webhookPorts, dns: config.webhookDns }),
+    limitMs: config.webhookLimitMs,
+    now: Date.now,
+    observe: (outcome: string, seconds: number) => attempts.observe({ outcome }, seconds),
+  }
+  const mails = {
+    ...shared,
+    mailer,
+    links: config.secretKey === undefined ? undefined : openUnsubscribeLinks(config.secretKey, config.baseUrl),
+    host: new URL(config.baseUrl).hostname,
+    observe: (outcome: string) => sent.inc({ outcome }),
+  }
+  const jobs = await runJobs({
+    url,
+    name: 'alerts',
+    log,
+    connections: JOB_CONNECTIONS,
+    clocks: [
+      { task: 'housekeeping', match: '17 * * * *' },
+      { task: 'clean-audit-log', match: '47 * * * *' },
+      { task: 'pick-up-deliveries', match: '*/5 * * * *' },
+    ],
+    lanes: [
+      {
+        concurrency: WORKERS.rest,
+        tasks: {
+          [FAN_OUT]: payload => {
+            const { event_ids } = payload as { event_ids: string[] }
+            return fanOut(database, event_ids, { newId, now: Date.now() })
+          },
+          async housekeeping(_payload, signal) {
+            const forgotten = await forgetOld(database, signal)
+            await removeGivenUpJobs(url, log)
+            log.info({ forgotten }, 'old events and deliveries are deleted')
+          },
+          'clean-audit-log': async () => {
+            log.info(
+              await cleanAuditLog(database, Date.now()),
+              'old addresses of the audit log are hidden, old rows deleted',
+            )
+          },
+          'pick-up-deliveries': async () => void (await pickUpLeft(database)),
+        },
+      },
+      {
+        concurrency: WORKERS.destinations,
+        tasks: {
+          [DELIVER]: (payload, signal) =>
+            serveDestination(destinations, (payload as { endpoint_id: string }).endpoint_id, signal),
+        },
+      },
+      {
+        concurrency: WORKERS.mails,
+        tasks: {
+          [SEND_ALERT_MAIL]: payload => sendAlertMail(mails, (payload as { delivery_id: string }).delivery_id),
+          [SEND_MAIL]: payload => sendQueuedMail(mails, payload),
+        },
+      },
+    ],
+  })
+  // The clock does it too, so a Postgres that is away now only delays it.
+  await pickUpLeft(database).catch(error => log.warn({ err: error }, 'what an earlier process left is picked up later'))
+  return {
+    unavailable: jobs.unavailable,
+    async stop() {
+      await jobs.stop()
+      mailer.close()
     },
   }
 }

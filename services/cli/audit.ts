@@ -6,7 +6,7 @@
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
-import { DAY_MS, formatInstant } from '#schemas/values/instant.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { AUDIT_KINDS, type AuditKind, readAuditLog } from '#services/accounts/audit/reader.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
 import { type Output, write, writeJson } from './log-tools/output.ts'
@@ -56,14 +56,11 @@ export async function showAuditLog(
     () => database.close(),
   )
   if (!wantsTable(output, options)) {
-    for (const { at, accountId, keyId, ...entry } of entries) {
-      await writeJson(output, { ...entry, at: formatInstant(at), account_id: accountId, key_id: keyId })
-    }
+    for (const entry of entries) await writeJson(output, entry)
     return
   }
-  const rows = entries.map(entry => [
-    ...[formatInstant(entry.at), entry.kind, entry.accountId ?? '', entry.address ?? '', entry.keyId ?? ''],
-    JSON.stringify(entry.detail),
+  const rows = entries.map(({ at, kind, account_id, address, key_id, detail }) => [
+    ...[at, kind, account_id ?? '', address ?? '', key_id ?? '', JSON.stringify(detail)],
   ])
   await write(output, tableText(output, COLUMNS, rows))
 }

@@ -9,9 +9,8 @@ import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.t
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { openKeyDirectory } from '#services/accounts/access/reader.ts'
-import { completeAccount } from '#services/accounts/commands.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
-import { linkPlatformAccount } from '#services/accounts/sign-in/commands.ts'
+import { linkPlatformAccount } from '#services/accounts/platform/commands.ts'
 import { STAND_IN_ACCOUNT, STAND_IN_PATH } from '#services/inventory/main.ts'
 import { type RunDirectory, readKeys, writeKeys } from './run-directory.ts'
 
@@ -23,14 +22,11 @@ export async function provideKeys(
 ): Promise<Record<Tier, string>> {
   return withDatabase(config, log, async database => {
     const known = readKeys(directory)
-    const accepted = openKeyDirectory(database)
+    const keyDirectory = openKeyDirectory(database)
     const keyOf = async (tier: Tier): Promise<string> => {
       const kept = known[tier]
-      const answer = kept === undefined ? undefined : await accepted.judge(`Bearer ${kept}`)
-      if (kept !== undefined && answer?.accepted && answer.credential.tier === tier) {
-        await completeAccount(database, answer.credential.accountId)
-        return kept
-      }
+      const answer = kept === undefined ? undefined : await keyDirectory.authenticate(`Bearer ${kept}`)
+      if (kept !== undefined && answer?.accepted && answer.credential.tier === tier) return kept
       return (await createAccountWithKey(database, { tier, name: `${tier} of this machine` })).key
     }
     const keys = {} as Record<Tier, string>
@@ -44,7 +40,7 @@ export async function provideKeys(
 export async function linkStandIn(config: PlatformConfig, log: Log, key: string): Promise<void> {
   if (!config.inventoryUrl?.endsWith(STAND_IN_PATH)) return
   await withDatabase(config, log, async database => {
-    const answer = await openKeyDirectory(database).judge(`Bearer ${key}`)
+    const answer = await openKeyDirectory(database).authenticate(`Bearer ${key}`)
     if (answer.accepted) await linkPlatformAccount(database, answer.credential.accountId, STAND_IN_ACCOUNT)
   })
 }

@@ -17,7 +17,7 @@ import { bearerOf, hashOfKey, type KeyDirectory } from '#services/accounts/acces
 
 /** What decides on access. */
 export interface FeedAccessParts {
-  keys: Pick<KeyDirectory, 'judge' | 'judgeHash'>
+  keys: Pick<KeyDirectory, 'authenticate' | 'authenticateHash'>
   /** Each carries the hash of a key. */
   tokens: ExpiringTokens
   /** Streams that a tier may hold at once; 0: none at all. */
@@ -128,16 +128,16 @@ export function openFeedAccess({ keys, tokens, connectionsOf, leases }: FeedAcce
       if (token === undefined) {
         const key = bearerOf(authorization)
         if (key !== undefined) holders.set(request, { keyHash: hashOfKey(key) })
-        return keys.judge(authorization)
+        return keys.authenticate(authorization)
       }
       const keyHash = await tokens.read(token)
       if (keyHash === undefined) return UNKNOWN_TOKEN
       holders.set(request, { keyHash, token })
-      return keys.judgeHash(keyHash)
+      return keys.authenticateHash(keyHash)
     },
     recheckOf(request) {
       const keyHash = holders.get(request)?.keyHash
-      return () => (keyHash === undefined ? UNKNOWN_TOKEN : keys.judgeHash(keyHash))
+      return () => (keyHash === undefined ? UNKNOWN_TOKEN : keys.authenticateHash(keyHash))
     },
     async issueToken(request) {
       const keyHash = holders.get(request)?.keyHash

@@ -22,7 +22,7 @@ export interface PlatformAsset {
   details: AssetMembers
 }
 
-/** What a store of texts could not hold is left out: NULs, and halves of surrogate pairs. */
+/** NULs and halves of surrogate pairs, which a store of texts could not hold, are left out. */
 const words = z.string().transform(text => text.replaceAll('\0', '').toWellFormed())
 const text = words.catch('')
 const digits = z.union([words, z.number()]).transform(String)
@@ -85,7 +85,6 @@ export type InventoryPage = z.infer<typeof inventoryPage>
 /** The platform's numbers of what is particular to an asset. */
 const PROPERTY = { seed: 1, float: 2, charmPattern: 3, nameTag: 5, finish: 7 } as const
 
-/** How an asset's links and pictures are spelled out. */
 interface AssetScope {
   accountId: string
   /** Root of the platform's pictures, with a trailing slash. */
@@ -138,7 +137,7 @@ const pictureOf = (icon: string, { imageRoot }: AssetScope): string =>
   icon === '' || /^https?:/.test(icon) ? icon : imageRoot + icon
 
 const INSPECTING = /^(?!javascript|data|vbscript)[a-z]+:\/\/.*csgo_econ_action_preview/i
-/** What is left of the platform's own: `%listingid%`, `%propid:6%`; no escaped bytes. */
+/** Of the platform's own: `%listingid%`, `%propid:6%`; no escaped bytes. */
 const PLACEHOLDER = /%[a-z_]{3,}(:\d+)?%/i
 
 /** The first action that inspects and of whose placeholders the asset has all. */
@@ -160,8 +159,8 @@ function inspectLink(
 
 function nameTagOf(warnings: readonly string[]): string | null {
   for (const warning of warnings) {
-    const found = /^Name Tag: ''(.*)''$/s.exec(warning)
-    if (found) return found[1] ?? null
+    const tag = /^Name Tag: ''(.*)''$/s.exec(warning)?.[1]
+    if (tag !== undefined) return tag
   }
   return null
 }

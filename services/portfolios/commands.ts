@@ -13,15 +13,13 @@ import { HttpError } from '#infra/http/http-error.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
 import { lockAccount } from '#services/accounts/commands.ts'
-import { PORTFOLIO_COLUMNS, type PortfolioRecord, type PortfolioRow, portfolioNotFound, portfolioOf } from './reader.ts'
+import { PORTFOLIO_COLUMNS, type PortfolioRecord, portfolioNotFound } from './reader.ts'
 
-/** What the write side works with. */
 export interface PortfolioStore {
   database: Database
   queues: SerialQueues
 }
 
-/** Who writes, and when. */
 interface WriteScope {
   accountId: string
   /** Milliseconds since the epoch. */
@@ -41,6 +39,7 @@ export interface PortfolioScope extends WriteScope {
 /** A portfolio that is locked for a write. */
 export interface LockedPortfolio {
   readonly id: string
+  readonly entryCount: number
   /** A write that adds or removes transactions updates it. */
   transactionCount: number
 }
@@ -73,11 +72,11 @@ export function createPortfolio(
             `Your tier allows ${portfoliosMax} portfolios; delete one first.`,
           )
         }
-        const [row] = await query<PortfolioRow>(
+        const [created] = await query<PortfolioRecord>(
           `INSERT INTO portfolios (account_id, name, created_at, updated_at) VALUES ($1, $2, $3, $3) RETURNING ${PORTFOLIO_COLUMNS}`,
           [accountId, name, new Date(now)],
         )
-        return portfolioOf(row as PortfolioRow)
+        return created as PortfolioRecord
       }),
     ),
   )
@@ -115,14 +114,15 @@ export function writePortfolio<T>(
   return queues.add(portfolioId, () =>
     database.transaction(query =>
       answerOnce(query, scope, async () => {
-        const [row] = await query<PortfolioRow>(
-          `SELECT ${PORTFOLIO_COLUMNS} FROM portfolios WHERE id = $1 AND account_id = $2 FOR UPDATE`,
+        const [before] = await query<LockedPortfolio>(
+          `SELECT id, entry_count AS "entryCount", transaction_count AS "transactionCount" FROM portfolios
+           WHERE id = $1 AND account_id = $2 FOR UPDATE`,
           [portfolioId, accountId],
         )
-        if (!row) throw portfolioNotFound()
-        const portfolio: LockedPortfolio = { id: row.id, transactionCount: row.transaction_count }
+        if (!before) throw portfolioNotFound()
+        const portfolio = { ...before }
         const result = await work(query, portfolio)
-        await endWrite(query, scope, row, portfolio)
+        await endWrite(query, scope, before, portfolio)
         return result
       }),
     ),
@@ -133,27 +133,27 @@ export function writePortfolio<T>(
 async function endWrite(
   query: Query,
   { accountId, now, entriesMax, transactionsMax }: PortfolioScope,
-  before: PortfolioRow,
+  before: LockedPortfolio,
   { id, transactionCount }: LockedPortfolio,
 ): Promise<void> {
-  const [after] = await query<{ entry_count: number }>(
+  const [after] = await query<{ entries: number }>(
     `UPDATE portfolios SET version = version + 1, updated_at = $2, transaction_count = $3,
       entry_count = (SELECT count(*) FROM portfolio_entries WHERE portfolio_id = $1)
-    WHERE id = $1 RETURNING entry_count`,
+    WHERE id = $1 RETURNING entry_count AS entries`,
     [id, new Date(now), transactionCount],
   )
-  const entries = after?.entry_count ?? 0
-  if (entries > entriesMax && entries > before.entry_count) {
+  const entries = after?.entries ?? 0
+  if (entries > entriesMax && entries > before.entryCount) {
     throw new HttpError('PORTFOLIO_ITEM_LIMIT_REACHED', `A portfolio of your tier holds ${entriesMax} items at most.`)
   }
   if (transactionCount > TRANSACTIONS_MAX) {
     throw new HttpError('PORTFOLIO_ITEM_LIMIT_REACHED', `A portfolio holds ${TRANSACTIONS_MAX} transactions at most.`)
   }
-  if (transactionCount > before.transaction_count) await requireRoom(query, accountId, transactionsMax)
+  if (transactionCount > before.transactionCount) await requireTransactionQuota(query, accountId, transactionsMax)
 }
 
 /** The account's row is locked last, so that of writes into several portfolios each counts what those before it have added. */
-async function requireRoom(query: Query, accountId: string, transactionsMax: number): Promise<void> {
+async function requireTransactionQuota(query: Query, accountId: string, transactionsMax: number): Promise<void> {
   await lockAccount(query, accountId)
   const [counted] = await query<{ total: number }>(
     'SELECT sum(transaction_count)::float8 AS total FROM portfolios WHERE account_id = $1',
@@ -164,15 +164,13 @@ async function requireRoom(query: Query, accountId: string, transactionsMax: num
   throw new HttpError('PORTFOLIO_ITEM_LIMIT_REACHED', detail)
 }
 
-/** A key, and the request that it names. */
 export interface IdempotencyKey {
   key: string
   /** SHA-256 of the operation and its whole input. */
   hash: Buffer
 }
 
-/** How long a key counts. */
-const KEPT_MS = DAY_MS
+const KEY_LIFE_MS = DAY_MS
 /** Expired keys that one create deletes: more than it adds, so that they never accumulate. */
 const CLEARED = 20
 
@@ -186,34 +184,30 @@ export function requestHash(operation: string, ...input: (string | Buffer)[]): B
 /** The answer of a create that was done already; undefined when it was not. For creates that first call another service. */
 export async function answeredBefore<T>(
   query: Query,
-  { accountId, now, idempotencyKey }: { accountId: string; now: number; idempotencyKey?: IdempotencyKey | undefined },
+  { accountId, now, idempotencyKey }: WriteScope,
 ): Promise<T | undefined> {
   if (!idempotencyKey) return undefined
-  const known = await query(
+  const answered = await query(
     'SELECT 1 FROM idempotency_keys WHERE account_id = $1 AND key = $2 AND created_at > $3 AND answer IS NOT NULL',
-    [accountId, idempotencyKey.key, new Date(now - KEPT_MS)],
+    [accountId, idempotencyKey.key, new Date(now - KEY_LIFE_MS)],
   )
-  return known.length === 0 ? undefined : (JSON.parse(await answerOf(query, accountId, idempotencyKey)) as T)
+  return answered.length === 0 ? undefined : (JSON.parse(await answerOf(query, accountId, idempotencyKey)) as T)
 }
 
 /** Runs a create, or answers what it answered before. What it answers must be plain JSON. */
-async function answerOnce<T>(
-  query: Query,
-  scope: { accountId: string; now: number; idempotencyKey?: IdempotencyKey | undefined },
-  create: () => Promise<T>,
-): Promise<T> {
+async function answerOnce<T>(query: Query, scope: WriteScope, create: () => Promise<T>): Promise<T> {
   const { accountId, now, idempotencyKey } = scope
   if (!idempotencyKey) return create()
-  const expired = new Date(now - KEPT_MS)
+  const expired = new Date(now - KEY_LIFE_MS)
   await query(
     `DELETE FROM idempotency_keys WHERE ctid IN (
       SELECT ctid FROM idempotency_keys WHERE created_at <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)`,
     [expired, CLEARED],
   )
   const claimed = await query(
-    `INSERT INTO idempotency_keys AS known (account_id, key, request_hash, created_at) VALUES ($1, $2, $3, $4)
+    `INSERT INTO idempotency_keys AS stored (account_id, key, request_hash, created_at) VALUES ($1, $2, $3, $4)
     ON CONFLICT (account_id, key) DO UPDATE SET request_hash = EXCLUDED.request_hash, answer = NULL, created_at = $4
-      WHERE known.created_at <= $5
+      WHERE stored.created_at <= $5
     RETURNING key`,
     [accountId, idempotencyKey.key, idempotencyKey.hash, new Date(now), expired],
   )
@@ -228,12 +222,12 @@ async function answerOnce<T>(
 }
 
 async function answerOf(query: Query, accountId: string, { key, hash }: IdempotencyKey): Promise<string> {
-  const [known] = await query<{ request_hash: Buffer; answer: string }>(
-    'SELECT request_hash, answer FROM idempotency_keys WHERE account_id = $1 AND key = $2',
+  const [first] = await query<{ requestHash: Buffer; answer: string }>(
+    'SELECT request_hash AS "requestHash", answer FROM idempotency_keys WHERE account_id = $1 AND key = $2',
     [accountId, key],
   )
-  if (!known) throw new HttpError('SERVICE_UNAVAILABLE', 'The first request with this key is just ending; try again.')
-  if (known.request_hash.equals(hash)) return known.answer
+  if (!first) throw new HttpError('SERVICE_UNAVAILABLE', 'The first request with this key is just ending; try again.')
+  if (first.requestHash.equals(hash)) return first.answer
   const msg = 'This key was used for another request already; send a new one'
   throw new HttpError('VALIDATION_ERROR', [
     { type: 'value_error', loc: ['header', 'Idempotency-Key'], msg, input: key, ctx: {} },

@@ -1,10 +1,11 @@
 /**
- * The portfolios of an account.
+ * The portfolios of an account and what they hold: entries, and the units of each item.
  *
- * Reads the table portfolios, writes nothing. An account sees its own portfolios alone; others are not found.
+ * Reads portfolios and portfolio_entries, writes nothing. An account sees its own portfolios alone; others are not found.
  */
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Database } from '#infra/postgres/pool.ts'
+import type { AssetMembers } from '#schemas/api/portfolios.ts'
 
 /** A portfolio as clients see it. */
 export interface PortfolioRecord {
@@ -15,55 +16,67 @@ export interface PortfolioRecord {
   updated_at: string
 }
 
-/** A row of {@link PORTFOLIO_COLUMNS}. */
-export interface PortfolioRow {
-  id: string
-  name: string
-  version: string
-  entry_count: number
-  transaction_count: number
-  created_at: Date
-  updated_at: Date
-}
-
-/** The columns of a portfolio. */
-export const PORTFOLIO_COLUMNS = 'id, name, version, entry_count, transaction_count, created_at, updated_at'
-
-/** The portfolio of a row. */
-export const portfolioOf = ({ id, name, entry_count, created_at, updated_at }: PortfolioRow): PortfolioRecord => ({
-  id,
-  name,
-  item_count: entry_count,
-  created_at: created_at.toISOString(),
-  updated_at: updated_at.toISOString(),
-})
+/** The columns of a {@link PortfolioRecord}. */
+export const PORTFOLIO_COLUMNS = 'id, name, entry_count AS item_count, created_at, updated_at'
 
 /** The portfolio is missing, or belongs to another account, which is not revealed. */
 export const portfolioNotFound = (): HttpError =>
   new HttpError('PORTFOLIO_NOT_FOUND', 'This account has no portfolio with this id.')
 
 /** The portfolios of an account, oldest first. */
-export async function listPortfolios(
-  { database }: { database: Database },
-  accountId: string,
-): Promise<PortfolioRecord[]> {
-  const rows = await database.rows<PortfolioRow>(
-    `SELECT ${PORTFOLIO_COLUMNS} FROM portfolios WHERE account_id = $1 ORDER BY created_at, id`,
-    [accountId],
-  )
-  return rows.map(portfolioOf)
-}
+export const listPortfolios = ({ database }: { database: Database }, accountId: string): Promise<PortfolioRecord[]> =>
+  database.rows(`SELECT ${PORTFOLIO_COLUMNS} FROM portfolios WHERE account_id = $1 ORDER BY created_at, id`, [
+    accountId,
+  ])
 
-/** A portfolio of an account, the version of what it holds and the length of its ledger; refused when the account has no such one. */
+/** The sizes of a portfolio and the version of what it holds; refused when the account has no such one. */
 export async function findPortfolio(
   { database }: { database: Database },
   accountId: string,
   portfolioId: string,
-): Promise<PortfolioRecord & { version: string; transaction_count: number }> {
-  const [row] = await database.rows<PortfolioRow>(
-    `SELECT ${PORTFOLIO_COLUMNS} FROM portfolios WHERE id = $1 AND account_id = $2`,
+): Promise<{ id: string; version: string; item_count: number; transaction_count: number }> {
+  const [portfolio] = await database.rows<Awaited<ReturnType<typeof findPortfolio>>>(
+    'SELECT id, version, entry_count AS item_count, transaction_count FROM portfolios WHERE id = $1 AND account_id = $2',
     [portfolioId, accountId],
   )
-  if (!row) throw portfolioNotFound()
-  return { ...portfolioOf(row), version: row.version, transaction_count: row.transaction_count }
+  if (!portfolio) throw portfolioNotFound()
+  return portfolio
+}
+
+export type EntrySource = 'gamestore' | 'manual' | 'csv'
+
+/** Which asset of the game's platform an entry is, and what is known of it. */
+export interface AssetDetails extends AssetMembers {
+  gamestore_assetid: string | null
+}
+
+/** An entry, without what the catalog knows of its item. */
+export interface EntryRecord extends AssetDetails {
+  id: string
+  item_id: number
+  quantity: number
+  source: EntrySource
+  created_at: string
+}
+
+/** The columns of an {@link EntryRecord}. */
+export const ENTRY_COLUMNS = `id, item_id, (added_quantity + ledger_quantity)::float8 AS quantity, source,
+  gamestore_assetid, float_value, paint_seed, inspect_link, name_tag, stickers, charms, created_at`
+
+/** The entries of a portfolio in the order in which they came. */
+export const listEntries = (database: Database, portfolioId: string): Promise<EntryRecord[]> =>
+  database.rows(`SELECT ${ENTRY_COLUMNS} FROM portfolio_entries WHERE portfolio_id = $1 ORDER BY sequence`, [
+    portfolioId,
+  ])
+
+/** Units of each item that a portfolio holds, by ascending item id. */
+export function listHoldings(
+  database: Database,
+  portfolioId: string,
+): Promise<{ item_id: number; quantity: number }[]> {
+  return database.rows(
+    `SELECT item_id, sum(added_quantity + ledger_quantity)::float8 AS quantity FROM portfolio_entries
+    WHERE portfolio_id = $1 GROUP BY item_id ORDER BY item_id`,
+    [portfolioId],
+  )
 }

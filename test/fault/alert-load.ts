@@ -110,7 +110,7 @@ async function runWave(
   await fireAll(1)
   if (itemId % AGAIN_EACH !== 0) return
   for (const { id } of created) {
-    await changeAlert(database, accountId, id, { ...PLENTY, now: Date.now(), changes: { isEnabled: true } })
+    await changeAlert(database, accountId, id, { ...PLENTY, now: Date.now(), changes: { is_enabled: true } })
     fires.set(id, 2)
   }
   await fireAll(2)
@@ -128,13 +128,13 @@ function newAlert(random: SeededRandom, itemId: number): NewAlert {
   const kind = random.pick(['price_below', 'price_above', 'spread_exceeds'] as const)
   const [least, most] = WHOLE[kind]
   return {
-    itemId,
-    marketHashName: `item ${itemId}`,
+    item_id: itemId,
+    market_hash_name: `item ${itemId}`,
     phase: null,
     kind,
-    isEnabled: true,
-    thresholdValue: `${random.integer(least, most)}.${random.integer(10, 99)}`,
-    thresholdCurrency: kind === 'spread_exceeds' ? null : 'USD',
+    is_enabled: true,
+    threshold_value: `${random.integer(least, most)}.${random.integer(10, 99)}`,
+    threshold_currency: kind === 'spread_exceeds' ? null : 'USD',
   }
 }
 
@@ -152,12 +152,12 @@ export function alertNear(random: SeededRandom, { itemId, name, prices }: Market
   const about = (random.pick(prices) * random.integer(70, 130)) / 10_000
   const threshold = kind === 'spread_exceeds' ? random.integer(100, 3_000) / 100 : Math.max(0.01, about)
   return {
-    itemId,
+    item_id: itemId,
     kind,
-    marketHashName: name,
+    market_hash_name: name,
     phase: null,
-    isEnabled: true,
-    thresholdValue: threshold.toFixed(2),
-    thresholdCurrency: kind === 'spread_exceeds' ? null : 'USD',
+    is_enabled: true,
+    threshold_value: threshold.toFixed(2),
+    threshold_currency: kind === 'spread_exceeds' ? null : 'USD',
   }
 }

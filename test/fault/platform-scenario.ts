@@ -152,7 +152,12 @@ function openBacklog(look: LagReader, { served }: Marketplaces): PlatformScenari
 
 async function makeAlerts({ database, owner }: PlatformScenario, alerts: readonly NewAlert[]): Promise<PlainRule[]> {
   const made = await createAlerts(database, owner.id, alerts, { ...PLENTY, now: Date.now() })
-  return made.map(({ id, itemId, kind, thresholdValue }) => ({ id, itemId, kind, threshold: thresholdValue }))
+  return made.map(({ id, item_id, kind, threshold_value }) => ({
+    id,
+    itemId: item_id,
+    kind,
+    threshold: threshold_value,
+  }))
 }
 
 const isRelayed =
@@ -182,9 +187,11 @@ function makeAlertsMeanwhile(scenario: PlatformScenario): () => Promise<PlainRul
   const ending = new AbortController()
   const run = async (): Promise<void> => {
     while (!ending.signal.aborted) {
-      const { itemId, name: marketHashName } = random.pick(marketplaces.items)
-      const sure = { kind: 'price_above', thresholdValue: '0.00000001', thresholdCurrency: 'USD' } as const
-      made.push(...(await makeAlerts(scenario, [{ ...sure, itemId, marketHashName, phase: null, isEnabled: true }])))
+      const { itemId: item_id, name: market_hash_name } = random.pick(marketplaces.items)
+      const sure = { kind: 'price_above', threshold_value: '0.00000001', threshold_currency: 'USD' } as const
+      made.push(
+        ...(await makeAlerts(scenario, [{ ...sure, item_id, market_hash_name, phase: null, is_enabled: true }])),
+      )
       await pause(ALERT_EVERY_MS, undefined, { signal: ending.signal }).catch(() => undefined)
     }
   }

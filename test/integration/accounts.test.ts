@@ -3,7 +3,7 @@ import { TIERS } from '#infra/config/tiers.ts'
 import { migrate } from '#infra/postgres/migrate.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import { hashOfKey, isKeyText, openKeyDirectory } from '#services/accounts/access/reader.ts'
+import { bearerOf, hashOfKey, openKeyDirectory } from '#services/accounts/access/reader.ts'
 import { createAccountWithKey, newKeyText } from '#services/accounts/keys/commands.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -33,7 +33,7 @@ describe('accounts and keys', () => {
     for (const tier of TIERS) {
       const made = await createAccountWithKey(database, { tier, name: `account of ${tier}` })
       expect(made.key).to.match(/^sk_live_root_[A-Za-z0-9_-]{43}$/)
-      expect(isKeyText(made.key)).to.equal(true)
+      expect(bearerOf(`Bearer ${made.key}`)).to.equal(made.key)
       const stored = await database.rows(
         'SELECT a.*, k.*, encode(k.hash, $1) AS hash FROM accounts a JOIN api_keys k ON k.account_id = a.id WHERE k.id = $2',
         ['hex', made.key_id],
@@ -54,7 +54,7 @@ describe('accounts and keys', () => {
   it('draws keys that are never alike', () => {
     const keys = Array.from({ length: 1_000 }, () => newKeyText('child'))
     expect(new Set(keys).size).to.equal(keys.length)
-    expect(keys.every(key => isKeyText(key) && key.startsWith('sk_live_child_'))).to.equal(true)
+    expect(keys.every(key => bearerOf(`Bearer ${key}`) === key && key.startsWith('sk_live_child_'))).to.equal(true)
   })
 
   describe('the tables refuse', () => {
@@ -92,16 +92,16 @@ describe('accounts and keys', () => {
       const keys = openKeyDirectory(database, () => time)
       const made = await Promise.all([1, 2].map(() => createAccountWithKey(database, { tier: 'pro' })))
       const [used, unused] = made.map(({ key }) => `Bearer ${key}`)
-      for (const key of [used, unused]) expect((await keys.judge(key)).accepted).to.equal(true)
+      for (const key of [used, unused]) expect((await keys.authenticate(key)).accepted).to.equal(true)
       for (const { key_id } of made)
         await database.rows('UPDATE api_keys SET revoked_at = now() WHERE id = $1', [key_id])
-      for (time of [399, 400]) expect(keys.judge(used), `after ${time} ms`).to.include({ accepted: true })
-      await eventually(async () => !(await keys.judge(used)).accepted, 'the refusal of the key in use')
+      for (time of [399, 400]) expect(keys.authenticate(used), `after ${time} ms`).to.include({ accepted: true })
+      await eventually(async () => !(await keys.authenticate(used)).accepted, 'the refusal of the key in use')
       time = 899
-      expect(keys.judge(unused)).to.include({ accepted: true })
+      expect(keys.authenticate(unused)).to.include({ accepted: true })
       time = 900
       const revoked = { accepted: false, code: 'AUTH_API_KEY_REVOKED' }
-      for (const key of [used, unused]) expect(await keys.judge(key)).to.include(revoked)
+      for (const key of [used, unused]) expect(await keys.authenticate(key)).to.include(revoked)
     })
 
     it('accepts a key that was unknown a moment ago', async () => {
@@ -109,28 +109,28 @@ describe('accounts and keys', () => {
       const { account_id } = await createAccountWithKey(database, { tier: 'pro' })
       await database.rows('UPDATE api_keys SET revoked_at = now() WHERE account_id = $1', [account_id])
       const key = newKeyText('root')
-      expect(await keys.judge(`Bearer ${key}`)).to.include({ code: 'AUTH_INVALID_API_KEY' })
+      expect(await keys.authenticate(`Bearer ${key}`)).to.include({ code: 'AUTH_INVALID_API_KEY' })
       const id = crypto.randomUUID()
       await database.rows(
         `INSERT INTO api_keys (id, account_id, kind, root_key_id, hash) VALUES ($1, $2, 'root', $1, decode($3, 'hex'))`,
         [id, account_id, hashOfKey(key)],
       )
-      expect((await keys.judge(`Bearer ${key}`)).accepted).to.equal(true)
+      expect((await keys.authenticate(`Bearer ${key}`)).accepted).to.equal(true)
     })
 
     it('without Postgres lets known keys pass until their answers are 900 ms old, and none afterwards', async () => {
       let time = 0
       const keys = openKeyDirectory(database, () => time)
       const { key } = await createAccountWithKey(database, { tier: 'pro' })
-      expect((await keys.judge(`Bearer ${key}`)).accepted).to.equal(true)
+      expect((await keys.authenticate(`Bearer ${key}`)).accepted).to.equal(true)
       wire.cut()
       time = 899
-      expect(keys.judge(`Bearer ${key}`)).to.include({ accepted: true })
+      expect(keys.authenticate(`Bearer ${key}`)).to.include({ accepted: true })
       time = 900
-      const refusal = await Promise.resolve(keys.judge(`Bearer ${key}`)).catch(error => error)
+      const refusal = await Promise.resolve(keys.authenticate(`Bearer ${key}`)).catch(error => error)
       expect(refusal).to.be.instanceOf(Error)
       wire.heal()
-      await eventually(async () => (await keys.judge(`Bearer ${key}`)).accepted, 'Postgres to be back')
+      await eventually(async () => (await keys.authenticate(`Bearer ${key}`)).accepted, 'Postgres to be back')
     })
   })
 })

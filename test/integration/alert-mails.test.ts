@@ -14,7 +14,7 @@ interface MailRow {
   status: string
   attempt_count: number
   error: string | null
-  next_attempt_at: Date | null
+  next_attempt_at: string | null
 }
 
 describe('mails of alert events', () => {

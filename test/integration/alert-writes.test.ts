@@ -34,13 +34,13 @@ describe('writes of alerts', () => {
   const newAccount = async () => (await createAccountWithKey(database, { tier: 'pro' })).account_id
   const terms = (most = 500, mostInAll = 5_000) => ({ most, mostInAll, now: Date.now() })
   const wanted = (more: Partial<NewAlert> = {}): NewAlert => ({
-    itemId: 7,
-    marketHashName: 'item 7',
+    item_id: 7,
+    market_hash_name: 'item 7',
     phase: null,
     kind: 'price_below',
-    thresholdValue: '10',
-    thresholdCurrency: 'USD',
-    isEnabled: true,
+    threshold_value: '10',
+    threshold_currency: 'USD',
+    is_enabled: true,
     ...more,
   })
   const create = async (accountId: string, more: Partial<NewAlert> = {}): Promise<StoredAlert> =>
@@ -97,7 +97,7 @@ describe('writes of alerts', () => {
           alerts.map(({ id }) =>
             changeAlert(database, accountId, id, {
               ...terms(),
-              changes: { thresholdValue: String(random.integer(1, 99)), isEnabled: random.chance(0.5) },
+              changes: { threshold_value: String(random.integer(1, 99)), is_enabled: random.chance(0.5) },
             }),
           ),
         )
@@ -126,7 +126,7 @@ describe('writes of alerts', () => {
     it('sends again what a crash left undeleted, from the oldest on', async () => {
       const accountId = await newAccount()
       const alert = await create(accountId)
-      await changeAlert(database, accountId, alert.id, { ...terms(), changes: { isEnabled: false } })
+      await changeAlert(database, accountId, alert.id, { ...terms(), changes: { is_enabled: false } })
       const undeleted = await database.rows('SELECT * FROM outbox WHERE key = $1 ORDER BY id', [alert.id])
       relay()
       await eventually(isEmpty, 'the outbox to be relayed')
@@ -170,7 +170,7 @@ describe('writes of alerts', () => {
         )
         ids.push(added?.id as string)
       }
-      await changeAlert(database, accountId, kept.id, { ...terms(), changes: { thresholdValue: '11' } })
+      await changeAlert(database, accountId, kept.id, { ...terms(), changes: { threshold_value: '11' } })
       await deleteAlert(database, accountId, gone.id)
       const first = relay()
       await eventually(isEmpty, 'the outbox to be relayed')
@@ -231,7 +231,7 @@ describe('writes of alerts', () => {
     it('of all alerts holds for disabled ones too, however many are created at the same time', async () => {
       // Two thousand a minute used to pass, each stored, searched and sent to the log.
       const accountId = await newAccount()
-      const batch = (size: number) => Array.from({ length: size }, () => wanted({ isEnabled: false }))
+      const batch = (size: number) => Array.from({ length: size }, () => wanted({ is_enabled: false }))
       const tries = Array.from({ length: 12 }, () => createAlerts(database, accountId, batch(3), terms(1, 20)))
       expect(await refusalsOf(tries)).to.deep.equal(Array(6).fill('ALERT_LIMIT_REACHED'))
       const [one] = await createAlerts(database, accountId, batch(2), terms(1, 20))
@@ -250,10 +250,10 @@ describe('writes of alerts', () => {
       const alerts = await createAlerts(
         database,
         accountId,
-        Array.from({ length: 20 }, () => wanted({ isEnabled: false })),
+        Array.from({ length: 20 }, () => wanted({ is_enabled: false })),
         terms(10),
       )
-      const enable = { ...terms(10), changes: { isEnabled: true } }
+      const enable = { ...terms(10), changes: { is_enabled: true } }
       const tries = alerts.map(({ id }) => changeAlert(database, accountId, id, enable))
       expect(await refusalsOf(tries)).to.deep.equal(Array(10).fill('ALERT_LIMIT_REACHED'))
     })
@@ -277,7 +277,7 @@ describe('writes of alerts', () => {
       const alert = await create(accountId)
       const sink = newApplier()
       await write(sink, recordsOf([triggerOf(alert.id, 1)]))
-      await changeAlert(database, accountId, alert.id, { ...terms(), changes: { isEnabled: true } })
+      await changeAlert(database, accountId, alert.id, { ...terms(), changes: { is_enabled: true } })
       await write(sink, recordsOf([triggerOf(alert.id, 1), triggerOf(alert.id, 2)], 1))
       expect(await stored(alert.id)).to.include({ is_enabled: true, version: '3' })
       expect(await eventsOf(alert.id)).to.have.length(1)
@@ -288,7 +288,7 @@ describe('writes of alerts', () => {
 
     it('of an alert that is gone, or disabled, does nothing', async () => {
       const accountId = await newAccount()
-      const [gone, off] = [await create(accountId), await create(accountId, { isEnabled: false })]
+      const [gone, off] = [await create(accountId), await create(accountId, { is_enabled: false })]
       await deleteAlert(database, accountId, gone.id)
       await write(newApplier(), recordsOf([triggerOf(gone.id, 1), triggerOf(off.id, 1)]))
       expect([...(await eventsOf(gone.id)), ...(await eventsOf(off.id))]).to.deep.equal([])
@@ -336,9 +336,9 @@ describe('writes of alerts', () => {
       const toggle = async (id: string) => {
         const changed = await changeAlert(database, accountId, id, {
           ...terms(),
-          changes: { isEnabled: random.chance(0.6) },
+          changes: { is_enabled: random.chance(0.6) },
         })
-        if (changed.isEnabled) enabledVersions.get(id)?.add(changed.version)
+        if (changed.is_enabled) enabledVersions.get(id)?.add(changed.version)
       }
       const fire = async (sink: ReturnType<typeof newApplier>, from: number) => {
         const versions = alerts.map(async ({ id }) =>

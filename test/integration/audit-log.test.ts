@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'
 import { DAY_MS, MINUTE_MS } from '#schemas/values/instant.ts'
-import { keepAuditLog, openRefusalWatch } from '#services/accounts/audit/commands.ts'
+import { cleanAuditLog, openRefusalWatch } from '#services/accounts/audit/commands.ts'
 import { createAccountWithKey, newKeyText } from '#services/accounts/keys/commands.ts'
 import { openSignInScenario, type SignInScenario } from '#test/fixtures/sign-in-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -133,13 +133,13 @@ describe('the audit log', () => {
       burst('198.51.100.1')
       burst('198.51.100.2')
       await reaches(2)
-      now += 60_000
+      now += MINUTE_MS
       burst('198.51.100.1')
       await reaches(3)
-      now += 60_000
+      now += MINUTE_MS
       for (let i = 0; i < 100; i++) burst(`198.51.101.${i}`)
       await reaches(63)
-      now += 60_000
+      now += MINUTE_MS
       burst('198.51.102.1')
       await reaches(64)
     })
@@ -185,7 +185,7 @@ describe('the audit log', () => {
         insert(31, '192.0.2.2'),
       ])
       const [old, almost] = [await insert(401, '192.0.2.1'), await insert(399, '192.0.2.1')]
-      await keepAuditLog(scenario.database, Date.now())
+      await cleanAuditLog(scenario.database, Date.now())
       const [of1, of2, of3] = await Promise.all([one, same, other].map(async id => (await rowOf(id))?.address))
       expect(of1).to.match(/^~[0-9a-f]{16}$/)
       expect(of2, 'the same address').to.equal(of1)
@@ -194,11 +194,11 @@ describe('the audit log', () => {
       expect(await rowOf(young)).to.deep.equal({ address: '192.0.2.1' })
       expect(await rowOf(old)).to.equal(undefined)
       const later = await insert(31, '192.0.2.1')
-      await keepAuditLog(scenario.database, Date.now())
+      await cleanAuditLog(scenario.database, Date.now())
       expect((await rowOf(later))?.address, 'the salt is kept nowhere').not.to.equal(of1)
       expect((await rowOf(one))?.address, 'a pseudonym stays').to.equal(of1)
       // A clock that is ahead of the server's deletes nothing early.
-      await keepAuditLog(scenario.database, Date.now() + 2 * DAY_MS)
+      await cleanAuditLog(scenario.database, Date.now() + 2 * DAY_MS)
       expect((await rowOf(young))?.address).to.match(/^~/)
       expect((await rowOf(almost))?.address).to.match(/^~/)
     })

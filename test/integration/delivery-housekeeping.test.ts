@@ -6,7 +6,7 @@
 import { expect } from 'chai'
 import { addJob } from '#infra/postgres/jobs.ts'
 import { HOUR_MS } from '#schemas/values/instant.ts'
-import { queueFanOut } from '#services/alerts/delivery/jobs.ts'
+import { queueFanOut } from '#services/alerts/delivery/fan-out.ts'
 import { forgetOld, pickUpLeft } from '#services/alerts/delivery/store.ts'
 import {
   EVENT,
@@ -107,7 +107,7 @@ describe('housekeeping of deliveries', () => {
       await rows(OVERDUE)
       const [row] = await rows<{ endpoint_id: string }>('SELECT endpoint_id FROM webhook_deliveries LIMIT 1')
       const { endpoint_id = '' } = row ?? {}
-      const job = { runAt: Date.now() + HOUR_MS, key: `webhook:${endpoint_id}` }
+      const job = { runAt: new Date(Date.now() + HOUR_MS).toISOString(), key: `webhook:${endpoint_id}` }
       await addJob(rows, 'deliver-webhook', { endpoint_id }, job)
       return pickUpLeft({ rows })
     })

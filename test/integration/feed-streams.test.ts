@@ -78,8 +78,9 @@ describe('feed streams', () => {
   let registry: Metrics
 
   const metric = (name: string) => registry.registry.getSingleMetricAsString(name)
-  const judge = (authorization: string | undefined): KeyAnswer => judgeHash(hashOfKey(authorization?.slice(7) ?? ''))
-  const judgeHash = (hash: string): KeyAnswer => {
+  const authenticate = (authorization: string | undefined): KeyAnswer =>
+    authenticateHash(hashOfKey(authorization?.slice(7) ?? ''))
+  const authenticateHash = (hash: string): KeyAnswer => {
     judgements += 1
     const answer = answers.get(hash)
     if (answer instanceof Error) throw answer
@@ -134,7 +135,7 @@ describe('feed streams', () => {
         ...{ gateway, providerKeys: KEYS, providersOf, metrics, ...withoutLog.handler },
         catalog: { byId: itemOf, idsOfName: () => [] },
         access: {
-          ...{ connectionsOf, leases: countHere(), keys: { judge, judgeHash } },
+          ...{ connectionsOf, leases: countHere(), keys: { authenticate, authenticateHash } },
           tokens: { issue: noTokens, read: async () => undefined, keep: noTokens },
         },
         limits: {

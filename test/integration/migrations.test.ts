@@ -143,6 +143,6 @@ describe('migrations', () => {
       [crypto.randomUUID(), account?.id, hashOfKey(key)],
     )
     await migrate(url)
-    expect((await openKeyDirectory(database).judge(`Bearer ${key}`)).accepted).to.equal(true)
+    expect((await openKeyDirectory(database).authenticate(`Bearer ${key}`)).accepted).to.equal(true)
   })
 })

@@ -12,10 +12,9 @@ import {
   requestHash,
 } from '#services/portfolios/commands.ts'
 import { addEntry } from '#services/portfolios/entries/commands.ts'
-import { listEntries, listHoldings } from '#services/portfolios/entries/reader.ts'
 import { addTransaction, changeTransaction, removeTransaction } from '#services/portfolios/ledger/commands.ts'
 import { readLedger } from '#services/portfolios/ledger/reader.ts'
-import { findPortfolio } from '#services/portfolios/reader.ts'
+import { findPortfolio, listEntries, listHoldings } from '#services/portfolios/reader.ts'
 import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import {

@@ -75,7 +75,7 @@ describe('jobs', () => {
   })
 
   it('of one key are one, and wait for their time', async () => {
-    await addJob(database.rows, 'note', { n: 1 }, { key: 'same', runAt: Date.now() + HOUR_MS })
+    await addJob(database.rows, 'note', { n: 1 }, { key: 'same', runAt: new Date(Date.now() + HOUR_MS).toISOString() })
     const { seen, task } = noting()
     await start([{ tasks: { note: task }, concurrency: 2 }])
     await addJob(database.rows, 'note', { n: 2 })

@@ -111,7 +111,7 @@ describe('sessions', () => {
       const sessions = openSessions({ database: scenario.database, keys, issuer: 'https://a.example', now: () => time })
       const { body: account } = await scenario.ask('/v1/account', { as: tokens.access_token })
       const { accessToken } = await sessions.open(async () => account.id, time)
-      const accepted = async (by = sessions) => (await by.judge(accessToken, uncounted)).accepted
+      const accepted = async (by = sessions) => (await by.authenticate(accessToken, uncounted)).accepted
       time += 899_000
       expect(await accepted()).to.equal(true)
       const scope = { database: scenario.database, keys, issuer: 'https://b.example', now: () => time }
@@ -140,19 +140,19 @@ describe('sessions', () => {
       const sessions = openSessions({ database, keys, issuer: 'https://a.example', now: Date.now })
       const { body: account } = await scenario.ask('/v1/account', { as: tokens.access_token })
       const { accessToken } = await sessions.open(async () => account.id, Date.now())
-      const judge = async (token: string, by = countFirst) => (await sessions.judge(token, by)).accepted
-      expect(await judge(accessToken)).to.equal(true)
+      const isAccepted = async (token: string, by = countFirst) => (await sessions.authenticate(token, by)).accepted
+      expect(await isAccepted(accessToken)).to.equal(true)
       sessions.forget(account.id)
       statements = 0
       // Each request used to be a check of the signature and a statement.
       const refusing = () => Promise.reject(new Error('over the limit'))
-      const answers = await Promise.all(Array.from({ length: 100 }, () => judge(accessToken, refusing)))
+      const answers = await Promise.all(Array.from({ length: 100 }, () => isAccepted(accessToken, refusing)))
       expect(answers.every(Boolean)).to.equal(true)
       expect([statements, counted]).to.deep.equal([1, 0])
       const forged = `${accessToken.slice(0, -8)}AAAAAAAA`
-      expect(await judge(forged)).to.equal(false)
+      expect(await isAccepted(forged)).to.equal(false)
       expect([statements, counted], 'a bad one asks nothing of Postgres').to.deep.equal([1, 1])
-      expect(await judge(forged, refusing).catch(error => error.message)).to.equal('over the limit')
+      expect(await isAccepted(forged, refusing).catch(error => error.message)).to.equal('over the limit')
     })
 
     it('end within a second where another process has ended them, and at once here', async () => {
@@ -166,7 +166,7 @@ describe('sessions', () => {
         () => here.revokeAll(origin, Date.now()),
       ]) {
         const { accessToken } = await here.open(async () => account.id, Date.now())
-        const accepted = async (by: typeof here) => (await by.judge(accessToken, uncounted)).accepted
+        const accepted = async (by: typeof here) => (await by.authenticate(accessToken, uncounted)).accepted
         for (const by of [here, there]) expect(await accepted(by)).to.equal(true)
         await end(String(partsOf(accessToken).claims.sid))
         expect(await accepted(here)).to.equal(false)

@@ -48,13 +48,13 @@ describe('alerts, verified', () => {
   })
 
   const alertOn = (itemId: number, changes: Partial<NewAlert> = {}): NewAlert => ({
-    itemId,
-    marketHashName: `item ${itemId}`,
+    item_id: itemId,
+    market_hash_name: `item ${itemId}`,
     phase: null,
     kind: 'price_below',
-    thresholdValue: '10.5',
-    thresholdCurrency: 'USD',
-    isEnabled: true,
+    threshold_value: '10.5',
+    threshold_currency: 'USD',
+    is_enabled: true,
     ...changes,
   })
   const create = async (alerts: readonly NewAlert[]): Promise<string[]> => {
@@ -75,11 +75,11 @@ describe('alerts, verified', () => {
     for (const item of items) await price(item, 20)
     await create(items.map(item => alertOn(item)))
     const fired = await create([
-      ...items.slice(0, 10).map(item => alertOn(item, { kind: 'price_above', thresholdValue: '19' })),
-      alertOn(3, { thresholdValue: '10.01', thresholdCurrency: 'EUR' }),
+      ...items.slice(0, 10).map(item => alertOn(item, { kind: 'price_above', threshold_value: '19' })),
+      alertOn(3, { threshold_value: '10.01', threshold_currency: 'EUR' }),
     ])
     await haveFired(fired)
-    await create([alertOn(6, { kind: 'price_above', thresholdCurrency: 'EUR' })])
+    await create([alertOn(6, { kind: 'price_above', threshold_currency: 'EUR' })])
     // It would fire by this table, which is passed over by the roles as by the tool for the rate that is none; so is poison.
     await market.rates({ EUR: '5', GBP: 'none' })
     const ingest = await platform.openPublisher(kafka, 'ingest')
@@ -96,9 +96,9 @@ describe('alerts, verified', () => {
 
   it('differ where a table was changed by hand: a rule, an alert that should have fired, an event', async () => {
     const [changed = '', late = '', relayed = ''] = await create([
-      alertOn(1, { thresholdValue: '9' }),
-      alertOn(2, { thresholdValue: '8' }),
-      alertOn(4, { kind: 'price_above', thresholdValue: '18' }),
+      alertOn(1, { threshold_value: '9' }),
+      alertOn(2, { threshold_value: '8' }),
+      alertOn(4, { kind: 'price_above', threshold_value: '18' }),
     ])
     await haveFired([relayed])
     const [event] = await database.rows<{ id: string }>('SELECT id FROM alert_events WHERE alert_id = $1', [relayed])
@@ -123,7 +123,7 @@ describe('alerts, verified', () => {
   })
 
   it('fire after a rebuild as they would have before it, and once', async () => {
-    const ids = await create([21, 22, 23, 24].map(item => alertOn(item, { thresholdValue: '6' })))
+    const ids = await create([21, 22, 23, 24].map(item => alertOn(item, { threshold_value: '6' })))
     await eventually(async () => (await check()).differences === 0)
     const output = collectOutput()
     const options = { acceptLoss: false, signal: new AbortController().signal }

@@ -105,7 +105,7 @@ describe('webhooks by state', () => {
       expect(event).to.deep.include({
         id: eventId,
         type: 'alert.triggered',
-        created_at: EVENT.created_at.toISOString(),
+        created_at: EVENT.created_at,
       })
       expect(event.data).to.deep.include({
         kind: 'price_below',

@@ -2,10 +2,9 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'
 import { type AlertTriggeredBody, alertTriggeredBody } from '#schemas/api/alert-triggered.ts'
-import { openUnsubscribeLinks } from '#services/accounts/unsubscribe/reader.ts'
-import { alertMail } from '#services/alerts/delivery/alert-mail.ts'
-import { type AlertEvent, bodyFor, eventBodyOf } from '#services/alerts/delivery/event-body.ts'
-import { safeExcerpt } from '#services/alerts/delivery/excerpt.ts'
+import { openUnsubscribeLinks } from '#services/accounts/reader.ts'
+import { safeExcerpt } from '#services/alerts/delivery/attempt-outcome.ts'
+import { type AlertEvent, alertMail, bodyFor, eventBodyOf } from '#services/alerts/delivery/event-body.ts'
 
 const row: AlertEvent = {
   id: '0195a3d0-10f3-7d11-a2b4-0c9d8e7f6a5b',
@@ -24,7 +23,7 @@ const row: AlertEvent = {
   best_bid_micro_usd: '512345',
   ask_provider: 'provider_02',
   bid_provider: 'provider_12',
-  created_at: new Date('2026-03-03T21:41:00.000Z'),
+  created_at: '2026-03-03T21:41:00.000Z',
 }
 const event = eventBodyOf(row)
 const spread = eventBodyOf({

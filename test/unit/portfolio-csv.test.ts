@@ -2,7 +2,6 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { openItemNames } from '#schemas/values/item-name.ts'
-import { guardedCell, unguardedCell } from '#services/portfolios/csv/columns.ts'
 import {
   isLedgerExport,
   LEDGER_HEADER,
@@ -11,7 +10,7 @@ import {
   writeLedgerRows,
   writeSnapshotRows,
 } from '#services/portfolios/csv/reader.ts'
-import type { CsvScope } from '#services/portfolios/csv/row.ts'
+import { type CsvScope, guardedCell, unguardedCell } from '#services/portfolios/csv/row.ts'
 import type { TransactionInput } from '#services/portfolios/ledger/reader.ts'
 import { largeLedger, MALFORMED } from '#test/fixtures/malformed-csv.ts'
 

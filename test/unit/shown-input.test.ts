@@ -1,8 +1,8 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { shownInput } from '#schemas/api/shown-input.ts'
+import { newText } from '#services/accounts/commands.ts'
 import { newKeyText } from '#services/accounts/keys/commands.ts'
-import { newText } from '#services/accounts/one-time-text.ts'
 
 describe('the input that a violation repeats', () => {
   it('is what was sent, up to 200 characters; of more, the beginning of its text', () => {

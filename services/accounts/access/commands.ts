@@ -8,18 +8,10 @@
 import type { Database } from '#infra/postgres/pool.ts'
 import type { Log } from '#infra/runtime/log.ts'
 
-/** Takes note of used keys. */
-export interface KeyUse {
-  /** A key was used at `now` (milliseconds since the epoch). */
-  note(keyId: string, now: number): void
-  /** Writes what was noted and ends. */
-  close(): Promise<void>
-}
-
 const FLUSH_MS = 2_000
 /** Keys of one statement; more wait for the next. */
 const BATCH = 5_000
-const NOTED_MAX = 100_000
+const KEYS_MAX = 100_000
 
 /** Rows are locked in the order of their ids, so that two processes never wait for each other in a circle. */
 const WRITE = `WITH used AS (
@@ -28,15 +20,19 @@ const WRITE = `WITH used AS (
   )
   UPDATE api_keys k SET last_used_at = GREATEST(k.last_used_at, used.at) FROM used WHERE k.id = used.id`
 
-/** Opens the record of uses, which is written every `flushMs`. */
-export function openKeyUse(database: Database, log: Log, flushMs = FLUSH_MS): KeyUse {
-  const noted = new Map<string, number>()
+/** Opens the record of uses, which is written every `flushMs`; `now` is in milliseconds since the epoch. */
+export function openKeyUse(
+  database: Database,
+  log: Log,
+  flushMs = FLUSH_MS,
+): { note(keyId: string, now: number): void; close(): Promise<void> } {
+  const usedAt = new Map<string, number>()
   let writing: Promise<void> | undefined
 
   async function write(): Promise<void> {
-    const batch = [...noted].slice(0, BATCH)
+    const batch = [...usedAt].slice(0, BATCH)
     if (batch.length === 0) return
-    for (const [keyId] of batch) noted.delete(keyId)
+    for (const [keyId] of batch) usedAt.delete(keyId)
     await database.rows(WRITE, [batch.map(([keyId]) => keyId), batch.map(([, at]) => new Date(at).toISOString())])
   }
 
@@ -52,7 +48,7 @@ export function openKeyUse(database: Database, log: Log, flushMs = FLUSH_MS): Ke
 
   return {
     note(keyId, now) {
-      if (noted.size < NOTED_MAX || noted.has(keyId)) noted.set(keyId, now)
+      if (usedAt.size < KEYS_MAX || usedAt.has(keyId)) usedAt.set(keyId, now)
     },
     async close() {
       clearInterval(timer)

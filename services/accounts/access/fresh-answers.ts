@@ -2,8 +2,8 @@
  * Answers on credentials, none older than FRESH_MS: the memory behind the check that every authenticated request passes.
  *
  * Writes nothing. Invariant: an answer rests on a query that was sent less than FRESH_MS ago, so a revocation is in force within that
- * time whatever happens to connections; when Postgres is lost, known credentials pass for as long and no longer. Known ones are
- * answered from memory without waiting. All that are in use are asked for again by ONE query per REFRESH_MS, and unknown ones join the
+ * time whatever happens to connections; when Postgres is lost, credentials in memory pass for as long and no longer. Those are
+ * answered without waiting. All that are in use are read again by ONE query per REFRESH_MS, and others join the
  * next query, so the load does not grow with requests or attackers. Left out: LISTEN/NOTIFY. A connection that is cut in silence
  * sends nothing, so the bound would rest on the same query anyway.
  */
@@ -12,16 +12,10 @@ import type { KeyAnswer } from '#infra/http/credential.ts'
 
 /** The answers on credentials of one kind, by an id of each. */
 export interface FreshAnswers {
-  /** Answers at once for what was asked for lately, else by the next query; rejects when that fails. */
-  judge(id: string): KeyAnswer | Promise<KeyAnswer>
-  /** Forgets what is known of an account's credentials, so that a change made here is in force here at once. */
+  /** Answers at once from memory, else by the next query; rejects when that fails. */
+  answerOn(id: string): KeyAnswer | Promise<KeyAnswer>
+  /** Forgets an account's credentials, so that a change made here is in force here at once. */
   forget(accountId: string): void
-}
-
-interface Known {
-  answer: KeyAnswer
-  /** Monotonic time at which the query was sent. */
-  askedAt: number
 }
 
 const FRESH_MS = 900
@@ -29,90 +23,78 @@ const GATHERED_MS = 10
 const REFRESH_MS = 400
 const BATCH = 1_000
 const WAITING_MAX = 10_000
-const KNOWN_MAX = 50_000
+const ANSWERS_MAX = 50_000
 
-/** Opens the memory of answers given lately, in bounded number. */
-function openMemory() {
-  const known = new Map<string, Known>()
-  let forgotten = 0
-  return {
-    entryOf: (id: string): Known | undefined => known.get(id),
-    /** Counts what was forgotten: an answer that was asked for before may be older than the change. */
-    state: (): number => forgotten,
-    keep(id: string, entry: Known): void {
-      if (known.size >= KNOWN_MAX) known.clear()
-      known.set(id, entry)
-    },
-    drop: (id: string): boolean => known.delete(id),
-    forget(accountId: string): void {
-      forgotten += 1
-      for (const [id, { answer }] of known) {
-        if (answer.accepted && answer.credential.accountId === accountId) known.delete(id)
-      }
-    },
-  }
-}
-
-/** Opens the answers; `query` asks Postgres for those there are, `unknown` is that on all others, `now` is monotonic in milliseconds. */
+/** `query` reads from Postgres those that exist, `unknown` is the answer on all others, `now` is monotonic in milliseconds. */
 export function openFreshAnswers(
   query: (ids: readonly string[]) => Promise<Map<string, KeyAnswer>>,
   unknown: KeyAnswer,
   now: () => number = () => performance.now(),
 ): FreshAnswers {
-  const memory = openMemory()
+  const answers = new Map<string, { answer: KeyAnswer; sentAt: number }>()
   const waiting = new Map<string, PromiseWithResolvers<KeyAnswer>>()
-  let isAsking = false
+  /** How often something was forgotten: an answer to a query sent before may be older than the change. */
+  let changes = 0
+  let isReading = false
 
-  const ask = (id: string): Promise<KeyAnswer> => {
+  const read = (id: string): Promise<KeyAnswer> => {
     const pending = waiting.get(id)
     if (pending) return pending.promise
     if (waiting.size >= WAITING_MAX) return Promise.reject(new Error('too many credentials wait for Postgres'))
-    const wanted = Promise.withResolvers<KeyAnswer>()
-    waiting.set(id, wanted)
-    if (!isAsking) void askAll()
-    return wanted.promise
+    const answered = Promise.withResolvers<KeyAnswer>()
+    waiting.set(id, answered)
+    if (!isReading) void readAll()
+    return answered.promise
   }
 
-  async function askAll(): Promise<void> {
-    isAsking = true
+  async function readAll(): Promise<void> {
+    isReading = true
     // Requests of one turn of the event loop share a query.
     await new Promise(setImmediate)
     while (waiting.size > 0) {
       const batch = [...waiting].slice(0, BATCH)
       for (const [id] of batch) waiting.delete(id)
-      await askBatch(new Map(batch))
+      await readBatch(batch)
       // What comes meanwhile shares the next query: 300 unknown ones a second were as many queries, and a fifth of a core of Postgres.
       await delay(GATHERED_MS)
     }
-    isAsking = false
+    isReading = false
   }
 
-  async function askBatch(batch: Map<string, PromiseWithResolvers<KeyAnswer>>): Promise<void> {
-    const askedAt = now()
-    const stateBefore = memory.state()
+  async function readBatch(batch: readonly [id: string, PromiseWithResolvers<KeyAnswer>][]): Promise<void> {
+    const sentAt = now()
+    const changesBefore = changes
     try {
-      const answers = await query([...batch.keys()])
-      for (const [id, wanted] of batch) {
-        const answer = answers.get(id)
-        // Unknown ones are not kept: the next moment may create them, and their number is the attacker's choice.
-        if (answer && memory.state() === stateBefore) memory.keep(id, { answer, askedAt })
-        else memory.drop(id)
-        wanted.resolve(answer ?? unknown)
+      const rows = await query(batch.map(([id]) => id))
+      for (const [id, { resolve }] of batch) {
+        const answer = rows.get(id)
+        answers.delete(id)
+        // Unknown ones are not stored: the next moment may create them, and their number is the attacker's choice.
+        if (answer && changes === changesBefore) {
+          if (answers.size >= ANSWERS_MAX) answers.clear()
+          answers.set(id, { answer, sentAt })
+        }
+        resolve(answer ?? unknown)
       }
     } catch (error) {
-      for (const wanted of batch.values()) wanted.reject(error)
+      for (const [, { reject }] of batch) reject(error)
     }
   }
 
   return {
-    judge(id) {
-      const entry = memory.entryOf(id)
-      const ageMs = entry ? now() - entry.askedAt : Number.POSITIVE_INFINITY
-      if (!entry || ageMs >= FRESH_MS) return ask(id)
-      // A failure shows when the entry has aged: until then the credential passes.
-      if (ageMs >= REFRESH_MS) ask(id).catch(() => undefined)
-      return entry.answer
+    answerOn(id) {
+      const stored = answers.get(id)
+      const ageMs = stored ? now() - stored.sentAt : Number.POSITIVE_INFINITY
+      if (!stored || ageMs >= FRESH_MS) return read(id)
+      // A failure shows when the answer has aged: until then the credential passes.
+      if (ageMs >= REFRESH_MS) read(id).catch(() => undefined)
+      return stored.answer
     },
-    forget: memory.forget,
+    forget(accountId) {
+      changes += 1
+      for (const [id, { answer }] of answers) {
+        if (answer.accepted && answer.credential.accountId === accountId) answers.delete(id)
+      }
+    },
   }
 }

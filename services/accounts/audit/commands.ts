@@ -7,10 +7,9 @@
  * Nothing here names a person: no e-mail address, no URL, no text of a key.
  */
 import { randomBytes } from 'node:crypto'
-import { setTimeout as pause } from 'node:timers/promises'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { Log } from '#infra/runtime/log.ts'
-import { DAY_MS, HOUR_MS, MINUTE_MS } from '#schemas/values/instant.ts'
+import { DAY_MS, MINUTE_MS } from '#schemas/values/instant.ts'
 import type { AuditKind } from './reader.ts'
 
 /** Who asked for something, and from where. */
@@ -23,9 +22,9 @@ export interface Origin {
   address?: string | undefined
 }
 
-/** What happened; times in milliseconds since the epoch. */
 interface AuditEntry {
   kind: AuditKind
+  /** Milliseconds since the epoch. */
   at: number
   accountId: string | null
   keyId?: string | null
@@ -36,7 +35,6 @@ interface AuditEntry {
 
 const KEPT_DAYS = 400
 const ADDRESSES_DAYS = 30
-const EVERY_MS = HOUR_MS
 const ROWS = 5_000
 
 /** Adds an entry within the transaction of `query`. */
@@ -76,8 +74,8 @@ export async function hideAddressesOf(query: Query, accountId: string): Promise<
   await query(`UPDATE audit_log SET ${HIDDEN} WHERE account_id = $1 AND address NOT LIKE '~%'`, [accountId, newSalt()])
 }
 
-/** Makes pseudonyms of addresses that are old at `now`, and deletes rows that are too old; resolves with their numbers. */
-export async function keepAuditLog(database: Database, now: number): Promise<{ hidden: number; deleted: number }> {
+/** Makes pseudonyms of addresses that are old at `now`, and deletes rows that are too old; resolves with their numbers. Once an hour is enough. */
+export async function cleanAuditLog(database: Database, now: number): Promise<{ hidden: number; deleted: number }> {
   const hidden = await inPortions(database, PSEUDONYMISE, [new Date(now - ADDRESSES_DAYS * DAY_MS), newSalt()])
   const deleted = await inPortions(database, DELETE, [new Date(now - KEPT_DAYS * DAY_MS)])
   return { hidden, deleted }
@@ -91,37 +89,6 @@ async function inPortions(database: Database, statement: string, values: readonl
   }
 }
 
-/** Keeps the log every hour until stopped; a failure is logged and retried an hour later. */
-export function startAuditHousekeeping(database: Database, log: Log, now: () => number): { stop(): Promise<void> } {
-  const ending = new AbortController()
-  const { signal } = ending
-  const run = async (): Promise<void> => {
-    while (!signal.aborted) {
-      try {
-        const done = await keepAuditLog(database, now())
-        if (done.hidden + done.deleted > 0)
-          log.info(done, 'addresses of the audit log were hidden, and old rows deleted')
-      } catch (error) {
-        log.warn({ err: error }, 'the audit log could not be kept; it is tried again in an hour')
-      }
-      await pause(EVERY_MS, undefined, { signal }).catch(() => undefined)
-    }
-  }
-  const running = run()
-  return {
-    async stop() {
-      ending.abort()
-      await running
-    },
-  }
-}
-
-/** Takes note of refused credentials. */
-export interface RefusalWatch {
-  /** A key, session or token was refused to an address. */
-  note(address: string | undefined): void
-}
-
 const BURST = 20
 const WINDOW_MS = MINUTE_MS
 const QUIET_MS = 10 * MINUTE_MS
@@ -132,7 +99,11 @@ const BURSTS_PER_WINDOW = 60
  * Records addresses that sent {@link BURST} refused credentials within a minute, each once in ten minutes and all together 60 a
  * minute: what a stranger can have written is bounded. Counts are of this process alone.
  */
-export function openRefusalWatch(database: Database, log: Log, now: () => number): RefusalWatch {
+export function openRefusalWatch(
+  database: Database,
+  log: Log,
+  now: () => number,
+): { note(address: string | undefined): void } {
   const counts = new Map<string, { since: number; refused: number; quietUntil: number }>()
   let recorded = { since: 0, bursts: 0 }
   const mayRecord = (at: number): boolean => {

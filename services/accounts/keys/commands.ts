@@ -1,11 +1,13 @@
 /**
  * Changes of API keys: accounts with their first key, the root key's reissue, and the child keys of a root.
  *
- * Writes api_keys, and accounts for new ones. Limits go on from key to key: lineages.ts. States of a key: active -> revoked | expired. Invariant: an account has one
+ * Writes api_keys, and accounts for new ones. States of a key: active -> revoked | expired. Invariant: an account has one
  * active root key, and a root no more active children than its tier allows; the account's row is locked first, so of two
  * changes of its keys one sees the other. The text of a key exists only in the returned value, the table holds its SHA-256;
  * 256 random bits need no salt. Overrides are bounded by the API's schema, and the enforced limit is the lower of override
- * and tier.
+ * and tier. Limits are counted for the lineage of a key, whichever key of it is in use: that of a root key is its account's, since
+ * every root but the first goes on with it. A new child begins a lineage only when no ended one of the period is left, so within a
+ * period an account never has more lineages than it had children at a time, and deleting and making keys yields nothing.
  */
 import { randomBytes } from 'node:crypto'
 import type { Tier } from '#infra/config/tiers.ts'
@@ -13,13 +15,13 @@ import type { Credential } from '#infra/http/credential.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { Scope } from '#schemas/api/scopes.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { hashOfKey, type KeyKind } from '../access/reader.ts'
 import { type Origin, recordAction } from '../audit/commands.ts'
 import { LOCAL_ADDRESS, lockForOwner } from '../commands.ts'
-import { LINEAGE, lineageToInherit } from './lineages.ts'
-import { ACTIVE_CHILD, KEY_COLUMNS, type KeyRow, keyNotFound, keyOfRow, type StoredKey } from './reader.ts'
+import { ACTIVE_CHILD, KEY_COLUMNS, keyNotFound, LINEAGE, type StoredKey } from './reader.ts'
 
-/** Who asks for a change: an accepted root key, or a session. */
+/** Who asks for a change: a root key, or a session. */
 type Actor = Pick<Credential, 'kind'> & Origin
 
 /** A key and the only copy of its text. */
@@ -46,68 +48,65 @@ export function reissueRootKey(database: Database, actor: Actor, now: number): P
 interface LockedRoot {
   rootKeyId: string
   lineageId: string
-  isVerified: boolean
+  isEmailVerified: boolean
 }
 
 /** Locks the account for a change of its keys; refuses an actor whose own key or session has ended meanwhile. */
 async function lockActor(query: Query, actor: Actor): Promise<LockedRoot> {
-  const { isEmailVerified: isVerified } = await lockForOwner(query, actor)
-  const [root] = await query<{ id: string; lineage_id: string }>(
-    `SELECT k.id, ${LINEAGE} AS lineage_id FROM api_keys k
+  const { isEmailVerified } = await lockForOwner(query, actor)
+  const [root] = await query<Omit<LockedRoot, 'isEmailVerified'>>(
+    `SELECT k.id AS "rootKeyId", ${LINEAGE} AS "lineageId" FROM api_keys k
      WHERE k.account_id = $1 AND k.kind = 'root' AND k.revoked_at IS NULL`,
     [actor.accountId],
   )
-  if (!root || (actor.kind === 'key' && root.id !== actor.keyId)) {
+  if (!root || (actor.kind === 'key' && root.rootKeyId !== actor.keyId)) {
     throw new HttpError('AUTH_API_KEY_REVOKED', 'This API key was revoked; use the key that replaced it.')
   }
-  return { rootKeyId: root.id, lineageId: root.lineage_id, isVerified }
+  return { ...root, isEmailVerified }
 }
 
 /** Locks the account for issuing a key, which needs a verified e-mail. */
 async function lockForIssue(query: Query, actor: Actor): Promise<LockedRoot> {
   const root = await lockActor(query, actor)
-  if (root.isVerified) return root
+  if (root.isEmailVerified) return root
   const detail = 'Keys are issued to accounts with a verified e-mail address; see POST /account/email.'
   throw new HttpError('EMAIL_NOT_VERIFIED', detail)
 }
 
-/** What a new key needs. */
-interface NewKey {
-  accountId: string
-  kind: KeyKind
-  now: number
-  /** Of a child. */
-  rootKeyId?: string
-  /** Undefined: it begins one. */
-  lineageId?: string | undefined
-  name?: string | null
-  expiresAt?: number | null
-  quotaPerMonthOverride?: number | null
-  ratePerMinuteOverride?: number | null
-  scopes?: readonly Scope[] | null
-}
-
 /** Draws a key and stores its hash. */
-async function insertKey(query: Query, made: NewKey): Promise<IssuedKey> {
-  const text = newKeyText(made.kind)
+async function insertKey(
+  query: Query,
+  key: ChildKeyChanges & {
+    accountId: string
+    kind: KeyKind
+    now: number
+    /** Of a child. */
+    rootKeyId?: string
+    /** Undefined: it begins one. */
+    lineageId?: string | undefined
+    name?: string | null
+    expiresAt?: string | number | null
+  },
+): Promise<IssuedKey> {
+  const text = newKeyText(key.kind)
   const id = crypto.randomUUID()
-  const [row] = await query<KeyRow>(
+  const [row] = await query<StoredKey>(
     `INSERT INTO api_keys AS k (id, account_id, kind, root_key_id, hash, name, created_at, expires_at,
        quota_requests_per_month_override, rate_requests_per_minute_override, lineage_id, scopes)
      VALUES ($1, $2, $3, $4, decode($5, 'hex'), $6, $7, $8, $9, $10, $11, $12) RETURNING ${KEY_COLUMNS}`,
     [
-      ...[id, made.accountId, made.kind, made.rootKeyId ?? id, hashOfKey(text), made.name ?? null],
-      ...[new Date(made.now), made.expiresAt == null ? null : new Date(made.expiresAt)],
-      ...[made.quotaPerMonthOverride ?? null, made.ratePerMinuteOverride ?? null],
-      ...[made.lineageId ?? id, made.scopes ?? null],
+      ...[id, key.accountId, key.kind, key.rootKeyId ?? id, hashOfKey(text), key.name ?? null],
+      ...[new Date(key.now), key.expiresAt == null ? null : new Date(key.expiresAt)],
+      ...[key.quotaPerMonthOverride ?? null, key.ratePerMinuteOverride ?? null],
+      ...[key.lineageId ?? id, key.scopes ?? null],
     ],
   )
-  return { text, key: keyOfRow(row as KeyRow) }
+  return { text, key: row as StoredKey }
 }
 
-/** What a child key may be given; null removes a limit, and the scopes. */
+/** Changes of a child key; null removes a limit, and the scopes. */
 interface ChildKeyChanges {
-  name?: string
+  name?: string | null
   scopes?: readonly Scope[] | null
   quotaPerMonthOverride?: number | null
   ratePerMinuteOverride?: number | null
@@ -117,7 +116,7 @@ interface ChildKeyChanges {
 export function createChildKey(
   database: Database,
   actor: Actor,
-  child: ChildKeyChanges & { name: string },
+  child: ChildKeyChanges,
   { most, now, usedOf }: { most: number; now: number; usedOf(lineageIds: readonly string[]): Promise<number[]> },
 ): Promise<IssuedKey> {
   const { accountId } = actor
@@ -148,7 +147,7 @@ export function changeChildKey(
   return database.transaction(async query => {
     const before = await lockChild(query, actor, keyId, now)
     const { name, quotaPerMonthOverride: quota, ratePerMinuteOverride: rate, scopes } = changes
-    const [row] = await query<KeyRow>(
+    const [key] = await query<StoredKey>(
       `UPDATE api_keys k SET name = $2, quota_requests_per_month_override = $3, rate_requests_per_minute_override = $4,
          scopes = $5
        WHERE k.id = $1 RETURNING ${KEY_COLUMNS}`,
@@ -159,10 +158,9 @@ export function changeChildKey(
         scopes === undefined ? before.scopes : scopes,
       ],
     )
-    const key = keyOfRow(row as KeyRow)
-    const detail = { child_key_id: keyId, scopes_before: before.scopes, scopes: key.scopes }
+    const detail = { child_key_id: keyId, scopes_before: before.scopes, scopes: key?.scopes }
     await recordAction(query, actor, { kind: 'child_key.changed', at: now, detail })
-    return key
+    return key as StoredKey
   })
 }
 
@@ -179,9 +177,9 @@ export function revokeChildKey(database: Database, actor: Actor, keyId: string, 
 export function reissueChildKey(database: Database, actor: Actor, keyId: string, now: number): Promise<IssuedKey> {
   return database.transaction(async query => {
     await lockForIssue(query, actor)
-    const { id: _, createdAt, lastUsedAt, ...kept } = await lockChild(query, actor, keyId, now)
+    const child = await lockChild(query, actor, keyId, now)
     await revoke(query, keyId, now)
-    const issued = await insertKey(query, { ...kept, accountId: actor.accountId, now })
+    const issued = await insertKey(query, { ...child, accountId: actor.accountId, now })
     const detail = { child_key_id: keyId, issued_key_id: issued.key.id }
     await recordAction(query, actor, { kind: 'child_key.reissued', at: now, detail })
     return issued
@@ -190,45 +188,65 @@ export function reissueChildKey(database: Database, actor: Actor, keyId: string,
 
 async function lockChild(query: Query, actor: Actor, keyId: string, now: number): Promise<StoredKey> {
   await lockActor(query, actor)
-  const [row] = await query<KeyRow>(
+  const [key] = await query<StoredKey>(
     `SELECT ${KEY_COLUMNS} FROM api_keys k WHERE ${ACTIVE_CHILD} AND k.id = $3 FOR NO KEY UPDATE`,
     [actor.accountId, new Date(now), keyId],
   )
-  if (!row) throw keyNotFound()
-  return keyOfRow(row)
+  if (!key) throw keyNotFound()
+  return key
 }
 
 const revoke = (query: Query, keyId: string, now: number): Promise<unknown> =>
   query('UPDATE api_keys SET revoked_at = $2 WHERE id = $1', [keyId, new Date(now)])
 
-/** A new account and the only copy of its key's text. */
-interface CreatedAccount {
-  account_id: string
-  key_id: string
-  key: string
-}
-
-/** Creates an account of a tier and its root key; `email` is taken as verified, null leaves it without one. */
+/** Creates an account of a tier and its root key; `email` counts as verified, null leaves it without one. The key's text is the only copy. */
 export function createAccountWithKey(
   database: Database,
   options: { tier: Tier; name?: string; email?: string | null; expiresAt?: number },
-): Promise<CreatedAccount> {
+): Promise<{ account_id: string; key_id: string; key: string }> {
   const { tier, name = null, email = LOCAL_ADDRESS, expiresAt } = options
   return database.transaction(async query => {
-    const [account] = await query<{ id: string; created_at: Date }>(
+    const [account] = await query<{ id: string; created_at: string }>(
       `INSERT INTO accounts (tier, name, email, email_verified_at)
        VALUES ($1, $2, $3::text, CASE WHEN $3::text IS NOT NULL THEN now() END) RETURNING id, created_at`,
       [tier, name, email],
     )
     if (!account) throw new Error('the database returned no account')
-    const now = account.created_at.getTime()
+    const now = Date.parse(account.created_at)
     const { key, text } = await insertKey(query, { accountId: account.id, kind: 'root', now, expiresAt })
     return { account_id: account.id, key_id: key.id, key: text }
   })
 }
 
-/** The visible prefix of a kind of key. */
 export const keyPrefix = (kind: KeyKind): string => `sk_live_${kind}`
 
 /** Draws a new key; shown once, then only its hash is known. */
 export const newKeyText = (kind: KeyKind): string => `${keyPrefix(kind)}_${randomBytes(32).toString('base64url')}`
+
+/** Of an account with more ended lineages, all from before lineages went on, the latest count. */
+const ENDED_MAX = 1_000
+
+/**
+ * The ended lineage that a new child key goes on with: of those that no active child has, the one with most requests in the
+ * month, and of several the one that ended last. Undefined when there is none: the child begins one. The account is locked.
+ */
+async function lineageToInherit(
+  query: Query,
+  accountId: string,
+  { now, usedOf }: { now: number; usedOf(lineageIds: readonly string[]): Promise<number[]> },
+): Promise<string | undefined> {
+  // Something of a lineage may still be counted since the month began, in UTC, and in the last 24 hours.
+  const date = new Date(now)
+  const periodStart = Math.min(Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1), now - DAY_MS)
+  const ended = await query<{ id: string }>(
+    `SELECT ${LINEAGE} AS id FROM api_keys k WHERE k.account_id = $1 AND k.kind = 'child' GROUP BY 1
+     HAVING bool_and(k.revoked_at IS NOT NULL OR coalesce(k.expires_at <= $2, false))
+       AND max(least(k.revoked_at, k.expires_at)) >= $3
+     ORDER BY max(least(k.revoked_at, k.expires_at)) DESC, 1 LIMIT ${ENDED_MAX}`,
+    [accountId, new Date(now), new Date(periodStart)],
+  )
+  if (ended.length === 0) return undefined
+  const used = await usedOf(ended.map(({ id }) => id))
+  const most = used.reduce((best, count, i) => (count > (used[best] ?? 0) ? i : best), 0)
+  return ended[most]?.id
+}

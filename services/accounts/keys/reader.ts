@@ -5,66 +5,37 @@
  * nothing.
  */
 import { HttpError } from '#infra/http/http-error.ts'
-import type { Database } from '#infra/postgres/pool.ts'
-import { slicesById } from '#infra/postgres/slices.ts'
+import { type Database, slicesById } from '#infra/postgres/pool.ts'
 import type { Scope } from '#schemas/api/scopes.ts'
 import type { KeyKind } from '../access/reader.ts'
 import { accountGone } from '../reader.ts'
-import { LINEAGE } from './lineages.ts'
 
-/** A key as it is stored; times in milliseconds since the epoch. */
+/** A key as it is stored; moments are ISO 8601. */
 export interface StoredKey {
   id: string
   kind: KeyKind
   name: string | null
   rootKeyId: string
-  /** What its limits are counted for. */
+  /** Its limits are counted for it: keys/commands.ts. */
   lineageId: string
-  createdAt: number
-  lastUsedAt: number | null
-  expiresAt: number | null
-  revokedAt: number | null
+  createdAt: string
+  lastUsedAt: string | null
+  expiresAt: string | null
+  revokedAt: string | null
   quotaPerMonthOverride: number | null
   ratePerMinuteOverride: number | null
-  /** What a child key is confined to; null = nothing. */
+  /** A child key is confined to them; null = to nothing. */
   scopes: Scope[] | null
 }
 
-/** A row of {@link KEY_COLUMNS}. */
-export interface KeyRow {
-  id: string
-  kind: KeyKind
-  name: string | null
-  root_key_id: string
-  lineage_id: string
-  created_at: Date
-  last_used_at: Date | null
-  expires_at: Date | null
-  revoked_at: Date | null
-  quota: number | null
-  rate: number | null
-  scopes: Scope[] | null
-}
+/** The lineage of a key, in SQL. */
+export const LINEAGE = 'coalesce(k.lineage_id, k.id)'
 
-/** The columns of a stored key. */
-export const KEY_COLUMNS = `k.id, k.kind, k.name, k.root_key_id, ${LINEAGE} AS lineage_id, k.created_at, k.last_used_at, k.expires_at,
-  k.revoked_at, k.quota_requests_per_month_override AS quota, k.rate_requests_per_minute_override AS rate, k.scopes`
-
-/** The stored key of a row. */
-export const keyOfRow = (row: KeyRow): StoredKey => ({
-  id: row.id,
-  kind: row.kind,
-  name: row.name,
-  rootKeyId: row.root_key_id,
-  lineageId: row.lineage_id,
-  createdAt: row.created_at.getTime(),
-  lastUsedAt: row.last_used_at?.getTime() ?? null,
-  expiresAt: row.expires_at?.getTime() ?? null,
-  revokedAt: row.revoked_at?.getTime() ?? null,
-  quotaPerMonthOverride: row.quota,
-  ratePerMinuteOverride: row.rate,
-  scopes: row.scopes,
-})
+/** The columns of a {@link StoredKey}. */
+export const KEY_COLUMNS = `k.id, k.kind, k.name, k.root_key_id AS "rootKeyId", ${LINEAGE} AS "lineageId", k.created_at AS "createdAt",
+  k.last_used_at AS "lastUsedAt", k.expires_at AS "expiresAt", k.revoked_at AS "revokedAt",
+  k.quota_requests_per_month_override AS "quotaPerMonthOverride", k.rate_requests_per_minute_override AS "ratePerMinuteOverride",
+  k.scopes`
 
 /** There is no such active key of this account; a key of another account is not revealed. */
 export const keyNotFound = (): HttpError =>
@@ -72,16 +43,14 @@ export const keyNotFound = (): HttpError =>
 
 /** Reads the key that asks. */
 export async function readKey(database: Database, keyId: string): Promise<StoredKey> {
-  const [row] = await database.rows<KeyRow>(`SELECT ${KEY_COLUMNS} FROM api_keys k WHERE k.id = $1`, [keyId])
-  if (!row) throw accountGone()
-  return keyOfRow(row)
+  const [key] = await database.rows<StoredKey>(`SELECT ${KEY_COLUMNS} FROM api_keys k WHERE k.id = $1`, [keyId])
+  if (!key) throw accountGone()
+  return key
 }
 
 /** The keys of an account by id, those that were revoked too. */
-export async function* keySlices(database: Database, accountId: string): AsyncGenerator<StoredKey[]> {
-  const select = `SELECT ${KEY_COLUMNS} FROM api_keys k WHERE k.account_id = $1`
-  for await (const rows of slicesById<KeyRow>(database.rows, select, { values: [accountId] })) yield rows.map(keyOfRow)
-}
+export const keySlices = (database: Database, accountId: string) =>
+  slicesById<StoredKey>(database.rows, `SELECT ${KEY_COLUMNS} FROM api_keys k WHERE k.account_id = $1`, [accountId])
 
 /** Of one account, at one moment. */
 export const ACTIVE_CHILD = `k.kind = 'child' AND k.account_id = $1 AND k.revoked_at IS NULL
@@ -94,7 +63,7 @@ export async function listChildKeys(
   page: { limit: number; offset: number; now: number },
 ): Promise<{ keys: StoredKey[]; total: number }> {
   const scope = [accountId, new Date(page.now)]
-  const rows = await database.rows<KeyRow>(
+  const keys = await database.rows<StoredKey>(
     `SELECT ${KEY_COLUMNS} FROM api_keys k WHERE ${ACTIVE_CHILD} ORDER BY k.created_at, k.id LIMIT $3 OFFSET $4`,
     [...scope, page.limit, page.offset],
   )
@@ -102,7 +71,7 @@ export async function listChildKeys(
     `SELECT count(*)::int AS total FROM api_keys k WHERE ${ACTIVE_CHILD}`,
     scope,
   )
-  return { keys: rows.map(keyOfRow), total: count?.total ?? 0 }
+  return { keys, total: count?.total ?? 0 }
 }
 
 /** Reads one active child key. */
@@ -112,10 +81,10 @@ export async function readChildKey(
   keyId: string,
   now: number,
 ): Promise<StoredKey> {
-  const [row] = await database.rows<KeyRow>(
+  const [key] = await database.rows<StoredKey>(
     `SELECT ${KEY_COLUMNS} FROM api_keys k WHERE ${ACTIVE_CHILD} AND k.id = $3`,
     [accountId, new Date(now), keyId],
   )
-  if (!row) throw keyNotFound()
-  return keyOfRow(row)
+  if (!key) throw keyNotFound()
+  return key
 }

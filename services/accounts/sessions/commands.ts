@@ -1,63 +1,124 @@
 /**
  * Sessions: short tokens for requests, refresh tokens that are good for one use.
  *
- * Reads and writes sessions and refresh_tokens. States of a session: open -> revoked |
+ * Reads and writes sessions and refresh_tokens, reads accounts and api_keys. States of a session: open -> revoked |
  * expired. Invariant: of a session's refresh tokens the newest alone is unused, and the use of a used one revokes the
- * session, since two holders have it (RFC 9700, 4.14.2). What is revoked here is in force here at once.
+ * session, since two holders have it (RFC 9700, 4.14.2). What is revoked here is in force here at once, and elsewhere within the
+ * bound of fresh-answers.ts. A signature is checked once in a token's life, and counted on its address before that.
  */
+import { hash } from 'node:crypto'
+import type { CountFirst, Credential, KeyAnswer } from '#infra/http/credential.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
-import { type SigningKey, signSession, TOKEN_LIFE_SECONDS } from '#infra/sign-in/session-token.ts'
-import { DAY_MS } from '#schemas/values/instant.ts'
+import { readSession, type SigningKey, signSession, TOKEN_LIFE_SECONDS } from '#infra/sign-in/session-token.ts'
+import { DAY_MS, formatInstant } from '#schemas/values/instant.ts'
+import { openFreshAnswers } from '../access/fresh-answers.ts'
 import { type Origin, recordAction, recordAudit } from '../audit/commands.ts'
-import { lockForOwner } from '../commands.ts'
-import { hashOf, newText } from '../one-time-text.ts'
-import { openSessionCheck, type SessionCheck } from './reader.ts'
-import type { PublicKey, SigningKeys } from './signing-keys.ts'
+import { hashOf, lockForOwner, newText } from '../commands.ts'
+import type { SigningKeys } from './signing-keys.ts'
 
 /** The tokens of a session; the only copies. */
 export interface SessionTokens {
   accessToken: string
   expiresInSeconds: number
   refreshToken: string
-  /** Milliseconds since the epoch, for the whole session. */
-  expiresAt: number
+  /** ISO 8601, of the whole session. */
+  expiresAt: string
 }
 
 /** The sessions of a platform. */
-export interface Sessions extends SessionCheck {
+export interface Sessions {
+  /** Authenticates the token of a request: it acts as its account's active root key. One that was not checked before is counted first. */
+  authenticate(token: string, countFirst: CountFirst): KeyAnswer | Promise<KeyAnswer>
   /** Opens a session of the account that `claim` names, in one transaction with it; `address` is its client's. */
   open(claim: (query: Query) => Promise<string>, now: number, address?: string): Promise<SessionTokens>
-  /** Takes a refresh token for new tokens; refuses one that was used before, and revokes its session. */
+  /** Exchanges a refresh token for new tokens; refuses one that was used before, and revokes its session. */
   refresh(refreshToken: string, now: number, address?: string): Promise<SessionTokens>
-  /** Ends a session. */
   revoke(session: { accountId: string; sessionId: string }, now: number): Promise<void>
   /** Ends every session of an account, and what was begun by one: sign-ins, platform links, links to verify an address. */
   revokeAll(origin: Origin, now: number): Promise<void>
+  /** Forgets an account's sessions, so that a change made here is in force here at once. */
+  forget(accountId: string): void
   /** The keys to check tokens with. */
-  publicKeys(now: number): Promise<PublicKey[]>
+  publicKeys: SigningKeys['published']
 }
 
 const SESSION_LIFE_MS = 30 * DAY_MS
 const PREFIX = 'refresh_'
+/** Tokens whose signature is good. */
+const CHECKED_MAX = 10_000
 
-const invalidRefresh = (): HttpError =>
-  new HttpError('AUTH_INVALID_SESSION', 'This refresh token is not valid, was used, or has expired; sign in again.')
+/** A session may change who can take the account over for ten minutes after its sign-in; a refresh does not begin it again. */
+const CREDENTIALS = `SELECT 'session' AS kind, s.id AS "sessionId", s.account_id AS "accountId", a.tier, true AS "isRootKey",
+    k.id AS "keyId", k.id AS "rootKeyId", coalesce(k.lineage_id, k.id) AS "lineageId",
+    k.quota_requests_per_month_override AS "quotaPerMonthOverride", k.rate_requests_per_minute_override AS "ratePerMinuteOverride",
+    NULL AS scopes, s.created_at > $2::timestamptz - interval '10 minutes' AS "isRecentSession",
+    a.disabled_at IS NOT NULL AS "isDisabled"
+  FROM sessions s JOIN accounts a ON a.id = s.account_id
+  JOIN api_keys k ON k.account_id = a.id AND k.kind = 'root' AND k.revoked_at IS NULL
+  WHERE s.id = ANY ($1::uuid[]) AND s.revoked_at IS NULL AND s.expires_at > $2`
 
-/** Opens the sessions of a database; `issuer` is the public root of the API. */
-export function openSessions(options: {
+type SessionRow = Credential & { sessionId: string; isDisabled: boolean }
+
+const INVALID = {
+  accepted: false as const,
+  code: 'AUTH_INVALID_API_KEY' as const,
+  detail: 'This session token is not valid, or has expired; take a new one with POST /account/session/refresh.',
+}
+const DISABLED: KeyAnswer = { accepted: false, code: 'AUTH_ACCOUNT_DISABLED', detail: 'This account is disabled.' }
+
+interface SessionScope {
   database: Database
   keys: SigningKeys
+  /** Public root of the API. */
   issuer: string
   /** Milliseconds since the epoch. */
   now: () => number
-}): Sessions {
-  const { database, keys, issuer } = options
-  const check = openSessionCheck(options)
+}
+
+function openTokenCheck(scope: SessionScope): Pick<Sessions, 'authenticate' | 'forget'> {
+  const { database, keys, issuer } = scope
+  /** By the hash of a token. */
+  const checked = new Map<string, { sessionId: string; expiresAt: number }>()
+  const { answerOn, forget } = openFreshAnswers(async sessionIds => {
+    const rows = await database.rows<SessionRow>(CREDENTIALS, [sessionIds, new Date(scope.now())])
+    return new Map(
+      rows.map(({ isDisabled, ...credential }) => [
+        credential.sessionId,
+        isDisabled ? DISABLED : { accepted: true, credential },
+      ]),
+    )
+  }, INVALID)
+
+  async function check(token: string, tokenHash: string, countFirst: CountFirst): Promise<KeyAnswer> {
+    const giveBack = await countFirst()
+    const now = scope.now()
+    const claims = await readSession(token, { issuer, now }, id => keys.publicKeyOf(id, now))
+    if (!claims) return { ...INVALID, isCounted: true }
+    giveBack()
+    if (checked.size >= CHECKED_MAX) checked.clear()
+    checked.set(tokenHash, claims)
+    return answerOn(claims.sessionId)
+  }
+
+  return {
+    authenticate(token, countFirst) {
+      const tokenHash = hash('sha256', token, 'base64')
+      const claims = checked.get(tokenHash)
+      return claims && claims.expiresAt > scope.now() ? answerOn(claims.sessionId) : check(token, tokenHash, countFirst)
+    },
+    forget,
+  }
+}
+
+/** Opens the sessions of a database. */
+export function openSessions(scope: SessionScope): Sessions {
+  const { database, keys, issuer } = scope
+  const { authenticate, forget } = openTokenCheck(scope)
 
   async function issue(
     query: Query,
-    session: { id: string; accountId: string; expiresAt: number },
+    session: { id: string; accountId: string; expiresAt: string },
     { key, now }: { key: SigningKey; now: number },
   ): Promise<SessionTokens> {
     const refreshToken = newText(PREFIX)
@@ -75,15 +136,17 @@ export function openSessions(options: {
 
   return {
     publicKeys: keys.published,
+    authenticate,
+    forget,
     async open(claim, now, address) {
-      // Before the transaction: a new key takes a connection of its own.
+      // Before the transaction: a new key needs a connection of its own.
       const key = await keys.current(now)
       return database.transaction(async query => {
         const accountId = await claim(query)
-        const session = { id: crypto.randomUUID(), accountId, expiresAt: now + SESSION_LIFE_MS }
+        const session = { id: crypto.randomUUID(), accountId, expiresAt: formatInstant(now + SESSION_LIFE_MS) }
         await query('DELETE FROM sessions WHERE expires_at < $1', [new Date(now - DAY_MS)])
         await query('INSERT INTO sessions (id, account_id, created_at, expires_at) VALUES ($1, $2, $3, $4)', [
-          ...[session.id, accountId, new Date(now), new Date(session.expiresAt)],
+          ...[session.id, accountId, new Date(now), session.expiresAt],
         ])
         const detail = { session_id: session.id }
         await recordAudit(query, { kind: 'session.opened', at: now, accountId, address, detail })
@@ -92,63 +155,61 @@ export function openSessions(options: {
     },
     async refresh(refreshToken, now, address) {
       const key = await keys.current(now)
-      let found: LockedSession | undefined
+      let session: LockedSession | undefined
       const tokens = await database.transaction(async query => {
-        found = await lockSession(query, refreshToken, now)
-        if (found?.isUsed && !found.isEnded) await endReused(query, found, { now, address })
-        if (!found || found.isUsed || found.isEnded) return undefined
+        session = await lockSession(query, refreshToken, now)
+        if (!session || session.isEnded) return undefined
+        const { id, accountId } = session
+        if (session.isUsed) {
+          await revokeSession(query, id, now)
+          const detail = { session_id: id }
+          await recordAudit(query, { kind: 'session.refresh_reused', at: now, accountId, address, detail })
+          return undefined
+        }
         await query('UPDATE refresh_tokens SET used_at = $2 WHERE hash = $1', [hashOf(refreshToken), new Date(now)])
-        return issue(query, found, { key, now })
+        return issue(query, session, { key, now })
       })
       // Refused only now: the revocation must stay.
       if (tokens) return tokens
-      if (found) check.forget(found.accountId)
-      throw invalidRefresh()
+      if (session) forget(session.accountId)
+      const detail = 'This refresh token is not valid, was used, or has expired; sign in again.'
+      throw new HttpError('AUTH_INVALID_SESSION', detail)
     },
-    revoke: ({ accountId, sessionId }, now) =>
-      revokeSession(database.rows, sessionId, now).then(() => check.forget(accountId)),
-    revokeAll: (origin, now) =>
-      database.transaction(query => revokeSessionsOf(query, origin, now)).then(() => check.forget(origin.accountId)),
-    ...check,
+    async revoke({ accountId, sessionId }, now) {
+      await revokeSession(database.rows, sessionId, now)
+      forget(accountId)
+    },
+    async revokeAll(origin, now) {
+      await database.transaction(query => revokeSessionsOf(query, origin, now))
+      forget(origin.accountId)
+    },
   }
 }
 
 interface LockedSession {
   id: string
   accountId: string
-  expiresAt: number
+  expiresAt: string
+  /** Its refresh token was used. */
   isUsed: boolean
   isEnded: boolean
 }
 
 /** Locks the session of a refresh token, so that of two uses one comes second. */
 async function lockSession(query: Query, refreshToken: string, now: number): Promise<LockedSession | undefined> {
-  const hash = hashOf(refreshToken)
-  const [session] = await query<{ id: string; account_id: string; expires_at: Date; revoked_at: Date | null }>(
-    `SELECT s.id, s.account_id, s.expires_at, s.revoked_at FROM sessions s
-     WHERE s.id = (SELECT session_id FROM refresh_tokens WHERE hash = $1) FOR UPDATE`,
-    [hash],
+  const tokenHash = hashOf(refreshToken)
+  const [session] = await query<Omit<LockedSession, 'isUsed'>>(
+    `SELECT id, account_id AS "accountId", expires_at AS "expiresAt",
+       revoked_at IS NOT NULL OR expires_at <= $2 AS "isEnded"
+     FROM sessions WHERE id = (SELECT session_id FROM refresh_tokens WHERE hash = $1) FOR UPDATE`,
+    [tokenHash, new Date(now)],
   )
   // Read after the lock: the use before may have ended a moment ago.
-  const [token] = await query<{ is_used: boolean }>(
-    'SELECT used_at IS NOT NULL AS is_used FROM refresh_tokens WHERE hash = $1',
-    [hash],
+  const [token] = await query<{ isUsed: boolean }>(
+    'SELECT used_at IS NOT NULL AS "isUsed" FROM refresh_tokens WHERE hash = $1',
+    [tokenHash],
   )
-  if (!session || !token) return undefined
-  const expiresAt = session.expires_at.getTime()
-  const isEnded = session.revoked_at !== null || expiresAt <= now
-  return { id: session.id, accountId: session.account_id, expiresAt, isUsed: token.is_used, isEnded }
-}
-
-/** Ends a session of which two hold a refresh token. */
-async function endReused(
-  query: Query,
-  { id, accountId }: { id: string; accountId: string },
-  { now, address }: { now: number; address: string | undefined },
-): Promise<void> {
-  await revokeSession(query, id, now)
-  const detail = { session_id: id }
-  await recordAudit(query, { kind: 'session.refresh_reused', at: now, accountId, address, detail })
+  return session && token && { ...session, ...token }
 }
 
 /**

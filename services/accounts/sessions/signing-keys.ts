@@ -6,65 +6,54 @@
  * clock; private parts are sealed, and one that cannot be opened (another MARKETLOG_SECRET_KEY) is skipped.
  * A token outlives its key's retirement by its own life, and the key is published for longer than that.
  */
-import type { Database, Query } from '#infra/postgres/pool.ts'
+import { acquireAdvisoryLock, type Database, type Query } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 import { newSigningKey, type SigningKey } from '#infra/sign-in/session-token.ts'
 import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
 
-/** A public key in JSON Web Key form (RFC 7517). */
-export type PublicKey = SigningKey['publicKey']
-
-/** The keys of a platform. */
+/** The keys of a platform; `now` is in milliseconds since the epoch. */
 export interface SigningKeys {
-  /** The key that signs at `now` (milliseconds since the epoch). */
+  /** The key that signs. */
   current(now: number): Promise<SigningKey>
-  /** The public part of a published key. */
-  publicKeyOf(id: string, now: number): Promise<PublicKey | undefined>
+  /** The public part (RFC 7517) of a published key. */
+  publicKeyOf(id: string, now: number): Promise<SigningKey['publicKey'] | undefined>
   /** All published keys, newest first. */
-  published(now: number): Promise<PublicKey[]>
+  published(now: number): Promise<SigningKey['publicKey'][]>
 }
 
 const SIGNS_MS = DAY_MS
 const PUBLISHED_AFTER_MS = HOUR_MS
 /** Any client may name any key: Postgres is asked for unknown ones no more often than this. */
 const RELOAD_MS = 1_000
-/** Name of the advisory lock; its seed keeps it apart from those of other rooms. */
-const LOCK = 'signing keys'
-const LOCK_SEED = 2
 
-interface KeyRow {
-  id: string
-  public_key: PublicKey
-  sealed_private_key: string
-  retires_at: Date
-}
-
-const SIGNING = `SELECT id, public_key, sealed_private_key, retires_at FROM signing_keys WHERE retires_at > $1
-  ORDER BY created_at DESC`
+const SIGNING = `SELECT id, public_key AS "publicKey", sealed_private_key AS sealed, retires_at AS "retiresAt"
+  FROM signing_keys WHERE retires_at > $1 ORDER BY created_at DESC`
 
 /** Opens the keys of a database. */
 export function openSigningKeys(database: Database, box: SealedBox): SigningKeys {
   let signing: { key: SigningKey; retiresAt: number } | undefined
-  let known = new Map<string, PublicKey>()
+  let publicKeys = new Map<string, SigningKey['publicKey']>()
   let loadedAt = Number.NEGATIVE_INFINITY
   let loading: Promise<unknown> | undefined
   const sealContextOf = (id: string): string => `signing_keys/${id}`
 
   const readSigning = async (query: Query, now: number): Promise<typeof signing> => {
-    for (const row of await query<KeyRow>(SIGNING, [new Date(now)])) {
-      const privateKey = opened(box, row.sealed_private_key, sealContextOf(row.id))
-      if (privateKey) {
-        const key = { id: row.id, publicKey: row.public_key, privateKey }
-        return { key, retiresAt: row.retires_at.getTime() }
+    type Row = Pick<SigningKey, 'id' | 'publicKey'> & { sealed: string; retiresAt: string }
+    for (const { id, publicKey, sealed, retiresAt } of await query<Row>(SIGNING, [new Date(now)])) {
+      try {
+        const privateKey = JSON.parse(box.open(sealed, sealContextOf(id)))
+        return { key: { id, publicKey, privateKey }, retiresAt: Date.parse(retiresAt) }
+      } catch {
+        // Sealed with another secret.
       }
     }
     return undefined
   }
   const rotate = (now: number): Promise<NonNullable<typeof signing>> =>
     database.transaction(async query => {
-      await query('SELECT pg_advisory_xact_lock(hashtextextended($1, $2))', [LOCK, LOCK_SEED])
-      const found = await readSigning(query, now)
-      if (found) return found
+      await acquireAdvisoryLock(query, 'signing keys')
+      const ofAnother = await readSigning(query, now)
+      if (ofAnother) return ofAnother
       const key = await newSigningKey()
       const sealed = box.seal(JSON.stringify(key.privateKey), sealContextOf(key.id))
       const retiresAt = now + SIGNS_MS
@@ -79,14 +68,14 @@ export function openSigningKeys(database: Database, box: SealedBox): SigningKeys
       )
       return { key, retiresAt }
     })
-  const published = async (now: number): Promise<PublicKey[]> => {
-    const rows = await database.rows<KeyRow>(
-      'SELECT id, public_key FROM signing_keys WHERE expires_at > $1 ORDER BY created_at DESC',
+  const published = async (now: number): Promise<SigningKey['publicKey'][]> => {
+    const rows = await database.rows<Pick<SigningKey, 'id' | 'publicKey'>>(
+      'SELECT id, public_key AS "publicKey" FROM signing_keys WHERE expires_at > $1 ORDER BY created_at DESC',
       [new Date(now)],
     )
-    known = new Map(rows.map(row => [row.id, row.public_key]))
+    publicKeys = new Map(rows.map(({ id, publicKey }) => [id, publicKey]))
     loadedAt = now
-    return [...known.values()]
+    return [...publicKeys.values()]
   }
 
   return {
@@ -98,21 +87,13 @@ export function openSigningKeys(database: Database, box: SealedBox): SigningKeys
     async publicKeyOf(id, now) {
       // It may be younger than the loaded set, which is not loaded again yet.
       if (signing?.key.id === id) return signing.key.publicKey
-      if (!known.has(id) && Math.abs(now - loadedAt) >= RELOAD_MS) {
+      if (!publicKeys.has(id) && Math.abs(now - loadedAt) >= RELOAD_MS) {
         loading ??= published(now).finally(() => {
           loading = undefined
         })
         await loading
       }
-      return known.get(id)
+      return publicKeys.get(id)
     },
-  }
-}
-
-function opened(box: SealedBox, sealed: string, context: string): SigningKey['privateKey'] | undefined {
-  try {
-    return JSON.parse(box.open(sealed, context))
-  } catch {
-    return undefined
   }
 }

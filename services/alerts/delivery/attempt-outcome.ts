@@ -1,17 +1,18 @@
 /**
- * Decides what an attempt means for its delivery: done, failed, or retried and when.
+ * Decides whether an attempt is done, failed, or retried and when, and which excerpt of its answer is stored.
  *
  * Pure: chance arrives as an argument. Rules: DECISIONS.md, "Webhooks": 2xx succeeds; 408, 409, 425, 429, 5xx, timeouts and
  * connection errors are retried after the pauses of RETRY_PAUSES_SECONDS, each +-20 percent, and not before the destination
  * wishes; any other status fails at once, but for the redirect of a script that google_sheets has run. Invariant: an
- * attempt that was cut off from our side counts for nothing.
+ * attempt that was cut off from our side counts for nothing. An excerpt of an answer has at most 1024 bytes of UTF-8, no control
+ * characters and no text direction marks; it never holds the given secrets, or keys and signing secrets of this service, even when a
+ * receiver echoes them.
  */
 import type { PostResult } from '#infra/outbound/post.ts'
 import { RETRY_PAUSES_SECONDS } from '#schemas/api/alert-triggered.ts'
 import type { WebhookPlatform } from '#schemas/api/webhooks.ts'
 import { retryAfterMs } from '#schemas/values/retry-after.ts'
 
-/** What an attempt means. */
 export type AttemptOutcome =
   | { kind: 'succeeded'; httpStatus: number }
   | { kind: 'failed'; httpStatus: number | null; error: string }
@@ -22,7 +23,7 @@ export type AttemptOutcome =
 
 /** Share by which a pause may be shorter or longer. */
 const JITTER = 0.2
-/** Where google_sheets redirects to once the script has run. */
+/** google_sheets redirects there once the script has run. */
 const SCRIPT_ANSWERS = 'https://script.googleusercontent.com'
 
 const RETRYABLE = new Set([408, 409, 425, 429])
@@ -86,4 +87,29 @@ function retryAfterOf(body: Buffer): string | undefined {
   } catch {
     return undefined
   }
+}
+
+const EXCERPT_BYTES = 1_024
+const CUT = '[cut]'
+
+/** Keys and signing secrets of this service. */
+const OWN_SECRETS = /(sk_live_(?:root|child)_|whsec_)[A-Za-z0-9_-]+/g
+/** Controls but line feed, format characters (bidi among them), surrogates, private use, and U+FFFD. */
+const UNSAFE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\uFFFD]/gu
+
+/** The text of an answer that may be stored and shown; null when nothing is left. */
+export function safeExcerpt(bytes: Buffer, secrets: readonly string[]): string | null {
+  let text = bytes.toString('utf8').replaceAll(/\r\n?/g, '\n').replaceAll('\t', ' ')
+  text = text.replaceAll(UNSAFE, mark => (mark === '\n' ? mark : ''))
+  for (const secret of secrets) if (secret.length >= 8) text = text.replaceAll(secret, CUT)
+  text = text.replaceAll(OWN_SECRETS, CUT).trim()
+  return text === '' ? null : cutToBytes(text, EXCERPT_BYTES)
+}
+
+/** A prefix of at most so many bytes that ends between characters. */
+function cutToBytes(text: string, most: number): string {
+  if (Buffer.byteLength(text) <= most) return text
+  const bytes = Buffer.from(text).subarray(0, most)
+  // Whole characters alone survive; the stream keeps what a character lacks.
+  return new TextDecoder('utf-8').decode(bytes, { stream: true })
 }

@@ -1,9 +1,12 @@
 /**
- * What is sent for an alert event: the event itself, and the messages that Discord and Telegram show.
+ * The bodies of an alert event: the event itself, the messages that Discord and Telegram show, and the mail.
  *
  * Rules: DECISIONS.md, "Webhooks". Invariant: the same event gives the same bytes; a name of an item, whatever it holds,
- * stays text in every platform's markup and mentions no user.
+ * stays text in every platform's markup and in HTML, is one line in a subject, and mentions no user. A mail loads nothing,
+ * carries List-Unsubscribe with the one-click header (RFC 8058), and the same Message-ID at every try, so that a mailbox
+ * recognizes a repeat.
  */
+import type { Mail } from '#infra/mail/mailer.ts'
 import { ALERT_TRIGGERED, type AlertTriggeredBody } from '#schemas/api/alert-triggered.ts'
 import type { WebhookPlatform } from '#schemas/api/webhooks.ts'
 import type { AlertKind } from '#schemas/values/alert.ts'
@@ -27,7 +30,7 @@ export interface AlertEvent {
   best_bid_micro_usd: string | null
   ask_provider: string
   bid_provider: string | null
-  created_at: Date
+  created_at: string
 }
 
 /** The event as custom and google_sheets destinations get it. */
@@ -36,7 +39,7 @@ export function eventBodyOf(event: AlertEvent): AlertTriggeredBody {
   return {
     id: event.id,
     type: ALERT_TRIGGERED,
-    created_at: event.created_at.toISOString(),
+    created_at: event.created_at,
     data: {
       alert_id: event.alert_id,
       kind: event.kind,
@@ -66,15 +69,15 @@ export function bodyFor(platform: WebhookPlatform, url: string, event: AlertTrig
   }
 }
 
-/** Whether a platform gets the signed event; the others could not check a signature. */
+/** A platform of its own message could not check a signature. */
 export const isSigned = (platform: WebhookPlatform): boolean => platform === 'custom' || platform === 'google_sheets'
 
 /** Name of an item with its phase, as people write it. */
-export const itemText = ({ market_hash_name, phase }: AlertTriggeredBody['data']): string =>
+const itemText = ({ market_hash_name, phase }: AlertTriggeredBody['data']): string =>
   phase === null ? market_hash_name : `${market_hash_name} (${phase})`
 
-/** What happened, in one sentence without the item. */
-export function happening(data: AlertTriggeredBody['data']): string {
+/** One sentence without the item. */
+function happening(data: AlertTriggeredBody['data']): string {
   const { kind, threshold_value, threshold_currency, triggered_value, triggered_currency } = data
   if (kind === 'spread_exceeds') return `The spread is ${triggered_value} %, above ${threshold_value} %.`
   const side = kind === 'price_below' ? 'below' : 'above'
@@ -82,7 +85,7 @@ export function happening(data: AlertTriggeredBody['data']): string {
 }
 
 /** The best prices as label and text. */
-export function quotes({ best_ask_usd, best_bid_usd, providers }: AlertTriggeredBody['data']): [string, string][] {
+function quotes({ best_ask_usd, best_bid_usd, providers }: AlertTriggeredBody['data']): [string, string][] {
   const ask: [string, string] = ['Best ask', `${best_ask_usd} USD at ${providers.ask}`]
   if (best_bid_usd === null) return [ask]
   return [ask, ['Best bid', `${best_bid_usd} USD at ${providers.bid}`]]
@@ -121,4 +124,49 @@ function telegramMessage(url: string, { data }: AlertTriggeredBody) {
 const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
 
 /** Escapes text for HTML, inside and outside of attributes. */
-export const inHtml = (text: string): string => text.replaceAll(/[&<>"']/g, mark => ENTITIES[mark] ?? '')
+const inHtml = (text: string): string => text.replaceAll(/[&<>"']/g, mark => ENTITIES[mark] ?? '')
+
+const CLOSING = 'The alert has been switched off. Switch it on again to hear of the next time.'
+const CONTROLS = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu
+
+/** Writes the mail of an event; `host` is that of the Message-ID. */
+export function alertMail(
+  event: AlertTriggeredBody,
+  target: { to: string; host: string; unsubscribeUrl: string },
+): Mail {
+  const item = itemText(event.data).replaceAll(CONTROLS, ' ')
+  return {
+    to: target.to,
+    subject: `Price alert: ${item}`,
+    text: textOf(event, item, target.unsubscribeUrl),
+    html: htmlOf(event, item, target.unsubscribeUrl),
+    messageId: `<alert-${event.id}@${target.host}>`,
+    headers: {
+      'List-Unsubscribe': `<${target.unsubscribeUrl}>`,
+      'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click',
+      'Auto-Submitted': 'auto-generated',
+    },
+  }
+}
+
+function textOf({ data, created_at }: AlertTriggeredBody, item: string, unsubscribeUrl: string): string {
+  const lines = quotes(data).map(([label, value]) => `${label}: ${value}`)
+  const parts = [item, happening(data), lines.join('\n'), `Seen ${created_at}.`, CLOSING]
+  return `${parts.join('\n\n')}\n\n--\nNo alerts by e-mail any more: ${unsubscribeUrl}\n`
+}
+
+function htmlOf({ data, created_at }: AlertTriggeredBody, item: string, unsubscribeUrl: string): string {
+  const rows = quotes(data).map(
+    ([label, value]) => `<tr><td style="padding-right:16px">${inHtml(label)}</td><td>${inHtml(value)}</td></tr>`,
+  )
+  return [
+    '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Price alert</title></head>',
+    '<body style="font-family:sans-serif;max-width:560px;margin:0 auto;padding:16px">',
+    `<h1 style="font-size:18px">${inHtml(item)}</h1>`,
+    `<p>${inHtml(happening(data))}</p>`,
+    `<table>${rows.join('')}</table>`,
+    `<p>Seen ${inHtml(created_at)}.</p><p>${CLOSING}</p>`,
+    `<p style="color:#666;font-size:12px"><a href="${inHtml(unsubscribeUrl)}">No alerts by e-mail any more</a></p>`,
+    '</body></html>',
+  ].join('\n')
+}

@@ -2,17 +2,32 @@
  * Makes the deliveries of alert events: of each one per active destination of its account, and one e-mail.
  *
  * Adds rows to webhook_deliveries and email_deliveries in one transaction with the jobs of mails, and then the jobs of
- * destinations, one by one (why: jobs.ts). Invariant: an event has at most one delivery per destination and one e-mail, however
+ * destinations, one by one (why: store.ts). Invariant: an event has at most one delivery per destination and one e-mail, however
  * often this runs; an account that is disabled, or no longer quant, gets no webhook; an event that cannot be fanned out does
  * not block others.
  */
+import { addJob } from '#infra/postgres/jobs.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { UuidSource } from '#infra/runtime/uuid-v7.ts'
 import type { AlertTriggeredBody } from '#schemas/api/alert-triggered.ts'
 import type { WebhookPlatform } from '#schemas/api/webhooks.ts'
-import { type AlertRecipient, readAlertRecipients } from '#services/accounts/reader.ts'
+import { readAlertRecipients } from '#services/accounts/reader.ts'
 import { type AlertEvent, bodyFor, eventBodyOf } from './event-body.ts'
-import { queueAlertMail, queueDestination, queueFanOut } from './jobs.ts'
+import { queueAlertMail, queueDestination } from './store.ts'
+
+/** Makes the deliveries of some alert events: `{event_ids}`, at most {@link EVENTS_PER_JOB}. */
+export const FAN_OUT = 'fan-out-alert-event'
+
+/** With a job for each event, every job that was added scanned all of a burst's jobs once more. */
+const EVENTS_PER_JOB = 100
+
+/** Has the deliveries of any number of events made. */
+export async function queueFanOut(query: Query, eventIds: readonly string[]): Promise<void> {
+  for (let from = 0; from < eventIds.length; from += EVENTS_PER_JOB) {
+    const some = eventIds.slice(from, from + EVENTS_PER_JOB)
+    await addJob(query, FAN_OUT, { event_ids: some }, { key: some[0] })
+  }
+}
 
 /** A destination as deliveries quote it. */
 export interface DeliveryTarget {
@@ -38,17 +53,15 @@ const INSERT_MAIL = `INSERT INTO email_deliveries (id, account_id, event_id, sta
 const PENDING_DESTINATIONS = `SELECT DISTINCT endpoint_id FROM webhook_deliveries
   WHERE event_id = ANY ($1::uuid[]) AND status = 'pending'`
 
-/** What new rows need. */
-interface Making {
-  newId: UuidSource
-  now: number
-}
-
 /**
  * Makes what is missing of the deliveries of some events; an event that housekeeping has removed has none. Of several that
  * cannot be fanned out together each gets a job of its own.
  */
-export async function fanOut(database: Database, eventIds: readonly string[], making: Making): Promise<void> {
+export async function fanOut(
+  database: Database,
+  eventIds: readonly string[],
+  { newId, now }: { newId: UuidSource; now: number },
+): Promise<void> {
   try {
     await database.transaction(async query => {
       const events = await query<AlertEvent>(EVENTS, [eventIds])
@@ -56,7 +69,19 @@ export async function fanOut(database: Database, eventIds: readonly string[], ma
         query,
         events.map(event => event.account_id),
       )
-      for (const event of events) await addEvent(query, event, recipients.get(event.account_id), making)
+      for (const event of events) {
+        const { mailAddress = null, getsWebhooks = false } = recipients.get(event.account_id) ?? {}
+        if (getsWebhooks) {
+          const targets = await query<DeliveryTarget>(
+            'SELECT id, account_id, label, url, platform FROM webhooks WHERE account_id = $1 AND is_active ORDER BY id',
+            [event.account_id],
+          )
+          await addDeliveries(query, eventBodyOf(event), targets, { isTest: false, newId, now })
+        }
+        if (mailAddress === null) continue
+        const [mail] = await query<{ id: string }>(INSERT_MAIL, [newId(now), event.account_id, event.id])
+        if (mail) await queueAlertMail(query, mail.id)
+      }
     })
   } catch (error) {
     if (eventIds.length === 1) throw error
@@ -69,24 +94,6 @@ export async function fanOut(database: Database, eventIds: readonly string[], ma
   for (const { endpoint_id } of await database.rows<{ endpoint_id: string }>(PENDING_DESTINATIONS, [eventIds])) {
     await queueDestination(database.rows, endpoint_id)
   }
-}
-
-async function addEvent(
-  query: Query,
-  event: AlertEvent,
-  recipient: AlertRecipient | undefined,
-  { newId, now }: Making,
-): Promise<void> {
-  if (recipient?.getsWebhooks) {
-    const targets = await query<DeliveryTarget>(
-      'SELECT id, account_id, label, url, platform FROM webhooks WHERE account_id = $1 AND is_active ORDER BY id',
-      [event.account_id],
-    )
-    await addDeliveries(query, eventBodyOf(event), targets, { isTest: false, newId, now })
-  }
-  if (!recipient || recipient.mailAddress === null) return
-  const [mail] = await query<{ id: string }>(INSERT_MAIL, [newId(now), event.account_id, event.id])
-  if (mail) await queueAlertMail(query, mail.id)
 }
 
 /** Adds the deliveries of an event to destinations of one account, which are then to be served; returns their ids. */

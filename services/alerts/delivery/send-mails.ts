@@ -8,14 +8,11 @@
 import type { Mailer, MailOutcome } from '#infra/mail/mailer.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
-import { mailOfJob, readAlertRecipients } from '#services/accounts/reader.ts'
-import type { UnsubscribeLinks } from '#services/accounts/unsubscribe/reader.ts'
-import { alertMail } from './alert-mail.ts'
+import { mailOfJob, readAlertRecipients, type UnsubscribeLinks } from '#services/accounts/reader.ts'
 import { pauseAfter } from './attempt-outcome.ts'
-import { type AlertEvent, eventBodyOf } from './event-body.ts'
-import { queueAlertMail } from './jobs.ts'
+import { type AlertEvent, alertMail, eventBodyOf } from './event-body.ts'
+import { queueAlertMail } from './store.ts'
 
-/** What sending works with. */
 export interface MailParts {
   database: Database
   mailer: Mailer
@@ -53,25 +50,25 @@ const NO_EVENT = 'The event is no longer kept.'
 export async function sendAlertMail(parts: MailParts, deliveryId: string): Promise<void> {
   const { database } = parts
   const [due] = await database.rows<DueMail>(DUE, [deliveryId])
-  if (!due) return sendLater(database, deliveryId)
+  if (!due) {
+    // Another process holds the lease, or held it and died: the mail is tried again when the lease expires.
+    const [pending] = await database.rows<{ at: string }>(
+      `SELECT next_attempt_at AS at FROM email_deliveries WHERE id = $1 AND status = 'pending'`,
+      [deliveryId],
+    )
+    if (pending) await queueAlertMail(database.rows, deliveryId, pending.at)
+    return
+  }
   const outcome = await trySending(parts, due)
   parts.observe(outcome.kind)
   await database.transaction(async query => {
-    const pauseMs = pauseOf(outcome, due.attempt_count + 1, parts.chance())
+    const isFinal = outcome.kind === 'sent' || outcome.isFinal
+    const pauseMs = isFinal ? undefined : pauseAfter(due.attempt_count + 1, parts.chance())
     const status = outcome.kind === 'sent' ? 'succeeded' : pauseMs === undefined ? 'failed' : 'pending'
     const error = outcome.kind === 'sent' ? null : outcome.error
-    const [left] = await query<{ next_attempt_at: Date | null }>(CONCLUDE, [deliveryId, status, error, pauseMs ?? 0])
-    if (left?.next_attempt_at) await queueAlertMail(query, deliveryId, left.next_attempt_at.getTime())
+    const [left] = await query<{ next_attempt_at: string | null }>(CONCLUDE, [deliveryId, status, error, pauseMs ?? 0])
+    if (left?.next_attempt_at) await queueAlertMail(query, deliveryId, left.next_attempt_at)
   })
-}
-
-/** Another process holds the lease, or held it and died: the mail is tried again when the lease expires. */
-async function sendLater({ rows }: Database, deliveryId: string): Promise<void> {
-  const [left] = await rows<{ at: Date }>(
-    `SELECT next_attempt_at AS at FROM email_deliveries WHERE id = $1 AND status = 'pending'`,
-    [deliveryId],
-  )
-  if (left) await queueAlertMail(rows, deliveryId, left.at.getTime())
 }
 
 /** Sends a mail that another service has queued; rejects after a transient failure, so that the job runs again. */
@@ -94,7 +91,3 @@ async function trySending(parts: MailParts, { event_id, account_id }: DueMail): 
 }
 
 const refused = (error: string): MailOutcome => ({ kind: 'failed', isFinal: true, error })
-
-function pauseOf(outcome: MailOutcome, failures: number, chance: number): number | undefined {
-  return outcome.kind === 'sent' || outcome.isFinal ? undefined : pauseAfter(failures, chance)
-}

@@ -10,18 +10,16 @@ import { createHmac } from 'node:crypto'
 import type { Outbound, PostResult } from '#infra/outbound/post.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
-import { type AttemptOutcome, classifyAttempt } from './attempt-outcome.ts'
+import { type AttemptOutcome, classifyAttempt, safeExcerpt } from './attempt-outcome.ts'
 import { isSigned } from './event-body.ts'
-import { safeExcerpt } from './excerpt.ts'
 import { type BegunAttempt, beginAttempt, concludeAttempt, leaveDestination } from './store.ts'
 
-/** What serving works with. */
 export interface ServingParts {
   database: Database
   outbound: Outbound
   /** Opens signing secrets; undefined without a key of the environment. */
   box: SealedBox | undefined
-  /** What one request may take (DECISIONS.md, "Webhooks"). */
+  /** Of one request (DECISIONS.md, "Webhooks"). */
   limitMs: number
   /** Milliseconds since the epoch. */
   now: () => number

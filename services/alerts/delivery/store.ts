@@ -1,18 +1,60 @@
 /**
- * The rows of deliveries while they are attempted and kept: what is due, what an attempt was, what became of it.
+ * Deliveries while they are attempted and kept, and their jobs.
  *
  * Sole writer of webhook_attempts and webhook_health; fan-out.ts and webhooks/commands.ts add and repeat webhook_deliveries.
  * Invariant: an attempt is on record before its request leaves, so none is unknown after a crash; a delivery changes only while
  * it is pending; Postgres' clock alone decides what is due; each pending delivery that is due has a job. An attempt under way
  * holds its destination by a lease, its delivery's next time: no other begins before its end, and when its process dies the
  * delivery is due again after that. The outcome of an attempt whose lease had expired counts if it succeeded, and else is only
- * recorded.
+ * recorded. A destination has at most one job that waits, whatever number of deliveries is due to it, so a dead destination with ten
+ * thousand deliveries costs the others nothing; that job is never moved to a later time. Not used: the library's queue names. Each
+ * search for a job locks the rows of all queues, so of two concurrent searches one finds nothing and waits for the next: deliveries came
+ * 1 to 2 s late.
  */
-import { withoutJobSoon } from '#infra/postgres/jobs.ts'
+import { addJob, withoutJobSoon } from '#infra/postgres/jobs.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { WebhookPlatform } from '#schemas/api/webhooks.ts'
 import { type AttemptOutcome, INTERRUPTED } from './attempt-outcome.ts'
-import { DESTINATION_KEY, MAIL_KEY, queueAlertMail, queueDestination } from './jobs.ts'
+
+/** Serves what is due to one destination. */
+export const DELIVER = 'deliver-webhook'
+/** Sends the e-mail of an alert event. */
+export const SEND_ALERT_MAIL = 'send-alert-mail'
+
+/** Keys of jobs begin so; the id of the destination, or of the mail's delivery, follows. */
+const DESTINATION_KEY = 'webhook:'
+const MAIL_KEY = 'email:'
+
+/**
+ * After all others: a worker that searches for a job skips all that come before the first of its own kind, and of a burst of
+ * alerts ten thousand mails wait.
+ */
+const MAIL_PRIORITY = 10
+
+/** Kills that one job survives before it fails for good; housekeeping would then find its deliveries. */
+const MAX_ATTEMPTS = 1_000
+
+/**
+ * Has a destination served at a time, at once when left out, or earlier where that was asked for. With a time it needs a
+ * transaction. One transaction must not do so for several destinations: it would hold several jobs that run, while the
+ * library ends several at once, in another order.
+ */
+export const queueDestination = (query: Query, endpointId: string, runAt?: string): Promise<void> =>
+  addJob(
+    query,
+    DELIVER,
+    { endpoint_id: endpointId },
+    { runAt, key: DESTINATION_KEY + endpointId, maxAttempts: MAX_ATTEMPTS, keepsEarlier: true },
+  )
+
+/** Has the e-mail of an event sent. */
+export const queueAlertMail = (query: Query, deliveryId: string, runAt?: string): Promise<void> =>
+  addJob(
+    query,
+    SEND_ALERT_MAIL,
+    { delivery_id: deliveryId },
+    { runAt, key: MAIL_KEY + deliveryId, maxAttempts: MAX_ATTEMPTS, priority: MAIL_PRIORITY },
+  )
 
 /** An attempt that has begun. */
 export interface BegunAttempt {
@@ -166,8 +208,8 @@ export function leaveDestination(database: Database, endpointId: string, retried
   return database.transaction(async query => {
     await query(LOCK, [endpointId])
     if (retriedId !== undefined) await query(PUT_OFF, [endpointId, retriedId])
-    const [next] = await query<{ at: Date | null }>(NEXT, [endpointId])
-    if (next?.at) await queueDestination(query, endpointId, next.at.getTime())
+    const [next] = await query<{ at: string | null }>(NEXT, [endpointId])
+    if (next?.at) await queueDestination(query, endpointId, next.at)
   })
 }
 

@@ -4,31 +4,32 @@
  * Writes alerts and, in the same transaction, the outbox. States: enabled <-> disabled, any -> deleted; firing
  * (trigger-applier.ts) leads from enabled to disabled. Invariant: the account's row is locked first, so it never has
  * more alerts than its tier allows, enabled ones or in all; an alert is enabled only while the account has a channel; every
- * change raises the version; another account's alert is not found.
+ * change raises the version; another account's alert is not found. An outbox row's id is drawn while its alert's row is locked, so the
+ * rows of one alert ascend in the order of its changes; outbox-relay.ts deletes what the log holds.
  */
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
+import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import { topics } from '#schemas/topics.ts'
 import { type LockedAccount, lockAccount } from '#services/accounts/commands.ts'
-import { appendToOutbox, outboxEntryOf } from './outbox.ts'
-import { ALERT_COLUMNS, type AlertRow, alertOfRow, type StoredAlert } from './reader.ts'
+import { ALERT_COLUMNS, type StoredAlert } from './reader.ts'
 
 /** An alert to be created. */
 export type NewAlert = Pick<
   StoredAlert,
-  'itemId' | 'marketHashName' | 'phase' | 'kind' | 'thresholdValue' | 'thresholdCurrency' | 'isEnabled'
+  'item_id' | 'market_hash_name' | 'phase' | 'kind' | 'threshold_value' | 'threshold_currency' | 'is_enabled'
 >
 
-/** What an alert may be given; what is left out stays. */
+/** Changes of an alert; what is left out stays. */
 interface AlertChanges {
-  thresholdValue?: string
+  threshold_value?: string | undefined
   /** Of no effect on spreads. */
-  thresholdCurrency?: string
-  isEnabled?: boolean
+  threshold_currency?: string | undefined
+  is_enabled?: boolean | undefined
 }
 
-/** What holds for a change. */
+/** The limits and the moment of a change. */
 export interface AlertTerms {
   /** Enabled alerts that the account may have. */
   most: number
@@ -59,21 +60,20 @@ export function createAlerts(
 ): Promise<StoredAlert[]> {
   return database.transaction(async query => {
     const account = await lockAccount(query, accountId)
-    await requireRoom(query, accountId, { more: alerts.length, most: mostInAll, ofEnabled: false })
-    const enabled = alerts.filter(({ isEnabled }) => isEnabled).length
+    await requireQuota(query, accountId, { more: alerts.length, most: mostInAll, ofEnabled: false })
+    const enabled = alerts.filter(({ is_enabled }) => is_enabled).length
     if (enabled > 0) {
       await requireChannel(query, accountId, account)
-      await requireRoom(query, accountId, { more: enabled, most, ofEnabled: true })
+      await requireQuota(query, accountId, { more: enabled, most, ofEnabled: true })
     }
-    const ids = alerts.map(() => newId(now))
-    const rows = await query<AlertRow>(INSERT, [
-      ...[accountId, new Date(now), ids],
-      ...[alerts.map(one => one.itemId), alerts.map(one => one.marketHashName), alerts.map(one => one.phase)],
-      ...[alerts.map(one => one.kind), alerts.map(one => one.thresholdValue)],
-      ...[alerts.map(one => one.thresholdCurrency), alerts.map(one => one.isEnabled)],
+    const column = <K extends keyof NewAlert>(name: K) => alerts.map(alert => alert[name])
+    const rows = await query<StoredAlert>(INSERT, [
+      ...[accountId, new Date(now), alerts.map(() => newId(now))],
+      ...[column('item_id'), column('market_hash_name'), column('phase'), column('kind'), column('threshold_value')],
+      ...[column('threshold_currency'), column('is_enabled')],
     ])
-    const created = rows.map(alertOfRow).sort((one, other) => (one.id < other.id ? -1 : 1))
-    await appendToOutbox(query, created.map(outboxEntryOf))
+    const created = rows.sort((one, other) => (one.id < other.id ? -1 : 1))
+    await appendToOutbox(query, created)
     return created
   })
 }
@@ -88,44 +88,68 @@ export function changeAlert(
   return database.transaction(async query => {
     const account = await lockAccount(query, accountId)
     const before = await lockAlert(query, accountId, alertId)
-    const isEnabled = changes.isEnabled ?? before.isEnabled
-    if (isEnabled && !before.isEnabled) {
+    const isEnabled = changes.is_enabled ?? before.is_enabled
+    if (isEnabled && !before.is_enabled) {
       await requireChannel(query, accountId, account)
-      await requireRoom(query, accountId, { more: 1, most, ofEnabled: true })
+      await requireQuota(query, accountId, { more: 1, most, ofEnabled: true })
     }
-    const currency = before.thresholdCurrency && (changes.thresholdCurrency ?? before.thresholdCurrency)
-    const values = [alertId, changes.thresholdValue ?? before.thresholdValue, currency, isEnabled, new Date(now)]
-    const [row] = await query<AlertRow>(UPDATE, values)
-    const changed = alertOfRow(row as AlertRow)
-    await appendToOutbox(query, [outboxEntryOf(changed)])
-    return changed
+    const currency = before.threshold_currency && (changes.threshold_currency ?? before.threshold_currency)
+    const values = [alertId, changes.threshold_value ?? before.threshold_value, currency, isEnabled, new Date(now)]
+    const [changed] = await query<StoredAlert>(UPDATE, values)
+    await appendToOutbox(query, [changed as StoredAlert])
+    return changed as StoredAlert
   })
 }
 
 /** Deletes an alert for good; its events stay. */
 export function deleteAlert(database: Database, accountId: string, alertId: string): Promise<void> {
   return database.transaction(async query => {
-    const { itemId } = await lockAlert(query, accountId, alertId)
-    await query('DELETE FROM alerts WHERE id = $1', [alertId])
-    await appendToOutbox(query, [{ alertId, itemId, changed: null }])
+    await lockAlert(query, accountId, alertId)
+    await query(remove('account_id = $1 AND id = $3'), [accountId, topics.alertRules.name, alertId])
   })
 }
 
-/** Deletes all alerts of an account and their events within the transaction of `query`; the log hears of each alert. */
+/** Deletes all alerts of an account and their events within the transaction of `query`; the log gets a tombstone for each alert. */
 export async function removeAlerts(query: Query, accountId: string): Promise<void> {
   await query('DELETE FROM alert_events WHERE account_id = $1', [accountId])
-  await query(
-    `WITH gone AS (DELETE FROM alerts WHERE account_id = $1 RETURNING id, item_id)
-     INSERT INTO outbox (topic, key, partition_key) SELECT $2, id, item_id FROM gone`,
-    [accountId, topics.alertRules.name],
-  )
+  await query(remove('account_id = $1'), [accountId, topics.alertRules.name])
 }
 
-/** What an enabled alert needs: a verified e-mail with alert e-mails on, or an active webhook destination of a quant account. */
+const remove = (
+  condition: string,
+): string => `WITH gone AS (DELETE FROM alerts WHERE ${condition} RETURNING id, item_id)
+  INSERT INTO outbox (topic, key, partition_key) SELECT $2, id, item_id FROM gone`
+
+const APPEND = `INSERT INTO outbox (topic, key, partition_key, payload)
+  SELECT $1, key, partition_key, payload::jsonb
+  FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS entry(key, partition_key, payload, nth) ORDER BY nth`
+
+/** Appends the new states of alerts to the outbox; runs in the transaction that changed them. */
+export async function appendToOutbox(query: Query, alerts: readonly StoredAlert[]): Promise<void> {
+  if (alerts.length === 0) return
+  await query(APPEND, [
+    topics.alertRules.name,
+    alerts.map(({ id }) => id),
+    alerts.map(({ item_id }) => String(item_id)),
+    alerts.map(({ id: alert_id, updated_at, ...alert }) => {
+      const { account_id, item_id, kind, threshold_value, threshold_currency, is_enabled, version } = alert
+      const changed: AlertRuleChanged = {
+        ...{ alert_id, account_id, item_id, kind, threshold_value, threshold_currency, is_enabled, version },
+        changed_at: Date.parse(updated_at),
+      }
+      return JSON.stringify(changed)
+    }),
+  ])
+}
+
+/** An enabled alert needs a verified e-mail with alert e-mails on, or an active webhook destination of a quant account. */
 async function requireChannel(query: Query, accountId: string, account: LockedAccount): Promise<void> {
   const { tier, hasEmail, isEmailVerified, wantsAlertEmails } = account
   if (isEmailVerified && wantsAlertEmails) return
-  if (tier === 'quant' && (await hasActiveWebhook(query, accountId))) return
+  if (tier === 'quant') {
+    const webhooks = await query('SELECT 1 FROM webhooks WHERE account_id = $1 AND is_active LIMIT 1', [accountId])
+    if (webhooks.length > 0) return
+  }
   if (hasEmail && !isEmailVerified) {
     throw new HttpError('EMAIL_NOT_VERIFIED', 'Enabled alerts need a verified e-mail address; see POST /account/email.')
   }
@@ -133,14 +157,7 @@ async function requireChannel(query: Query, accountId: string, account: LockedAc
   throw new HttpError('NO_DELIVERY_CHANNEL', detail)
 }
 
-async function hasActiveWebhook(query: Query, accountId: string): Promise<boolean> {
-  const [webhook] = await query<{ id: string }>('SELECT id FROM webhooks WHERE account_id = $1 AND is_active LIMIT 1', [
-    accountId,
-  ])
-  return webhook !== undefined
-}
-
-async function requireRoom(
+async function requireQuota(
   query: Query,
   accountId: string,
   { more, most, ofEnabled }: { more: number; most: number; ofEnabled: boolean },
@@ -158,10 +175,10 @@ async function requireRoom(
 }
 
 async function lockAlert(query: Query, accountId: string, alertId: string): Promise<StoredAlert> {
-  const [row] = await query<AlertRow>(
+  const [alert] = await query<StoredAlert>(
     `SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.id = $1 AND a.account_id = $2 FOR UPDATE`,
     [alertId, accountId],
   )
-  if (!row) throw new HttpError('ALERT_NOT_FOUND', 'This account has no alert with this id.')
-  return alertOfRow(row)
+  if (!alert) throw new HttpError('ALERT_NOT_FOUND', 'This account has no alert with this id.')
+  return alert
 }

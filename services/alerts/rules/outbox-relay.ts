@@ -20,7 +20,6 @@ import { topics } from '#schemas/topics.ts'
 import { partitionOf } from '#schemas/values/partition.ts'
 import { type DeadLetters, openDeadLetters } from '#streams/runner/dead-letters.ts'
 
-/** What a relay works with. */
 interface RelayParts {
   database: Database
   kafka: KafkaConnection
@@ -28,7 +27,6 @@ interface RelayParts {
   metrics: Metrics
 }
 
-/** A relay that runs. */
 export interface Relay {
   /** Since when changes wait, where that is too long, whichever process is to relay them. */
   overdue(): string | undefined
@@ -43,7 +41,6 @@ interface OutboxRow {
   payload: AlertRuleChanged | null
 }
 
-/** What rows are published with. */
 interface Publishing extends RelayParts {
   producer: TransactionalProducer
   deadLetters: DeadLetters
@@ -132,8 +129,8 @@ async function withAdvisoryLock(
   work: (isHeld: () => boolean) => Promise<void>,
 ): Promise<boolean> {
   return database.transaction(async query => {
-    const [row] = await query<{ taken: boolean }>('SELECT pg_try_advisory_xact_lock($1) AS taken', [LOCK])
-    if (!row?.taken || signal.aborted) return false
+    const [row] = await query<{ acquired: boolean }>('SELECT pg_try_advisory_xact_lock($1) AS acquired', [LOCK])
+    if (!row?.acquired || signal.aborted) return false
     let isHeld = true
     const keep = setInterval(() => {
       query('SELECT 1').catch(() => {
@@ -194,7 +191,7 @@ function recordOf({ kafka, deadLetters }: Publishing, row: OutboxRow): Outgoing[
   return letter ? [letter] : []
 }
 
-/** What is published of a row, or why it cannot be. */
+/** The value that is published of a row, or the reason of its dead letter. */
 function encodedRow(
   { codec }: KafkaConnection,
   { topic, key, payload }: OutboxRow,

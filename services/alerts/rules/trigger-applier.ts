@@ -13,25 +13,18 @@ import { topics } from '#schemas/topics.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { Position } from '#streams/runner/positions.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
-import { queueFanOut } from '../delivery/jobs.ts'
-import { appendToOutbox, outboxEntryOf } from './outbox.ts'
-import { ALERT_COLUMNS, type AlertRow, alertOfRow, type StoredAlert } from './reader.ts'
+import { queueFanOut } from '../delivery/fan-out.ts'
+import { appendToOutbox } from './commands.ts'
+import { ALERT_COLUMNS, type StoredAlert } from './reader.ts'
 
 /** The group and the consumer under which positions are kept. */
 export const CONSUMER = 'alerts'
 
-/** What an applier works with. */
 interface ApplierParts {
   database: Database
   newId: UuidSource
   /** Milliseconds since the epoch: the moment of recording, from which events are kept. */
   now(): number
-}
-
-interface Fired {
-  eventId: string
-  alert: StoredAlert
-  trigger: AlertTriggered
 }
 
 const { name: TOPIC } = topics.alertsTriggered
@@ -54,11 +47,12 @@ const MOVE = `INSERT INTO consumer_positions AS p (consumer, topic, partition, t
 
 /** The position of the tables in a partition; undefined before its first batch. */
 export async function readPosition(database: Database, partition: number): Promise<Position | undefined> {
-  const [row] = await database.rows<{ topic_id: string; next: string }>(
-    'SELECT topic_id, next FROM consumer_positions WHERE consumer = $1 AND topic = $2 AND partition = $3',
+  const [position] = await database.rows<Position>(
+    `SELECT topic_id AS "topicId", next::float8 AS next FROM consumer_positions
+     WHERE consumer = $1 AND topic = $2 AND partition = $3`,
     [CONSUMER, TOPIC, partition],
   )
-  return row && { topicId: row.topic_id, next: Number(row.next) }
+  return position
 }
 
 /** Opens a partition whose tables reflect `stored`; `position` is where it goes on, undefined from the log's start. */
@@ -83,13 +77,7 @@ export function openTriggerApplier(
       const batch = [...triggers.values()]
       triggers = new Map()
       await database.transaction(async query => {
-        const fired = batch.length === 0 ? [] : await disarm(query, parts, batch)
-        const entries = fired.map(({ alert }) => outboxEntryOf(alert))
-        await appendToOutbox(query, entries)
-        await queueFanOut(
-          query,
-          fired.map(({ eventId }) => eventId),
-        )
+        if (batch.length > 0) await disarm(query, parts, batch)
         const to = [reached.topicId, reached.next]
         const from = [reflected?.topicId ?? null, reflected?.next ?? null]
         const moved = await query(MOVE, [CONSUMER, TOPIC, partition, ...to, ...from])
@@ -104,47 +92,47 @@ export function openTriggerApplier(
 const UUID_FORM = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const NUMBER_FORM = /^\d{1,40}(\.\d{1,20})?$/
 
-/** What the table could not take: one such record must not keep its batch from being applied. */
+/** A record that the table refuses must not keep its batch from being applied. */
 function faultOf({ alert_id, triggered_value }: AlertTriggered): string | undefined {
   if (!UUID_FORM.test(alert_id)) return `${alert_id.slice(0, 100)} is no alert id`
   return NUMBER_FORM.test(triggered_value) ? undefined : `${triggered_value.slice(0, 100)} is no amount`
 }
 
-/** Disarms the alerts whose version the triggers name, and records an event for each. */
-async function disarm(query: Query, parts: ApplierParts, batch: readonly AlertTriggered[]): Promise<Fired[]> {
+/** Disarms the alerts whose version the triggers name, and records an event with a job for each. */
+async function disarm(query: Query, parts: ApplierParts, batch: readonly AlertTriggered[]): Promise<void> {
   const now = parts.now()
   const values = [batch.map(one => one.alert_id), batch.map(one => one.version), new Date(now)]
-  const rows = await query<AlertRow>(DISARM, values)
+  const disarmed = await query<StoredAlert>(DISARM, values)
   const byVersion = new Map(batch.map(trigger => [`${trigger.alert_id} ${trigger.version}`, trigger]))
-  const fired = rows.map(alertOfRow).flatMap((alert): Fired[] => {
+  const events = disarmed.flatMap(alert => {
     const trigger = byVersion.get(`${alert.id} ${alert.version - 1}`)
-    return trigger ? [{ eventId: parts.newId(now), alert, trigger }] : []
+    return trigger ? [{ id: parts.newId(now), alert, trigger }] : []
   })
-  if (fired.length > 0) await record(query, fired, now)
-  return fired
-}
-
-async function record(query: Query, fired: readonly Fired[], now: number): Promise<void> {
-  const all = <T>(pick: (one: Fired) => T): T[] => fired.map(pick)
+  if (events.length === 0) return
+  const ofAlerts = <K extends keyof StoredAlert>(name: K) => events.map(({ alert }) => alert[name])
+  const ofTriggers = <K extends keyof AlertTriggered>(name: K) => events.map(({ trigger }) => trigger[name])
+  const eventIds = events.map(({ id }) => id)
   await query(RECORD, [
-    ...[new Date(now), all(one => one.eventId), all(one => one.alert.accountId), all(one => one.alert.id)],
-    ...[all(one => one.trigger.version), all(one => one.alert.itemId), all(one => one.alert.marketHashName)],
-    ...[all(one => one.alert.phase), all(one => one.alert.kind), all(one => one.alert.thresholdValue)],
-    ...[all(one => one.alert.thresholdCurrency), all(one => one.trigger.triggered_value)],
-    ...[all(one => one.trigger.triggered_currency), all(one => one.trigger.best_ask_micro_usd)],
-    ...[all(one => one.trigger.best_bid_micro_usd), all(one => one.trigger.ask_provider)],
-    ...[all(one => one.trigger.bid_provider), all(one => reasonOf(one.alert, one.trigger))],
+    ...[new Date(now), eventIds, ofAlerts('account_id'), ofAlerts('id'), ofTriggers('version'), ofAlerts('item_id')],
+    ...[ofAlerts('market_hash_name'), ofAlerts('phase'), ofAlerts('kind'), ofAlerts('threshold_value')],
+    ...[ofAlerts('threshold_currency'), ofTriggers('triggered_value'), ofTriggers('triggered_currency')],
+    ...[ofTriggers('best_ask_micro_usd'), ofTriggers('best_bid_micro_usd'), ofTriggers('ask_provider')],
+    ...[ofTriggers('bid_provider'), events.map(({ alert, trigger }) => reasonOf(alert, trigger))],
   ])
+  await appendToOutbox(
+    query,
+    events.map(({ alert }) => alert),
+  )
+  await queueFanOut(query, eventIds)
 }
 
-/** Why an alert fired, in one sentence. */
 function reasonOf(alert: StoredAlert, trigger: AlertTriggered): string {
   const { triggered_value: value, triggered_currency: currency, ask_provider, bid_provider } = trigger
-  const { kind, thresholdValue, thresholdCurrency } = alert
+  const { kind, threshold_value, threshold_currency } = alert
   if (kind === 'spread_exceeds') {
     const between = `between the best ask at ${ask_provider} and the best bid at ${bid_provider}`
-    return `The spread of ${value} % ${between} exceeds ${thresholdValue} %.`
+    return `The spread of ${value} % ${between} exceeds ${threshold_value} %.`
   }
   const side = kind === 'price_below' ? 'below' : 'above'
-  return `The best ask of ${value} ${currency} at ${ask_provider} is ${side} ${thresholdValue} ${thresholdCurrency}.`
+  return `The best ask of ${value} ${currency} at ${ask_provider} is ${side} ${threshold_value} ${threshold_currency}.`
 }

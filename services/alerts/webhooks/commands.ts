@@ -1,30 +1,24 @@
 /**
- * What a client may ask of webhook destinations and their deliveries, within the transaction of the caller.
+ * Changes of webhook destinations, and deliveries that a client asks for, within the transaction of the caller.
  *
  * Sole writer of webhooks; writes webhook_deliveries through delivery/ and by itself. States of a destination: active <->
  * paused, any -> removed. Invariant: the account's row is locked first, so it never has more destinations than allowed; the
- * secret's text exists in the returned value and, sealed, in the row; another account's destination is not delivery. A delivery
+ * secret's text exists in the returned value and, sealed, in the row; another account's destination is not found. A delivery
  * that is repeated keeps its id, so its receiver recognizes the repeat; it is sent to the current URL, with new attempts.
  */
 import { randomBytes } from 'node:crypto'
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Query } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
-import { openUuidSource, type UuidSource } from '#infra/runtime/uuid-v7.ts'
+import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
 import { ALERT_TRIGGERED, type AlertTriggeredBody } from '#schemas/api/alert-triggered.ts'
-import {
-  hasChat,
-  WEBHOOKS_MAX,
-  type WebhookBody,
-  type WebhookPatch,
-  type WebhookPlatform,
-} from '#schemas/api/webhooks.ts'
+import { chatMissing, hasChat, WEBHOOKS_MAX, type WebhookBody, type WebhookPatch } from '#schemas/api/webhooks.ts'
 import { type Origin, recordAction } from '#services/accounts/audit/commands.ts'
 import { lockAccount } from '#services/accounts/commands.ts'
 import { bodyFor } from '../delivery/event-body.ts'
 import { addDeliveries, type DeliveryTarget } from '../delivery/fan-out.ts'
-import { queueDestination } from '../delivery/jobs.ts'
-import { cancelDeliveries, removeDeliveries } from '../delivery/store.ts'
+import { cancelDeliveries, queueDestination, removeDeliveries } from '../delivery/store.ts'
+import { deliveryNotFound } from './reader.ts'
 
 /** A new secret, the only copy of its text, and the destination that signs with it. */
 export interface IssuedSecret {
@@ -32,12 +26,7 @@ export interface IssuedSecret {
   secret: string
 }
 
-/** Whether a change of a destination resumed its deliveries. */
-interface ChangedWebhook {
-  isResumed: boolean
-}
-
-/** Who changes what and when. */
+/** Who changes a destination, and when. */
 export interface WebhookActor extends Origin {
   /** Milliseconds since the epoch. */
   now: number
@@ -49,8 +38,7 @@ const newId = openUuidSource()
 const newSecret = (): string => `whsec_${randomBytes(SECRET_BYTES).toString('base64url')}`
 
 /** The account has no such destination; one of another account is not revealed. */
-export const webhookNotFound = (): HttpError =>
-  new HttpError('WEBHOOK_NOT_FOUND', 'This account has no webhook with this id.')
+const webhookNotFound = (): HttpError => new HttpError('WEBHOOK_NOT_FOUND', 'This account has no webhook with this id.')
 
 /** Creates a destination; refuses the one after the last that is allowed. */
 export async function createWebhook(
@@ -77,13 +65,8 @@ export async function createWebhook(
   return { id, secret }
 }
 
-/** Changes a destination; what is left out stays. */
-export async function changeWebhook(
-  query: Query,
-  actor: WebhookActor,
-  id: string,
-  patch: WebhookPatch,
-): Promise<ChangedWebhook | 'chat missing'> {
+/** Changes a destination; what is left out stays. What waited for a paused one that is active again becomes due. */
+export async function changeWebhook(query: Query, actor: WebhookActor, id: string, patch: WebhookPatch): Promise<void> {
   const before = await lockWebhook(query, actor, id)
   const after = {
     label: patch.label ?? before.label,
@@ -91,7 +74,12 @@ export async function changeWebhook(
     platform: patch.platform ?? before.platform,
     is_active: patch.is_active ?? before.is_active,
   }
-  if (after.platform === 'telegram' && !hasChat(after.url)) return 'chat missing'
+  // The URL and the platform may come from different requests, so their fit is checked on the whole.
+  if (after.platform === 'telegram' && !hasChat(after.url)) {
+    const { message, params, path } = chatMissing
+    const violation = { type: params.type, loc: ['body', ...path], msg: message, input: patch.url ?? null, ctx: {} }
+    throw new HttpError('VALIDATION_ERROR', [violation])
+  }
   await query(
     `UPDATE webhooks SET label = $2, url = $3, platform = $4, is_active = $5, updated_at = greatest(updated_at, $6)
       WHERE id = $1`,
@@ -99,7 +87,13 @@ export async function changeWebhook(
   )
   const detail = { webhook_id: id, has_new_url: after.url !== before.url, is_active: after.is_active }
   await recordAction(query, actor, { kind: 'webhook.changed', at: actor.now, detail })
-  return { isResumed: after.is_active && !before.is_active }
+  if (!after.is_active || before.is_active) return
+  const waiting = await query(
+    `UPDATE webhook_deliveries SET next_attempt_at = now()
+      WHERE endpoint_id = $1 AND status = 'pending' AND next_attempt_at IS NULL RETURNING id`,
+    [id],
+  )
+  if (waiting.length > 0) await queueDestination(query, id)
 }
 
 /** Gives a destination another secret; the old one signs nothing from the commit on. */
@@ -119,11 +113,13 @@ export async function rotateWebhookSecret(
   return { id, secret }
 }
 
-/** Removes a destination. */
+/** Removes a destination: what is pending to it is cancelled. */
 export async function removeWebhook(query: Query, actor: WebhookActor, id: string): Promise<void> {
   await lockWebhook(query, actor, id)
   await query('DELETE FROM webhooks WHERE id = $1', [id])
   await recordAction(query, actor, { kind: 'webhook.removed', at: actor.now, detail: { webhook_id: id } })
+  await cancelDeliveries(query, id)
+  await query('DELETE FROM webhook_health WHERE endpoint_id = $1', [id])
 }
 
 /** Deletes all destinations of an account and all its deliveries; their jobs find nothing. Destinations first, as everywhere. */
@@ -132,20 +128,17 @@ export async function removeWebhooks(query: Query, accountId: string): Promise<v
   await removeDeliveries(query, { accountId, endpointIds: gone.map(({ id }) => id) })
 }
 
-interface WebhookRow {
-  label: string
-  url: string
-  platform: WebhookPlatform
-  is_active: boolean
-}
-
-async function lockWebhook(query: Query, { accountId }: WebhookActor, id: string): Promise<WebhookRow> {
-  const [row] = await query<WebhookRow>(
+async function lockWebhook(
+  query: Query,
+  { accountId }: WebhookActor,
+  id: string,
+): Promise<Pick<WebhookBody, 'label' | 'url' | 'platform' | 'is_active'>> {
+  const [webhook] = await query<Awaited<ReturnType<typeof lockWebhook>>>(
     'SELECT label, url, platform, is_active FROM webhooks WHERE account_id = $1 AND id = $2 FOR UPDATE',
     [accountId, id],
   )
-  if (!row) throw webhookNotFound()
-  return row
+  if (!webhook) throw webhookNotFound()
+  return webhook
 }
 
 const sealed = (box: SealedBox, id: string, secret: string): [sealed: string, last4: string] => [
@@ -153,90 +146,19 @@ const sealed = (box: SealedBox, id: string, secret: string): [sealed: string, la
   secret.slice(-4),
 ]
 
-/** Why a delivery is not made. */
-export type DeliveryRefusal = 'no destination' | 'no delivery' | 'paused'
-
-/** The item of a test event. */
-interface TestSubject {
-  item_id: number
-  market_hash_name: string
-  phase: string | null
-}
-
 const NO_ALERT = '00000000-0000-0000-0000-000000000000'
-
-/** Cancels what is pending to a destination that is being removed, and deletes its health. */
-export async function forgetDestination(query: Query, endpointId: string): Promise<void> {
-  await cancelDeliveries(query, endpointId)
-  await query('DELETE FROM webhook_health WHERE endpoint_id = $1', [endpointId])
-}
-
-/** Makes what waited for a paused destination due. */
-export async function resumeDestination(query: Query, endpointId: string): Promise<void> {
-  const waiting = await query(
-    `UPDATE webhook_deliveries SET next_attempt_at = now()
-      WHERE endpoint_id = $1 AND status = 'pending' AND next_attempt_at IS NULL RETURNING id`,
-    [endpointId],
-  )
-  if (waiting.length > 0) await queueDestination(query, endpointId)
-}
 
 /** Sends a made-up event to a destination; returns the delivery's id. */
 export async function requestTest(
   query: Query,
   accountId: string,
   endpointId: string,
-  options: { subject: TestSubject; newId: UuidSource; now: number },
-): Promise<{ deliveryId: string } | { refusal: DeliveryRefusal }> {
-  const target = await targetOf(query, accountId, endpointId)
-  if (typeof target === 'string') return { refusal: target }
-  const event = testEvent(options.newId(options.now), options.subject, options.now)
-  const [deliveryId = ''] = await addDeliveries(query, event, [target], { ...options, isTest: true })
-  await queueDestination(query, endpointId)
-  return { deliveryId }
-}
-
-/** Repeats a delivery; one that waits for its next attempt is attempted at once. */
-export async function requestRedelivery(
-  query: Query,
-  accountId: string,
-  deliveryId: string,
-): Promise<{ deliveryId: string } | { refusal: DeliveryRefusal }> {
-  const [delivery] = await query<{ endpoint_id: string; event: string }>(
-    'SELECT endpoint_id, event FROM webhook_deliveries WHERE account_id = $1 AND id = $2',
-    [accountId, deliveryId],
-  )
-  if (!delivery) return { refusal: 'no delivery' }
-  // Its destination is locked before it, here as everywhere: the other order could end in a deadlock.
-  const target = await targetOf(query, accountId, delivery.endpoint_id)
-  if (typeof target === 'string') return { refusal: target }
-  const { label, url, platform } = target
-  await query(
-    `UPDATE webhook_deliveries SET status = 'pending', failures = 0, next_attempt_at = now(), completed_at = NULL,
-        endpoint_label = $2, endpoint_url = $3, platform = $4, body = $5 WHERE id = $1`,
-    [deliveryId, label, url, platform, bodyFor(platform, url, JSON.parse(delivery.event) as AlertTriggeredBody)],
-  )
-  await queueDestination(query, delivery.endpoint_id)
-  return { deliveryId }
-}
-
-/** The current destination; locked until the commit, so that no pause or removal comes between. */
-async function targetOf(
-  query: Query,
-  accountId: string,
-  endpointId: string,
-): Promise<DeliveryTarget | 'no destination' | 'paused'> {
-  const [target] = await query<DeliveryTarget & { is_active: boolean }>(
-    'SELECT id, account_id, label, url, platform, is_active FROM webhooks WHERE account_id = $1 AND id = $2 FOR SHARE',
-    [accountId, endpointId],
-  )
-  if (!target) return 'no destination'
-  return target.is_active ? target : 'paused'
-}
-
-function testEvent(id: string, subject: TestSubject, now: number): AlertTriggeredBody {
-  return {
-    id,
+  options: { subject: Pick<AlertTriggeredBody['data'], 'item_id' | 'market_hash_name' | 'phase'>; now: number },
+): Promise<string> {
+  const { subject, now } = options
+  const target = await lockTarget(query, accountId, endpointId)
+  const event: AlertTriggeredBody = {
+    id: newId(now),
     type: ALERT_TRIGGERED,
     created_at: new Date(now).toISOString(),
     data: {
@@ -252,4 +174,35 @@ function testEvent(id: string, subject: TestSubject, now: number): AlertTriggere
       providers: { ask: 'provider_01', bid: 'provider_02' },
     },
   }
+  const [deliveryId = ''] = await addDeliveries(query, event, [target], { isTest: true, newId, now })
+  await queueDestination(query, endpointId)
+  return deliveryId
+}
+
+/** Repeats a delivery; one that waits for its next attempt is attempted at once. */
+export async function requestRedelivery(query: Query, accountId: string, deliveryId: string): Promise<void> {
+  const [delivery] = await query<{ endpoint_id: string; event: string }>(
+    'SELECT endpoint_id, event FROM webhook_deliveries WHERE account_id = $1 AND id = $2',
+    [accountId, deliveryId],
+  )
+  if (!delivery) throw deliveryNotFound()
+  // Its destination is locked before it, here as everywhere: the other order could end in a deadlock.
+  const { label, url, platform } = await lockTarget(query, accountId, delivery.endpoint_id)
+  await query(
+    `UPDATE webhook_deliveries SET status = 'pending', failures = 0, next_attempt_at = now(), completed_at = NULL,
+        endpoint_label = $2, endpoint_url = $3, platform = $4, body = $5 WHERE id = $1`,
+    [deliveryId, label, url, platform, bodyFor(platform, url, JSON.parse(delivery.event) as AlertTriggeredBody)],
+  )
+  await queueDestination(query, delivery.endpoint_id)
+}
+
+/** The current destination; locked until the commit, so that no pause or removal comes between. */
+async function lockTarget(query: Query, accountId: string, endpointId: string): Promise<DeliveryTarget> {
+  const [target] = await query<DeliveryTarget & { is_active: boolean }>(
+    'SELECT id, account_id, label, url, platform, is_active FROM webhooks WHERE account_id = $1 AND id = $2 FOR SHARE',
+    [accountId, endpointId],
+  )
+  if (!target) throw webhookNotFound()
+  if (!target.is_active) throw new HttpError('WEBHOOK_PAUSED', 'The webhook is paused; set is_active to true first.')
+  return target
 }

@@ -20,7 +20,7 @@ import type { KeyDirectory } from '#services/accounts/access/reader.ts'
 import { recordAction } from '#services/accounts/audit/commands.ts'
 import { auditSlices } from '#services/accounts/audit/reader.ts'
 import { beginDeletion, deleteAccount, requireSession } from '#services/accounts/commands.ts'
-import { keySlices } from '#services/accounts/keys/reader.ts'
+import { keySlices, type StoredKey } from '#services/accounts/keys/reader.ts'
 import { listIdentities, readAccount, sessionSlices } from '#services/accounts/reader.ts'
 import { removeAlerts } from '#services/alerts/rules/commands.ts'
 import { alertEventSlices, alertSlices } from '#services/alerts/rules/reader.ts'
@@ -30,9 +30,8 @@ import { lockPortfolios, removePortfolios } from '#services/portfolios/commands.
 import { listPortfolios } from '#services/portfolios/reader.ts'
 import { type AccountBudget, EXPENSIVE } from '../account-budget.ts'
 import { type AuditNeeds, originOf } from '../audit-origin.ts'
-import { shownAccount } from './account.ts'
 import { infoOf } from './account-keys.ts'
-import { shownAlert, shownEvent } from './alerts.ts'
+import { shownAlert } from './alerts.ts'
 import { entrySlices, joined, ledgerSlices, shownEntry, shownTransaction } from './portfolios.ts'
 
 /** What exports and deletions need. */
@@ -110,25 +109,20 @@ async function* documentOf(needs: AccountDataNeeds, credential: Credential, now:
   const { reads } = needs
   const { accountId } = credential
   const account = {
-    ...shownAccount(await readAccount(reads, accountId)),
+    ...(await readAccount(reads, accountId)),
     identities: await listIdentities(reads, accountId),
   }
   yield `{"generated_at":"${formatInstant(now)}","account":${JSON.stringify(account)}`
-  const shownKey = (key: Parameters<typeof infoOf>[2]) => ({
-    ...infoOf(needs, credential, key),
-    revoked_at: key.revokedAt === null ? null : formatInstant(key.revokedAt),
-  })
+  const shownKey = (key: StoredKey) => ({ ...infoOf(needs, credential, key), revoked_at: key.revokedAt })
   yield* members('keys', keySlices(reads, accountId), shownKey)
   yield* members('sessions', sessionSlices(reads, accountId), session => session)
   yield* members('alerts', alertSlices(reads, accountId), shownAlert)
-  yield* members('events', alertEventSlices(reads, accountId), shownEvent)
+  yield* members('events', alertEventSlices(reads, accountId), event => event)
   const webhooks = await listWebhooks(reads, accountId)
   yield `,"webhooks":${JSON.stringify(webhooks.map(({ secret_last4: _, ...webhook }) => webhook))}`
   yield* members('deliveries', deliverySlices(reads, accountId), delivery => delivery)
   yield* portfoliosOf(needs, accountId)
-  yield* members('audit_entries', auditSlices(reads, accountId), ({ at, kind, keyId, address, detail }) => ({
-    ...{ at: formatInstant(at), kind, key_id: keyId, address, detail },
-  }))
+  yield* members('audit_entries', auditSlices(reads, accountId), ({ id: _, ...entry }) => entry)
 }
 
 /** A member that is a list, behind another one. */

@@ -103,7 +103,7 @@ const reissueKey = (needs: AccountKeyNeeds): Route => {
         key: text,
         key_prefix: keyPrefix('root'),
         id: key.id,
-        created_at: formatInstant(key.createdAt),
+        created_at: key.createdAt,
         message: `${SHOWN_ONCE} The former root key and its child keys are revoked.`,
       }
     },
@@ -258,17 +258,16 @@ export function infoOf(
   key: StoredKey,
 ): KeyInfo {
   const { perMonth, perMinute } = requestLimits(tiers[tier], key)
-  const time = (at: number | null) => (at === null ? null : formatInstant(at))
   return {
     id: key.id,
     key_prefix: `sk_live_${key.kind}`,
     name: key.name,
     root_key_id: key.rootKeyId,
     is_root_key: key.kind === 'root',
-    is_active: key.revokedAt === null && (key.expiresAt === null || key.expiresAt > now()),
-    created_at: formatInstant(key.createdAt),
-    last_used_at: time(key.lastUsedAt),
-    expires_at: time(key.expiresAt),
+    is_active: key.revokedAt === null && (key.expiresAt === null || Date.parse(key.expiresAt) > now()),
+    created_at: key.createdAt,
+    last_used_at: key.lastUsedAt,
+    expires_at: key.expiresAt,
     quota_requests_per_month_override: key.quotaPerMonthOverride,
     rate_requests_per_minute_override: key.ratePerMinuteOverride,
     effective_quota_requests_per_month: perMonth,

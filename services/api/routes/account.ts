@@ -8,16 +8,15 @@ import { HttpError } from '#infra/http/http-error.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import { ALL, json, type Reply } from '#schemas/api/operation.ts'
 import { accountReply, emailBody, okReply, pageReply, verifyQuery } from '#schemas/api/sign-in.ts'
-import { formatInstant } from '#schemas/values/instant.ts'
 import { recordAction, recordAudit } from '#services/accounts/audit/commands.ts'
 import {
   lockForOwner,
   type MailScope,
   sendVerification,
-  tellFormerAddress,
   useLink,
+  warnFormerAddress,
 } from '#services/accounts/commands.ts'
-import { type AccountRecord, readAccount } from '#services/accounts/reader.ts'
+import { readAccount } from '#services/accounts/reader.ts'
 import { type AuditNeeds, originOf } from '../audit-origin.ts'
 import { postButton, sendPage } from '../pages.ts'
 
@@ -44,14 +43,6 @@ const page = (description: string): Reply<string> => {
   return { status: 200, type: 'text/html', name: 'Page', schema: pageReply, description, example }
 }
 
-/** What is shown of an account. */
-export const shownAccount = ({ createdAt, isEmailVerified, platformId, ...record }: AccountRecord) => ({
-  ...record,
-  created_at: formatInstant(createdAt),
-  email_verified: isEmailVerified,
-  platform_id: platformId,
-})
-
 /** The routes. */
 export const accountRoutes = (needs: AccountNeeds): Route[] => [...ownRoutes(needs), ...linkRoutes(needs)]
 
@@ -67,9 +58,7 @@ const ownRoutes = ({ database, mail, now, clientOf }: AccountNeeds): Route[] => 
     description: 'Tier, e-mail address and linked platform account.',
     reply: json('AccountReply', accountReply, 'The account.'),
     errors: [],
-    async handle({ credential }) {
-      return shownAccount(await readAccount(database, credential.accountId))
-    },
+    handle: ({ credential }) => readAccount(database, credential.accountId),
   }),
   defineRoute({
     group: GROUP,
@@ -127,7 +116,7 @@ const linkRoutes = ({ database, mail, now, clientOf }: AccountNeeds): Route[] =>
       await database.transaction(async query => {
         const { former, accountId } = await useLink(query, token, at)
         await recordAudit(query, { kind: 'email.changed', at, accountId, address: clientOf(request) })
-        if (mail && former !== undefined) await tellFormerAddress(query, mail, former)
+        if (mail && former !== undefined) await warnFormerAddress(query, mail, former)
       })
       return sendPage(response, 'Your e-mail address is confirmed', '')
     },

@@ -14,7 +14,6 @@ import {
   alertBatchBody,
   alertBatchReply,
   alertBody,
-  type alertEventReply,
   alertEventsQuery,
   alertEventsReply,
   alertParams,
@@ -26,7 +25,6 @@ import {
 } from '#schemas/api/alerts.ts'
 import { ALL, json } from '#schemas/api/operation.ts'
 import { parseThreshold } from '#schemas/values/alert.ts'
-import { formatInstant } from '#schemas/values/instant.ts'
 import {
   type AlertTerms,
   changeAlert,
@@ -34,7 +32,7 @@ import {
   deleteAlert,
   type NewAlert,
 } from '#services/alerts/rules/commands.ts'
-import { listAlertEvents, listAlerts, type StoredAlert, type StoredAlertEvent } from '#services/alerts/rules/reader.ts'
+import { listAlertEvents, listAlerts, type StoredAlert } from '#services/alerts/rules/reader.ts'
 import { type AccountBudget, EXPENSIVE } from '../account-budget.ts'
 import type { FxRates } from '../queries/fx-rates.ts'
 import { itemNotFound } from '../queries/listing.ts'
@@ -52,8 +50,6 @@ export interface AlertNeeds {
   now: () => number
 }
 
-type AlertRecord = z.infer<typeof alertReply>
-type EventRecord = z.infer<typeof alertEventReply>
 type BatchResult = z.infer<typeof alertBatchReply>['results'][number]
 
 const DEFAULT_CURRENCY = 'USD'
@@ -121,7 +117,7 @@ const lists = ({ reads, budget }: AlertNeeds): Route[] => [
     errors: [],
     async handle({ query, credential }) {
       const { events, total } = await listAlertEvents(reads, credential.accountId, query)
-      return { events: events.map(shownEvent), pagination: paginationOf(query, events.length, total) }
+      return { events, pagination: paginationOf(query, events.length, total) }
     },
   }),
   defineRoute({
@@ -155,12 +151,7 @@ const changeOne = (needs: AlertNeeds): Route =>
     reply: json('Alert', alertReply, 'The alert as it is now.'),
     errors: [...ENABLING, 'ALERT_NOT_FOUND'],
     async handle({ params: { alert_id }, body, credential }) {
-      const changes = {
-        thresholdValue: body.threshold_value,
-        thresholdCurrency: body.threshold_currency,
-        isEnabled: body.is_enabled,
-      }
-      const terms = { ...termsOf(needs, credential), changes }
+      const terms = { ...termsOf(needs, credential), changes: body }
       return shownAlert(await changeAlert(needs.database, credential.accountId, alert_id, terms))
     },
   })
@@ -195,13 +186,13 @@ function newAlertOf({ catalog }: AlertNeeds, body: AlertBody): NewAlert | undefi
   const item = catalog.byId(body.item_id)
   if (!item) return undefined
   return {
-    itemId: item.item_id,
-    marketHashName: item.market_hash_name,
+    item_id: item.item_id,
+    market_hash_name: item.market_hash_name,
     phase: item.phase,
     kind: body.kind,
-    thresholdValue: body.threshold_value,
-    isEnabled: body.is_enabled,
-    thresholdCurrency: body.kind === 'spread_exceeds' ? null : (body.threshold_currency ?? DEFAULT_CURRENCY),
+    threshold_value: body.threshold_value,
+    threshold_currency: body.kind === 'spread_exceeds' ? null : (body.threshold_currency ?? DEFAULT_CURRENCY),
+    is_enabled: body.is_enabled,
   }
 }
 
@@ -216,8 +207,8 @@ async function createBatch(
   const results = alerts.map((body, index): BatchResult => {
     const alert = newAlertOf(needs, body)
     if (!alert) return failure(index, 'ITEM_NOT_FOUND', 'No catalog item has this id.')
-    const { itemId, kind, thresholdValue, thresholdCurrency } = alert
-    const same = [itemId, kind, parseThreshold(thresholdValue), thresholdCurrency].join(' ')
+    const { item_id, kind, threshold_value, threshold_currency } = alert
+    const same = [item_id, kind, parseThreshold(threshold_value), threshold_currency].join(' ')
     const first = firstOf.get(same)
     if (first !== undefined) return failure(index, 'DUPLICATE_ALERT', `Repeats entry ${first} of this request.`)
     firstOf.set(same, index)
@@ -247,46 +238,12 @@ const paginationOf = ({ limit, offset }: { limit: number; offset: number }, show
   has_prev: offset > 0,
 })
 
-const time = (at: number | null): string | null => (at === null ? null : formatInstant(at))
-
 /** What is shown of an alert. */
-export function shownAlert(alert: StoredAlert): AlertRecord {
-  return {
-    id: alert.id,
-    kind: alert.kind,
-    threshold_value: alert.thresholdValue,
-    threshold_currency: alert.thresholdCurrency,
-    is_enabled: alert.isEnabled,
-    last_triggered_at: time(alert.lastTriggeredAt),
-    created_at: formatInstant(alert.createdAt),
-    updated_at: formatInstant(alert.updatedAt),
-    item: { item_id: alert.itemId, market_hash_name: alert.marketHashName, phase: alert.phase },
-  }
-}
-
-/** What is shown of an event. */
-export function shownEvent(event: StoredAlertEvent): EventRecord {
-  return {
-    id: event.id,
-    alert_id: event.alertId,
-    kind: event.kind,
-    item: { item_id: event.itemId, market_hash_name: event.marketHashName, phase: event.phase },
-    triggered_value: event.triggeredValue,
-    triggered_currency: event.triggeredCurrency,
-    reason: event.reason,
-    created_at: formatInstant(event.createdAt),
-    deliveries: event.deliveries.map(each => ({
-      channel: each.channel,
-      status: each.status as EventRecord['deliveries'][number]['status'],
-      delivery_id: each.deliveryId,
-      endpoint_id: each.endpointId,
-      endpoint_label: each.endpointLabel,
-      platform: each.platform,
-      attempt_count: each.attemptCount,
-      last_http_status: each.lastHttpStatus,
-      next_attempt_at: time(each.nextAttemptAt),
-      error: each.error,
-      created_at: formatInstant(each.createdAt),
-    })),
-  }
-}
+export const shownAlert = ({
+  account_id: _,
+  version: __,
+  item_id,
+  market_hash_name,
+  phase,
+  ...alert
+}: StoredAlert): z.infer<typeof alertReply> => ({ ...alert, item: { item_id, market_hash_name, phase } })

@@ -29,7 +29,6 @@ import {
 import { formatDay, HOUR_MS } from '#schemas/values/instant.ts'
 import { createPortfolio, deletePortfolio, type PortfolioStore } from '#services/portfolios/commands.ts'
 import { addEntry, removeEntry } from '#services/portfolios/entries/commands.ts'
-import { type EntryRecord, listEntries } from '#services/portfolios/entries/reader.ts'
 import {
   addTransaction,
   changeTransaction,
@@ -37,7 +36,7 @@ import {
   type TransactionPatch,
 } from '#services/portfolios/ledger/commands.ts'
 import { type LedgerScope, readLedger, type TransactionRecord } from '#services/portfolios/ledger/reader.ts'
-import { findPortfolio, listPortfolios } from '#services/portfolios/reader.ts'
+import { type EntryRecord, findPortfolio, listEntries, listPortfolios } from '#services/portfolios/reader.ts'
 import { type AccountBudget, EXPENSIVE_IF_LARGE } from '../account-budget.ts'
 import { idempotencyKeyOf, itemOfBody, kept, MISSING, namedItem, OPEN, OWN, writeScope } from '../portfolio-access.ts'
 import type { FxRates } from '../queries/fx-rates.ts'

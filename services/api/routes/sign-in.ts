@@ -24,17 +24,15 @@ import {
 } from '#schemas/api/sign-in.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import type { MailScope } from '#services/accounts/commands.ts'
+import { beginPlatformLink, finishPlatformLink, unlinkPlatform } from '#services/accounts/platform/commands.ts'
 import type { SessionTokens } from '#services/accounts/sessions/commands.ts'
 import {
-  beginPlatformLink,
   beginSignIn,
   exchangeSignIn,
-  finishPlatformLink,
   type PlatformScope,
   returnSignIn,
   SIGN_IN_LIFE_MS,
   type SignInScope,
-  unlinkPlatform,
 } from '#services/accounts/sign-in/commands.ts'
 import { type AuditNeeds, originOf } from '../audit-origin.ts'
 
@@ -254,7 +252,7 @@ const sessionOf = ({ accessToken, expiresInSeconds, refreshToken, expiresAt }: S
   token_type: 'Bearer' as const,
   expires_in: expiresInSeconds,
   refresh_token: refreshToken,
-  session_expires_at: formatInstant(expiresAt),
+  session_expires_at: expiresAt,
 })
 
 /** Lax, so that it is sent when the provider redirects the browser back. */

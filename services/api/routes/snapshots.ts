@@ -30,7 +30,7 @@ import { MONEY_NOTE } from './listings.ts'
 export interface SnapshotNeeds {
   registry: ProviderRegistry
   tiers: Record<Tier, TierLimits>
-  keys: Pick<KeyDirectory, 'judge'>
+  keys: Pick<KeyDirectory, 'authenticate'>
   streamSlots: StreamSlots
   snapshots: {
     /** Pins what some providers list now; rejects with the 503 when it cannot be read. */
@@ -141,7 +141,7 @@ function openSide(needs: SnapshotNeeds, side: Side, quotaName: QuotaName) {
       if (start.kind !== 'started') throw refusal(start)
       const content = ['Content-Type', 'application/x-ndjson']
       const isAccepted = async (): Promise<boolean> => {
-        const answer = await directory.judge(request.headers.authorization)
+        const answer = await directory.authenticate(request.headers.authorization)
         return answer.accepted && permits(answer.credential.scopes, 'market:read')
       }
       const stream = { snapshot, coding, slot: start.slot, isAccepted, headers: [...content, ...headers] }

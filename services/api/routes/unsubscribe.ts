@@ -9,7 +9,7 @@ import { HttpError } from '#infra/http/http-error.ts'
 import { type RawQuery, rawQuery } from '#infra/http/request.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import { setAlertEmails } from '#services/accounts/commands.ts'
-import { UNSUBSCRIBE_PATH, type UnsubscribeLinks } from '#services/accounts/unsubscribe/reader.ts'
+import { UNSUBSCRIBE_PATH, type UnsubscribeLinks } from '#services/accounts/reader.ts'
 import { postButton, sendPage } from '../pages.ts'
 
 /** What the link needs. */

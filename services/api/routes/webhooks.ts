@@ -11,17 +11,14 @@ import { HttpError } from '#infra/http/http-error.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
-import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
 import { json, QUANT } from '#schemas/api/operation.ts'
 import {
-  chatMissing,
   deliveriesQuery,
   deliveriesReply,
   deliveryIdReply,
   deliveryReply,
   type RefusesUrl,
   WEBHOOKS_MAX,
-  type WebhookRecord,
   webhookBody,
   webhookPatch,
   webhookPath,
@@ -33,16 +30,12 @@ import {
 import {
   changeWebhook,
   createWebhook,
-  type DeliveryRefusal,
-  forgetDestination,
   type IssuedSecret,
   removeWebhook,
   requestRedelivery,
   requestTest,
-  resumeDestination,
   rotateWebhookSecret,
   type WebhookActor,
-  webhookNotFound,
 } from '#services/alerts/webhooks/commands.ts'
 import { listDeliveries, listWebhooks, readDelivery, readWebhook } from '#services/alerts/webhooks/reader.ts'
 import { type AuditNeeds, originOf } from '../audit-origin.ts'
@@ -101,17 +94,12 @@ function deliveryLists({ database }: WebhookNeeds): Route[] {
       description: 'Up to seven attempts a round, the last about seven hours after the first.',
       reply: json('DeliveryReply', deliveryReply, 'The delivery.'),
       errors: ['DELIVERY_NOT_FOUND'],
-      async handle({ params: { id }, credential }) {
-        const delivery = await readDelivery(database, credential.accountId, id)
-        if (!delivery) throw refusalOf('no delivery')
-        return delivery
-      },
+      handle: ({ params: { id }, credential }) => readDelivery(database, credential.accountId, id),
     }),
   ]
 }
 
 function deliveryRequests({ database, catalog, now }: WebhookNeeds): Route[] {
-  const newId = openUuidSource()
   return [
     defineRoute({
       ...OPEN,
@@ -128,9 +116,8 @@ function deliveryRequests({ database, catalog, now }: WebhookNeeds): Route[] {
         const [item] = catalog.items()
         if (!item) throw new HttpError('SERVICE_UNAVAILABLE', 'The catalog is not loaded yet.')
         const { item_id, market_hash_name, phase } = item
-        const options = { subject: { item_id, market_hash_name, phase }, newId, now: now() }
-        const asked = await database.transaction(query => requestTest(query, accountId, id, options))
-        return { delivery_id: accepted(asked) }
+        const options = { subject: { item_id, market_hash_name, phase }, now: now() }
+        return { delivery_id: await database.transaction(query => requestTest(query, accountId, id, options)) }
       },
     }),
     defineRoute({
@@ -145,8 +132,8 @@ function deliveryRequests({ database, catalog, now }: WebhookNeeds): Route[] {
       reply: json('DeliveryIdReply', deliveryIdReply, 'The delivery, to be inspected.'),
       errors: ['DELIVERY_NOT_FOUND', 'WEBHOOK_NOT_FOUND', 'WEBHOOK_PAUSED'],
       async handle({ params: { id }, credential: { accountId } }) {
-        const asked = await database.transaction(query => requestRedelivery(query, accountId, id))
-        return { delivery_id: accepted(asked) }
+        await database.transaction(query => requestRedelivery(query, accountId, id))
+        return { delivery_id: id }
       },
     }),
   ]
@@ -180,10 +167,8 @@ function destinationRoutes(needs: WebhookNeeds): Route[] {
       handle({ params: { id }, body: changes, credential, request }) {
         const actor = actorOf(needs, { credential, request })
         return database.transaction(async query => {
-          const changed = await changeWebhook(query, actor, id, changes)
-          if (changed === 'chat missing') throw withoutChat(changes.url)
-          if (changed.isResumed) await resumeDestination(query, id)
-          return shown(query, actor, id)
+          await changeWebhook(query, actor, id, changes)
+          return readWebhook(query, actor.accountId, id)
         })
       },
     }),
@@ -199,10 +184,7 @@ function destinationRoutes(needs: WebhookNeeds): Route[] {
       errors: ['WEBHOOK_NOT_FOUND'],
       async handle({ params: { id }, credential, request }) {
         const actor = actorOf(needs, { credential, request })
-        await database.transaction(async query => {
-          await removeWebhook(query, actor, id)
-          await forgetDestination(query, id)
-        })
+        await database.transaction(query => removeWebhook(query, actor, id))
         return { ok: true }
       },
     }),
@@ -215,7 +197,7 @@ function secretRoutes(needs: WebhookNeeds): Route[] {
     if (!box) throw new HttpError('SERVICE_UNAVAILABLE', 'This service has no key to keep signing secrets with.')
     return database.transaction(async query => {
       const { id, secret } = await work(query, box)
-      return { webhook: await shown(query, actor, id), secret }
+      return { webhook: await readWebhook(query, actor.accountId, id), secret }
     })
   }
   return [
@@ -256,30 +238,3 @@ const actorOf = (needs: WebhookNeeds, asked: { credential: Credential; request: 
   ...originOf(needs, asked),
   now: needs.now(),
 })
-
-/** The destination as it is shown, which the transaction has just written. */
-async function shown(query: Query, { accountId }: WebhookActor, id: string): Promise<WebhookRecord> {
-  const webhook = await readWebhook(query, accountId, id)
-  if (!webhook) throw new Error('the webhook that was written is not there')
-  return webhook
-}
-
-function accepted(asked: { deliveryId: string } | { refusal: DeliveryRefusal }): string {
-  if ('refusal' in asked) throw refusalOf(asked.refusal)
-  return asked.deliveryId
-}
-
-function refusalOf(refusal: DeliveryRefusal): Error {
-  if (refusal === 'no destination') return webhookNotFound()
-  if (refusal === 'paused') {
-    return new HttpError('WEBHOOK_PAUSED', 'The webhook is paused; set is_active to true first.')
-  }
-  return new HttpError('DELIVERY_NOT_FOUND', 'This account has no delivery with this id.')
-}
-
-/** The URL and the platform may come from different requests, so their fit is judged on the whole. */
-function withoutChat(url: string | undefined): HttpError {
-  const { message, params, path } = chatMissing
-  const violation = { type: params.type, loc: ['body', ...path], msg: message, input: url ?? null, ctx: {} }
-  return new HttpError('VALIDATION_ERROR', [violation])
-}

@@ -21,7 +21,6 @@ import { readDayNets } from '../ledger/reader.ts'
 import { rowAtFault } from '../ledger/rules.ts'
 import { type CsvContent, type CsvFault, FAULTS_MAX } from './reader.ts'
 
-/** What an import did. */
 interface CsvResult {
   imported: number
   /** Rows without any value. */

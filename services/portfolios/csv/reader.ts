@@ -7,7 +7,6 @@
  * written by RFC 4180, amounts as hundredths: importing one into an empty portfolio gives the same ledger, or the same holdings, and
  * no cell is a formula.
  */
-
 import { isUtf8 } from 'node:buffer'
 import { Readable } from 'node:stream'
 import { CsvError, parse } from 'csv-parse'
@@ -15,8 +14,19 @@ import { stringify } from 'csv-stringify/sync'
 import { nextTurn } from '#infra/runtime/turns.ts'
 import { TRANSACTIONS_MAX } from '../commands.ts'
 import type { TransactionInput } from '../ledger/reader.ts'
-import { columnName, guardedCell, type Header, readHeader, widthFault } from './columns.ts'
-import { type AmountForm, type CsvScope, isBlank, RowFault, readLedgerRow, readSnapshotRow } from './row.ts'
+import {
+  type AmountForm,
+  type CsvScope,
+  columnName,
+  guardedCell,
+  type Header,
+  isBlank,
+  RowFault,
+  readHeader,
+  readLedgerRow,
+  readSnapshotRow,
+  widthFault,
+} from './row.ts'
 
 export type { CsvScope } from './row.ts'
 
@@ -27,7 +37,6 @@ export interface CsvFault {
   message: string
 }
 
-/** What a file says. */
 export type CsvContent =
   | { kind: 'refused'; faults: CsvFault[]; unresolved: string[] }
   | { kind: 'ledger'; rows: { row: number; input: TransactionInput }[]; skipped: number }
@@ -41,7 +50,7 @@ const UTF_16_MARK = Buffer.from([0xff, 0xfe])
 /** A quote that is never closed would swallow the rest of the file. */
 const ROW_BYTES_MAX = 32 * 1024
 
-/** What the parser says of a file that is no CSV, by its code. */
+/** Faults of a file that is no CSV, by the parser's code. */
 const SYNTAX: Record<string, string> = {
   CSV_QUOTE_NOT_CLOSED: 'a quote is opened and never closed',
   CSV_INVALID_CLOSING_QUOTE: 'there is text between a closing quote and the next comma',
@@ -50,7 +59,7 @@ const SYNTAX: Record<string, string> = {
 }
 
 interface Reading {
-  /** Whether it holds bytes that are no text: the parser puts U+FFFD in their place. */
+  /** It holds bytes that are no text: the parser puts U+FFFD in their place. */
   isBroken: boolean
   header: Header | undefined
   row: number
@@ -142,9 +151,9 @@ function readRow(reading: Reading, cells: readonly string[], scope: CsvScope): v
     return
   }
   if (!header) {
-    const found = readHeader(cells)
-    if (typeof found === 'string') faults.push({ row, message: found })
-    else reading.header = found
+    const read = readHeader(cells)
+    if (typeof read === 'string') faults.push({ row, message: read })
+    else reading.header = read
     return
   }
   const fault = widthFault(cells, header)
@@ -163,7 +172,6 @@ function readRow(reading: Reading, cells: readonly string[], scope: CsvScope): v
   }
 }
 
-/** What the catalog knows of an item. */
 interface NamedItem {
   market_hash_name: string
   phase: string | null
@@ -173,7 +181,7 @@ interface NamedItem {
 export const LEDGER_HEADER =
   'date,type,market_hash_name,item_id,phase,quantity,price,currency,fee_amount,fee_percentage,marketplace,note\r\n'
 
-/** Whether a file begins as the export of a ledger does, which may be larger than what else is imported. */
+/** A file that begins as the export of a ledger does may be larger than others. */
 export const isLedgerExport = (start: Buffer): boolean =>
   start.toString('utf8', 0, 200).replace('\uFEFF', '').startsWith(LEDGER_HEADER.trimEnd())
 

@@ -1,7 +1,8 @@
 /**
- * Reads one row of a portfolio file.
+ * The two layouts of portfolio files, and how one row and one cell are read.
  *
- * Pure. What spreadsheets write is read where it means one thing: capitals, blanks, times behind days, `1.0` units. A number that
+ * Pure. Rules: DECISIONS.md, "Portfolios and inventories". A text that a spreadsheet would take for a formula is exported with an
+ * apostrophe before it and imported without, and no other text changes, so an export imports unchanged. What spreadsheets write is read where it means one thing: capitals, blanks, times behind days, `1.0` units. A number that
  * could mean two is refused instead of being guessed, since a price that is wrong by a hundred is worse than a file that comes
  * back. Amounts are hundredths as whole numbers, as everywhere in the API, or units with a decimal point; one file holds one of
  * the two. A row yields a value or a fault that names its column, and depends on the rows before it in that choice alone.
@@ -10,9 +11,94 @@ import { formatDay, parseInstant } from '#schemas/values/instant.ts'
 import { plainName } from '#schemas/values/item-name.ts'
 import { parsePhase } from '#schemas/values/phase.ts'
 import type { TransactionInput } from '../ledger/reader.ts'
-import { type Header, type LedgerColumn, unguardedCell } from './columns.ts'
 
-/** What a row is read with. */
+/** Columns of a ledger file, in the order of an export. */
+const LEDGER_COLUMNS = [
+  'date',
+  'type',
+  'market_hash_name',
+  'item_id',
+  'phase',
+  'quantity',
+  'price',
+  'currency',
+  'fee_amount',
+  'fee_percentage',
+  'marketplace',
+  'note',
+] as const
+
+/** Columns of a file of holdings. */
+const SNAPSHOT_COLUMNS = ['market_hash_name', 'item_id', 'phase', 'quantity'] as const
+
+type LedgerColumn = (typeof LEDGER_COLUMNS)[number]
+
+type Layout = 'ledger' | 'snapshot'
+
+/** The index of each column. */
+export interface Header {
+  layout: Layout
+  indexes: ReadonlyMap<LedgerColumn, number>
+  /** Cells that a row may have: those with a name, or with the empty ones that a spreadsheet writes behind them. */
+  widths: readonly [named: number, all: number]
+}
+
+const ITEM_COLUMNS = ['market_hash_name', 'item_id'] as const
+const NEEDED: Record<Layout, readonly LedgerColumn[]> = {
+  ledger: ['date', 'type', 'quantity', 'price'],
+  snapshot: ['quantity'],
+}
+const COLUMNS: Record<Layout, readonly LedgerColumn[]> = { ledger: LEDGER_COLUMNS, snapshot: SNAPSHOT_COLUMNS }
+/** Only a ledger has these, so one of them determines the layout. */
+const LEDGER_MARKS: readonly string[] = ['date', 'type', 'price']
+
+/** Reads the first row; a text says what is wrong with it. */
+export function readHeader(cells: readonly string[]): Header | string {
+  if (cells.length === 1 && /[;\t]/.test(cells[0] ?? '')) {
+    return 'columns are separated by commas, unless a first line such as "sep=;" names another separator'
+  }
+  const named = cells.findLastIndex(cell => cell.trim() !== '') + 1
+  const names = cells.slice(0, named).map(cell => cell.trim().toLowerCase())
+  const layout: Layout = names.some(name => LEDGER_MARKS.includes(name)) ? 'ledger' : 'snapshot'
+  const columns: readonly string[] = COLUMNS[layout]
+  const unknown = names.flatMap((name, i) => (columns.includes(name) ? [] : `${i + 1} ("${name.slice(0, 40)}")`))
+  if (unknown.length > 0) return `column ${unknown.join(', ')} is none; a ${layout} has ${columns.join(', ')}`
+  const twice = names.find((name, i) => names.indexOf(name) !== i)
+  if (twice !== undefined) return `the column ${twice} occurs twice`
+  const missing = NEEDED[layout].filter(name => !names.includes(name))
+  if (missing.length > 0) return `the column ${missing.join(', ')} is missing`
+  if (!ITEM_COLUMNS.some(name => names.includes(name))) return 'the column market_hash_name or item_id is missing'
+  return {
+    layout,
+    indexes: new Map(names.map((name, i) => [name as LedgerColumn, i])),
+    widths: [named, cells.length],
+  }
+}
+
+/** The name of a column by its index. */
+export const columnName = (header: Header | undefined, index: number): string =>
+  header?.indexes.entries().find(([, at]) => at === index)?.[0] ?? `column ${index + 1}`
+
+/** The fault of a row of more or fewer cells than it should have: values may be in the wrong ones. */
+export function widthFault(cells: readonly string[], header: Header): string | undefined {
+  const [named, all] = header.widths
+  const surplus = cells.findIndex((cell, i) => i >= named && cell.trim() !== '')
+  if (surplus < 0 && (cells.length === named || cells.length === all)) return undefined
+  const at = surplus < 0 ? Math.min(cells.length, named) : surplus
+  const hint = cells.length > named ? '; a cell with a comma needs quotes, decimals a point' : ''
+  return `${columnName(header, at)}: the row has ${cells.length} cells, the header ${named}${hint}`
+}
+
+/** A spreadsheet computes it, also behind spaces, apostrophes of an earlier export or in full width. */
+const FORMULA = /^(['\s]*[=+\-@\uFF1D\uFF0B\uFF0D\uFF20]|'*[\t\r\n])/
+
+/** A text as it is exported. */
+export const guardedCell = (text: string): string => (FORMULA.test(text) ? `'${text}` : text)
+
+/** The text that {@link guardedCell} was given. */
+export const unguardedCell = (cell: string): string =>
+  cell.startsWith("'") && FORMULA.test(cell.slice(1)) ? cell.slice(1) : cell
+
 export interface CsvScope {
   /** The item of a name and phase. */
   idOf(name: string, phase: string | null): number | undefined
@@ -22,7 +108,7 @@ export interface CsvScope {
   latestDay: string
 }
 
-/** How a file writes amounts, once a row has shown it. */
+/** The form of a file's amounts, once a row has shown it. */
 export interface AmountForm {
   form?: 'hundredths' | 'decimals'
   /** The row that showed it. */
@@ -36,7 +122,6 @@ const TRADED_MAX = 1_000_000
 /** Units of one entry, which may carry those of a whole ledger: 250,000 transactions. */
 const HELD_MAX = 10 ** 12
 
-/** What is wrong with a row. */
 export class RowFault extends Error {
   /** The name that no item has. */
   readonly unresolved: string | undefined
@@ -90,7 +175,6 @@ export function readSnapshotRow(row: Row, scope: CsvScope): { item_id: number; q
   return { item_id: readItem(row, scope), quantity: readQuantity(row, HELD_MAX) }
 }
 
-/** Whether a row says nothing at all. */
 export const isBlank = (cells: readonly string[]): boolean => cells.every(cell => cell.trim() === '')
 
 /** A cell without the spaces around it; empty where the file lacks the column. */
@@ -107,19 +191,19 @@ function readItem(row: Row, scope: CsvScope): number {
   if (phase === undefined) throw new RowFault(`phase ${shown(phaseText)} does not exist`)
   if (id !== '') {
     const itemId = Number(WHOLE.exec(id)?.[1])
-    const known = scope.nameOf(itemId)
-    if (known === undefined) throw new RowFault(`item_id ${shown(id)} is none of the catalog`, id)
-    if (name !== '' && plainName(name) !== plainName(known))
-      throw new RowFault(`market_hash_name of item_id ${id} is ${shown(known)}, not ${shown(name)}`)
+    const itemName = scope.nameOf(itemId)
+    if (itemName === undefined) throw new RowFault(`item_id ${shown(id)} is none of the catalog`, id)
+    if (name !== '' && plainName(name) !== plainName(itemName))
+      throw new RowFault(`market_hash_name of item_id ${id} is ${shown(itemName)}, not ${shown(name)}`)
     return itemId
   }
   if (name === '') throw new RowFault('market_hash_name or item_id is missing')
-  const found = scope.idOf(name, phase)
-  if (found === undefined) {
-    const wanted = phase === null ? shown(name) : `${shown(name)} with the phase ${phase}`
-    throw new RowFault(`market_hash_name ${wanted} is no item of the catalog`, name)
+  const itemId = scope.idOf(name, phase)
+  if (itemId === undefined) {
+    const item = phase === null ? shown(name) : `${shown(name)} with the phase ${phase}`
+    throw new RowFault(`market_hash_name ${item} is no item of the catalog`, name)
   }
-  return found
+  return itemId
 }
 
 function readQuantity(row: Row, most: number): number {

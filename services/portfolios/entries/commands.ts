@@ -8,14 +8,7 @@
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Query } from '#infra/postgres/pool.ts'
 import { type PortfolioScope, type PortfolioStore, writePortfolio } from '../commands.ts'
-import {
-  type AssetDetails,
-  ENTRY_COLUMNS,
-  type EntryRecord,
-  type EntryRow,
-  type EntrySource,
-  entryOf,
-} from './reader.ts'
+import { type AssetDetails, ENTRY_COLUMNS, type EntryRecord, type EntrySource } from '../reader.ts'
 
 /** Units to add. */
 export interface NewEntry extends Partial<AssetDetails> {
@@ -27,8 +20,8 @@ export interface NewEntry extends Partial<AssetDetails> {
 /** Adds units by hand, as an entry of their own. */
 export function addEntry(store: PortfolioStore, scope: PortfolioScope, entry: NewEntry): Promise<EntryRecord> {
   return writePortfolio(store, scope, async query => {
-    const [row] = await insertEntries(query, scope, [entry])
-    return entryOf(row as EntryRow)
+    const [added] = await insertEntries(query, scope, [entry])
+    return added as EntryRecord
   })
 }
 
@@ -48,7 +41,7 @@ export function removeEntry(store: PortfolioStore, scope: PortfolioScope, entryI
   })
 }
 
-/** What the import of an inventory did. */
+/** The outcome of an import of an inventory. */
 export interface InventoryImport {
   imported: number
   /** Assets that the portfolio had under the same asset id. */
@@ -75,10 +68,10 @@ export async function insertEntries(
   query: Query,
   { portfolioId, now }: Pick<PortfolioScope, 'portfolioId' | 'now'>,
   entries: readonly NewEntry[],
-): Promise<EntryRow[]> {
+): Promise<EntryRecord[]> {
   const column = <K extends keyof NewEntry>(name: K) => entries.map(entry => entry[name] ?? null)
   const json = (name: 'stickers' | 'charms') => entries.map(entry => (entry[name] ? JSON.stringify(entry[name]) : null))
-  return query<EntryRow>(
+  return query(
     `INSERT INTO portfolio_entries (portfolio_id, created_at, item_id, added_quantity, source, gamestore_assetid,
       float_value, paint_seed, inspect_link, name_tag, stickers, charms)
     SELECT $1, $2, * FROM unnest($3::int[], $4::bigint[], $5::text[], $6::text[], $7::float8[], $8::int[], $9::text[],
@@ -113,8 +106,8 @@ export async function followLedger(
     FROM portfolio_transactions WHERE portfolio_id = $1 AND item_id = ANY($2::int[]) GROUP BY item_id`,
     [portfolioId, itemIds],
   )
-  const held = nets.filter(({ units }) => units !== '0')
-  const isHeld = new Set(held.map(({ item_id }) => item_id))
+  const heldNets = nets.filter(({ units }) => units !== '0')
+  const isHeld = new Set(heldNets.map(({ item_id }) => item_id))
   const gone = itemIds.filter(id => !isHeld.has(id))
   if (gone.length > 0) {
     await query(
@@ -127,8 +120,8 @@ export async function followLedger(
       [portfolioId, gone],
     )
   }
-  if (held.length === 0) return
-  const values = [portfolioId, held.map(({ item_id }) => item_id), held.map(({ units }) => units)]
+  if (heldNets.length === 0) return
+  const values = [portfolioId, heldNets.map(({ item_id }) => item_id), heldNets.map(({ units }) => units)]
   const tracked = await query<{ item_id: number }>(
     `UPDATE portfolio_entries e SET ledger_quantity = n.units FROM unnest($2::int[], $3::bigint[]) AS n (item_id, units)
     WHERE e.portfolio_id = $1 AND e.item_id = n.item_id AND e.ledger_quantity > 0 RETURNING e.item_id`,
@@ -136,7 +129,7 @@ export async function followLedger(
   )
   const isTracked = new Set(tracked.map(({ item_id }) => item_id))
   const isGrown = new Set(grown)
-  const untracked = held.filter(({ item_id }) => isGrown.has(item_id) && !isTracked.has(item_id))
+  const untracked = heldNets.filter(({ item_id }) => isGrown.has(item_id) && !isTracked.has(item_id))
   if (untracked.length > 0) await track(query, portfolioId, new Date(now), source, untracked)
 }
 
@@ -153,10 +146,10 @@ async function track(
     oldest AS (
       SELECT DISTINCT ON (e.item_id) e.id, n.units FROM portfolio_entries e JOIN n ON n.item_id = e.item_id
       WHERE e.portfolio_id = $1 AND e.gamestore_assetid IS NULL ORDER BY e.item_id, e.sequence),
-    taken AS (
+    tracked AS (
       UPDATE portfolio_entries e SET ledger_quantity = oldest.units FROM oldest WHERE e.id = oldest.id RETURNING e.item_id)
     INSERT INTO portfolio_entries (portfolio_id, item_id, added_quantity, ledger_quantity, source, created_at)
-    SELECT $1, n.item_id, 0, n.units, $4, $5 FROM n WHERE n.item_id NOT IN (SELECT item_id FROM taken)`,
+    SELECT $1, n.item_id, 0, n.units, $4, $5 FROM n WHERE n.item_id NOT IN (SELECT item_id FROM tracked)`,
     [portfolioId, nets.map(({ item_id }) => item_id), nets.map(({ units }) => units), source, now],
   )
 }

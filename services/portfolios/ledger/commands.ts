@@ -9,18 +9,11 @@ import { HttpError } from '#infra/http/http-error.ts'
 import type { Query } from '#infra/postgres/pool.ts'
 import { type PortfolioScope, type PortfolioStore, writePortfolio } from '../commands.ts'
 import { followLedger } from '../entries/commands.ts'
-import type { EntrySource } from '../entries/reader.ts'
-import {
-  readDayNets,
-  TRANSACTION_COLUMNS,
-  type TransactionInput,
-  type TransactionRecord,
-  type TransactionRow,
-  transactionOf,
-} from './reader.ts'
+import type { EntrySource } from '../reader.ts'
+import { readDayNets, TRANSACTION_COLUMNS, type TransactionInput, type TransactionRecord } from './reader.ts'
 import { applyMovement, type DayNets, firstShortfall, type Shortfall, signedQuantity } from './rules.ts'
 
-/** What of a transaction may be changed. */
+/** Changes of a transaction; what is left out stays. */
 export type TransactionPatch = Partial<Omit<TransactionInput, 'item_id'>>
 
 /** Records a transaction. */
@@ -30,17 +23,17 @@ export function addTransaction(
   input: TransactionInput,
 ): Promise<TransactionRecord> {
   return writePortfolio(store, scope, async (query, portfolio) => {
-    if (input.type === 'sell') await demandHoldings(query, scope, input.item_id, nets => applyMovement(nets, input))
+    if (input.type === 'sell') await requireHoldings(query, scope, input.item_id, nets => applyMovement(nets, input))
     await insertTransactions(query, scope, [input])
     portfolio.transactionCount += 1
     await follow(query, scope, input.item_id, signedQuantity(input))
-    const [row] = await query<TransactionRow>(
+    const [added] = await query<TransactionRecord>(
       // By the index, and the sequence asked once: it was asked for each row of the portfolio, three seconds for 250,000.
       `SELECT ${TRANSACTION_COLUMNS} FROM portfolio_transactions WHERE portfolio_id = $1 AND date = $2
         AND sequence = (SELECT currval(pg_get_serial_sequence('portfolio_transactions', 'sequence')))`,
       [scope.portfolioId, input.date],
     )
-    return transactionOf(row as TransactionRow)
+    return added as TransactionRecord
   })
 }
 
@@ -57,12 +50,12 @@ export function changeTransaction(
     const gained = signedQuantity(after) - signedQuantity(before)
     const isMoved = gained !== 0 || after.date !== before.date || after.type !== before.type
     if (isMoved) {
-      await demandHoldings(query, scope, before.item_id, nets => {
+      await requireHoldings(query, scope, before.item_id, nets => {
         applyMovement(nets, before, -1)
         applyMovement(nets, after)
       })
     }
-    const [row] = await query<TransactionRow>(
+    const [changed] = await query<TransactionRecord>(
       `UPDATE portfolio_transactions SET type = $3, quantity = $4, price = $5, currency = $6, date = $7, fee_amount = $8,
         fee_percentage = $9, marketplace = $10, note = $11, updated_at = $12
       WHERE portfolio_id = $1 AND id = $2 RETURNING ${TRANSACTION_COLUMNS}`,
@@ -72,7 +65,7 @@ export function changeTransaction(
       ],
     )
     if (gained !== 0) await follow(query, scope, before.item_id, gained)
-    return transactionOf(row as TransactionRow)
+    return changed as TransactionRecord
   })
 }
 
@@ -81,7 +74,7 @@ export function removeTransaction(store: PortfolioStore, scope: PortfolioScope, 
   return writePortfolio(store, scope, async (query, portfolio) => {
     const before = await findTransaction(query, scope, transactionId)
     if (before.type === 'buy') {
-      await demandHoldings(query, scope, before.item_id, nets => applyMovement(nets, before, -1))
+      await requireHoldings(query, scope, before.item_id, nets => applyMovement(nets, before, -1))
     }
     await query('DELETE FROM portfolio_transactions WHERE portfolio_id = $1 AND id = $2', [
       scope.portfolioId,
@@ -118,17 +111,17 @@ async function findTransaction(
   query: Query,
   { portfolioId }: PortfolioScope,
   transactionId: string,
-): Promise<TransactionRow> {
-  const [row] = await query<TransactionRow>(
+): Promise<TransactionRecord> {
+  const [stored] = await query<TransactionRecord>(
     `SELECT ${TRANSACTION_COLUMNS} FROM portfolio_transactions WHERE portfolio_id = $1 AND id = $2`,
     [portfolioId, transactionId],
   )
-  if (!row) throw new HttpError('TRANSACTION_NOT_FOUND', 'This portfolio has no transaction with this id.')
-  return row
+  if (!stored) throw new HttpError('TRANSACTION_NOT_FOUND', 'This portfolio has no transaction with this id.')
+  return stored
 }
 
 /** Refuses a change after which a day would end below zero. */
-async function demandHoldings(
+async function requireHoldings(
   query: Query,
   { portfolioId }: PortfolioScope,
   itemId: number,

@@ -24,7 +24,6 @@ export interface Trade {
   feePercentage: number | null
 }
 
-/** What the transactions of an item have come to. */
 export interface ItemPerformance {
   itemId: number
   /** Units that are still there. */
@@ -35,7 +34,7 @@ export interface ItemPerformance {
   sold: bigint
   /** Fees of buys and sells. */
   fees: bigint
-  /** What the units that are still there have cost, fees included. */
+  /** Cost of the units that are still there, fees included. */
   costBasis: bigint
   /** Of the units that were sold: proceeds less fees and basis. */
   realisedProfit: bigint
@@ -48,14 +47,14 @@ export type RateOn = (currency: string, date: string) => Rate
 export interface PerformanceFold {
   /** Adds the trades that come next; yields every so often, so that its caller can let others go on. */
   add(trades: Iterable<Trade>): Generator<void, void, void>
-  /** What each item has earned so far, by ascending id. */
+  /** By ascending id, of the trades that were added. */
   items: readonly ItemPerformance[]
 }
 
 /** Units bought together. */
 interface Lot {
   quantity: bigint
-  taken: bigint
+  sold: bigint
   basis: bigint
 }
 
@@ -117,22 +116,24 @@ function* addTrade(
     sum.bought += total
     sum.costBasis += total + fee
     item.units += quantity
-    lots.push({ quantity, taken: 0n, basis: total + fee })
+    lots.push({ quantity, sold: 0n, basis: total + fee })
     return
   }
   sum.sold += total
   sum.realisedProfit += total - fee
   item.units -= quantity
-  for (let wanted = quantity; wanted > 0n; ) {
+  for (let rest = quantity; rest > 0n; ) {
     const lot = lots[item.oldest]
     if (!lot) throw new Error(`the ledger of item ${sum.itemId} sells more than it holds on ${trade.date}`)
-    const left = lot.quantity - lot.taken
-    const take = wanted < left ? wanted : left
-    const basis = takeFrom(lot, take)
+    const left = lot.quantity - lot.sold
+    const units = rest < left ? rest : left
+    const before = basisOf(lot)
+    lot.sold += units
+    const basis = basisOf(lot) - before
     sum.realisedProfit -= basis
     sum.costBasis -= basis
-    wanted -= take
-    if (lot.taken === lot.quantity) item.oldest += 1
+    rest -= units
+    if (lot.sold === lot.quantity) item.oldest += 1
     yield
   }
 }
@@ -145,11 +146,5 @@ function feeOf({ price, quantity, feeAmount, feePercentage }: Omit<Trade, 'itemI
   return BigInt(feeAmount ?? 0) + share
 }
 
-const basisOf = (lot: Lot, units: bigint): bigint => shareOf(lot.basis, units, lot.quantity)
-
-/** Takes units of a lot and returns their basis. */
-function takeFrom(lot: Lot, units: bigint): bigint {
-  const before = basisOf(lot, lot.taken)
-  lot.taken += units
-  return basisOf(lot, lot.taken) - before
-}
+/** The basis of the units of a lot that are sold. */
+const basisOf = (lot: Lot): bigint => shareOf(lot.basis, lot.sold, lot.quantity)

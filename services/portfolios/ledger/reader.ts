@@ -34,17 +34,9 @@ export interface TransactionRecord extends TransactionInput {
   updated_at: string
 }
 
-/** A row of {@link TRANSACTION_COLUMNS}. */
-export type TransactionRow = TransactionInput & { id: string; sequence: string; created_at: Date; updated_at: Date }
-
-/** The columns of a transaction. */
-export const TRANSACTION_COLUMNS = `id, sequence, item_id, type, quantity, price::float8 AS price, currency, date::text AS date,
+/** The columns of a {@link TransactionRecord}. */
+export const TRANSACTION_COLUMNS = `id, item_id, type, quantity, price::float8 AS price, currency, date::text AS date,
   fee_amount::float8 AS fee_amount, fee_percentage, marketplace, note, created_at, updated_at`
-
-/** The transaction of a row. */
-export function transactionOf({ sequence: _, created_at, updated_at, ...row }: TransactionRow): TransactionRecord {
-  return { ...row, created_at: created_at.toISOString(), updated_at: updated_at.toISOString() }
-}
 
 /** The cursor of the ledger. */
 interface LedgerPosition {
@@ -74,14 +66,15 @@ export async function readLedger(
   { portfolioId, order, after, limit }: LedgerScope & { limit: number },
 ): Promise<{ records: TransactionRecord[]; next: LedgerPosition | undefined }> {
   const { columns, direction, beyond } = ORDERS[order]
-  const place = columns.map((column, i) => `$${i + 3}::${TYPES[column]}`)
-  const rows = await database.rows<TransactionRow>(
-    `SELECT ${TRANSACTION_COLUMNS} FROM portfolio_transactions t WHERE portfolio_id = $1
-      ${after ? `AND (${columns.map(column => `t.${column}`)}) ${beyond} (${place})` : ''}
+  const position = columns.map((column, i) => `$${i + 3}::${TYPES[column]}`)
+  const rows = await database.rows<TransactionRecord & { sequence: string }>(
+    `SELECT ${TRANSACTION_COLUMNS}, sequence FROM portfolio_transactions t WHERE portfolio_id = $1
+      ${after ? `AND (${columns.map(column => `t.${column}`)}) ${beyond} (${position})` : ''}
     ORDER BY ${columns.map(column => `t.${column} ${direction}`)} LIMIT $2`,
     [portfolioId, limit, ...(after ? columns.map(column => after[column]) : [])],
   )
-  return { records: rows.map(transactionOf), next: rows.length === limit ? rows.at(-1) : undefined }
+  const records = rows.map(({ sequence: _, ...record }) => record)
+  return { records, next: rows.length === limit ? rows.at(-1) : undefined }
 }
 
 /** The position behind so many transactions, one at least, in the order of buys. */
@@ -114,7 +107,6 @@ export const readLedgerBytes = (
     [portfolioId],
   )
 
-/** How far a ledger reaches. */
 export interface LedgerSpan {
   /** Since 1970; undefined for an empty one. */
   firstDay: number | undefined
@@ -123,12 +115,12 @@ export interface LedgerSpan {
 
 /** Reads how far a ledger reaches. */
 export async function readLedgerSpan(database: Database, portfolioId: string): Promise<LedgerSpan> {
-  const [span] = await database.rows<{ first_day: number | null; items: number }>(
-    `SELECT min(date) - '1970-01-01'::date AS first_day, count(DISTINCT item_id)::int AS items
+  const [span] = await database.rows<{ firstDay: number | null; items: number }>(
+    `SELECT min(date) - '1970-01-01'::date AS "firstDay", count(DISTINCT item_id)::int AS items
     FROM portfolio_transactions WHERE portfolio_id = $1`,
     [portfolioId],
   )
-  return { firstDay: span?.first_day ?? undefined, items: span?.items ?? 0 }
+  return { firstDay: span?.firstDay ?? undefined, items: span?.items ?? 0 }
 }
 
 /**

@@ -8,7 +8,7 @@
 /** The two directions of a transaction. */
 export type Direction = 'buy' | 'sell'
 
-/** What one transaction does to the holdings of its item. */
+/** A change of the holdings of an item. */
 interface Movement {
   type: Direction
   quantity: number
@@ -37,10 +37,10 @@ export function applyMovement(nets: DayNets, movement: Movement, times: 1 | -1 =
 
 /** The first day that ends below zero; undefined when the ledger of the item holds. */
 export function firstShortfall(nets: DayNets): Shortfall | undefined {
-  let held = 0
+  let units = 0
   for (const date of [...nets.keys()].sort()) {
-    held += nets.get(date) ?? 0
-    if (held < 0) return { date, missing: -held }
+    units += nets.get(date) ?? 0
+    if (units < 0) return { date, missing: -units }
   }
   return undefined
 }

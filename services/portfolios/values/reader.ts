@@ -18,7 +18,6 @@ export interface Quote {
   quantity: number
 }
 
-/** What is to be valued. */
 export interface Holding {
   itemId: number
   quantity: number
@@ -76,8 +75,8 @@ export function valueHoldings(
 }
 
 /** A quote in its own currency shows the price that its provider sent. */
-function priced({ provider, price, currency, priceMicroUsd, quantity }: Quote, wanted: InCurrency): PricedQuote {
-  const amount = currency === wanted.code ? BigInt(price) : BigInt(minorDigits(priceMicroUsd, wanted.rate))
+function priced({ provider, price, currency, priceMicroUsd, quantity }: Quote, answer: InCurrency): PricedQuote {
+  const amount = currency === answer.code ? BigInt(price) : BigInt(minorDigits(priceMicroUsd, answer.rate))
   return { provider, amount, quantity }
 }
 
@@ -94,7 +93,7 @@ export interface CloseSeries {
   micros: readonly number[]
   /** Hundredths of the currency that is asked for, where the close was in it; else -1. Empty: none was. */
   natives: readonly number[]
-  /** Whether the item was still listed at the end of the day. Empty: on all of them. */
+  /** Still listed at the end of the day. Empty: on all of them. */
   listed: readonly (boolean | 0 | 1)[]
 }
 
@@ -140,13 +139,13 @@ export function addItem(
   const units = unitsByDay(movements, firstDay, totals.length)
   const { micros, natives } = bestByDay(series, firstDay, totals.length)
   for (let i = 0; i < totals.length; i++) {
-    const held = units[i] as number
-    if (held === 0) continue
+    const quantity = units[i] as number
+    if (quantity === 0) continue
     positions[i] = (positions[i] as number) + 1
     const micro = micros[i] as number
     if (micro === Number.POSITIVE_INFINITY) continue
     valued[i] = (valued[i] as number) + 1
-    totals[i] = (totals[i] as number) + held * amountOn(micro, natives[i] as number, firstDay + i)
+    totals[i] = (totals[i] as number) + quantity * amountOn(micro, natives[i] as number, firstDay + i)
   }
 }
 

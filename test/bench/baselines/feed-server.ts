@@ -87,7 +87,7 @@ function gatewayServer(capBytes?: number): RequestListener {
   const { items: frameItems, log: window, handler } = openFeedWithoutLog(itemOf)
   const gateway = openGateway({ ...frameItems, metrics, log, mayListen: () => true, ...(capBytes && { capBytes }) })
   const known = new Map<string, KeyAnswer>()
-  const judgeHash = (hash: string): KeyAnswer => {
+  const authenticateHash = (hash: string): KeyAnswer => {
     const answer = known.get(hash) ?? {
       accepted: true,
       credential: { keyId: hash, lineageId: hash, tier: 'quant' } as Credential,
@@ -95,7 +95,7 @@ function gatewayServer(capBytes?: number): RequestListener {
     known.set(hash, answer)
     return answer
   }
-  const judge = (authorization: string | undefined) => judgeHash(hashOfKey(bearerOf(authorization) ?? ''))
+  const authenticate = (authorization: string | undefined) => authenticateHash(hashOfKey(bearerOf(authorization) ?? ''))
   const none = () => Promise.reject(new Error('there are no tokens'))
   deliver = count => gateway.deliver(batchOf(changesNow(count)), window)
   return openFeedHandler({
@@ -103,7 +103,7 @@ function gatewayServer(capBytes?: number): RequestListener {
     catalog: { byId: itemOf, idsOfName: () => [] },
     unavailable: () => undefined,
     access: {
-      keys: { judge, judgeHash },
+      keys: { authenticate, authenticateHash },
       tokens: { issue: none, read: none, keep: none },
       connectionsOf: () => Number.POSITIVE_INFINITY,
       leases: { take: async () => ({ release: () => undefined, replaced: new AbortController().signal }) },
