@@ -103,22 +103,6 @@ describe('keys', () => {
     })
   })
 
-  it('end their open feeds with a revocation', async () => {
-    for (const revoke of ['delete', 'reissue', 'root'] as const) {
-      const { key } = await newAccount()
-      const child = await newChild(key)
-      const feeds = await Promise.all(
-        [child.key, child.key].map(one => openSse(`${scenario.roles.baseUrl}/feed/prices`, { key: one })),
-      )
-      for (const feed of feeds) await feed.event(({ event }) => event === 'ready')
-      if (revoke === 'delete') await ask(key, 'DELETE', `/account/sub-keys/${child.id}`)
-      else await ask(key, 'POST', revoke === 'root' ? '/account/key/reissue' : `/account/sub-keys/${child.id}/reissue`)
-      await eventually(() => feeds.every(feed => feed.hasEnded()), 'the end of the feeds')
-      expect(feeds[0]?.comments.at(-1)).to.equal('closed: this API key may no longer use the feeds')
-      expect((await openSse(`${scenario.roles.baseUrl}/feed/prices`, { key: child.key })).status).to.equal(401)
-    }
-  })
-
   describe('child keys', () => {
     it('are 25 at most, however many are asked for at once, and a deleted one makes room', async () => {
       const { key } = await newAccount()

@@ -51,12 +51,6 @@ describe('accounts and keys', () => {
     }
   })
 
-  it('draws keys that are never alike', () => {
-    const keys = Array.from({ length: 1_000 }, () => newKeyText('child'))
-    expect(new Set(keys).size).to.equal(keys.length)
-    expect(keys.every(key => bearerOf(`Bearer ${key}`) === key && key.startsWith('sk_live_child_'))).to.equal(true)
-  })
-
   describe('the tables refuse', () => {
     const rejected = async (statement: string, values: unknown[], constraint: RegExp) => {
       const error = await database.rows(statement, values).then(

@@ -152,37 +152,6 @@ describe('alerts', () => {
   })
 
   describe('conditions', () => {
-    it('a spread compares the best ask with the best bid and has no currency', async () => {
-      const [one, itemId] = [await owner(), newItem()]
-      await ask(itemId, 10)
-      const body = { item_id: itemId, kind: 'spread_exceeds', threshold_value: '20', threshold_currency: 'NOPE' }
-      const made = await one.create(body)
-      expect(made.body.threshold_currency).to.equal(null)
-      await inForce()
-      await market.move([{ side: 'bid', provider: 'provider_03', itemId, micro: 8 * USD }])
-      await market.move([{ side: 'bid', provider: 'provider_03', itemId, micro: 7.9 * USD }])
-      await eventually(async () => (await one.events()).length === 1, 'it to fire')
-      expect((await one.events())[0]).to.include({ triggered_value: '21.0000', triggered_currency: null })
-    })
-
-    it('thresholds of any currency compare at the rates in force, and new rates may fire them', async () => {
-      const [one, itemId] = [await owner(), newItem()]
-      await ask(itemId, 10)
-      const more = { threshold_currency: 'EUR' }
-      await one.create({ item_id: itemId, kind: 'price_above', threshold_value: '5.5', ...more })
-      const { body: other } = await one.create(below(itemId, '5.01', more))
-      await eventually(async () => (await one.events()).length === 1, 'the one that holds')
-      expect((await one.events())[0]).to.include({
-        alert_id: other.id,
-        triggered_value: '5.00',
-        triggered_currency: 'EUR',
-      })
-      await market.rates({ EUR: '0.56' })
-      await eventually(async () => (await one.events()).length === 2, 'the other after new rates')
-      expect((await one.events())[0]).to.include({ triggered_value: '5.60' })
-      await market.rates({ EUR: '0.5' })
-    })
-
     it('an alert that is deleted or changed before it fires does not fire as it was', async () => {
       const [one, itemId] = [await owner(), newItem()]
       await ask(itemId, 10)

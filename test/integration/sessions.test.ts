@@ -1,6 +1,5 @@
 import { createHmac, createPublicKey, generateKeyPairSync, type JsonWebKey, sign, verify } from 'node:crypto'
 import { expect } from 'chai'
-import type { Database } from '#infra/postgres/pool.ts'
 import { newSecretKey, openSealedBox } from '#infra/runtime/sealed-box.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '#schemas/values/instant.ts'
 import { openSessions } from '#services/accounts/sessions/commands.ts'
@@ -118,41 +117,6 @@ describe('sessions', () => {
       expect(await accepted(openSessions(scope)), 'by another issuer').to.equal(false)
       time += 1_000
       expect(await accepted()).to.equal(false)
-    })
-
-    it('are checked once, counted before that, and cost one statement however many requests bring them', async () => {
-      let statements = 0
-      const database: Database = {
-        ...scenario.database,
-        rows: (statement, values) => {
-          statements += 1
-          return scenario.database.rows(statement, values)
-        },
-      }
-      let counted = 0
-      const countFirst = async () => {
-        counted += 1
-        return () => {
-          counted -= 1
-        }
-      }
-      const keys = openSigningKeys(scenario.database, openSealedBox(newSecretKey()))
-      const sessions = openSessions({ database, keys, issuer: 'https://a.example', now: Date.now })
-      const { body: account } = await scenario.ask('/v1/account', { as: tokens.access_token })
-      const { accessToken } = await sessions.open(async () => account.id, Date.now())
-      const isAccepted = async (token: string, by = countFirst) => (await sessions.authenticate(token, by)).accepted
-      expect(await isAccepted(accessToken)).to.equal(true)
-      sessions.forget(account.id)
-      statements = 0
-      // Each request used to be a check of the signature and a statement.
-      const refusing = () => Promise.reject(new Error('over the limit'))
-      const answers = await Promise.all(Array.from({ length: 100 }, () => isAccepted(accessToken, refusing)))
-      expect(answers.every(Boolean)).to.equal(true)
-      expect([statements, counted]).to.deep.equal([1, 0])
-      const forged = `${accessToken.slice(0, -8)}AAAAAAAA`
-      expect(await isAccepted(forged)).to.equal(false)
-      expect([statements, counted], 'a bad one asks nothing of Postgres').to.deep.equal([1, 1])
-      expect(await isAccepted(forged, refusing).catch(error => error.message)).to.equal('over the limit')
     })
 
     it('end within a second where another process has ended them, and at once here', async () => {

@@ -1,6 +1,4 @@
 /**
- * Webhooks from the event to the receiver, and the state tables of destinations and delivery jobs, one test per row.
- *
  * Rules: DECISIONS.md, "Webhooks". No time is waited for: a destination that is to be tried again asks for hours, the time that
  * the service has set is read, and then said to have come.
  */
@@ -12,7 +10,7 @@ import { HOUR_MS } from '#schemas/values/instant.ts'
 import { type BegunAttempt, concludeAttempt } from '#services/alerts/delivery/store.ts'
 import { readDelivery } from '#services/alerts/webhooks/reader.ts'
 import { verifyWebhook } from '#services/clients/typescript/src/webhooks.ts'
-import { type Answering, type Receiver, silence, status } from '#test/fixtures/webhook-receiver.ts'
+import { type Answering, type Receiver, status } from '#test/fixtures/webhook-receiver.ts'
 import {
   EVENT,
   openWebhookScenario,
@@ -154,14 +152,6 @@ describe('webhooks by state', () => {
   })
 
   describe('of a webhook destination', () => {
-    it('created -> active: is_active left out or true; events are delivered', async () => {
-      const { account, receiver } = await fresh()
-      const { body } = await scenario.ask(account, 'POST', '/v1/account/webhooks', { label: 'a', url: receiver.url })
-      expect(body.webhook).to.include({ is_active: true, platform: 'custom', secret_last4: body.secret.slice(-4) })
-      await scenario.event(account)
-      await eventually(() => receiver.received.length === 1, 'the delivery')
-    })
-
     it('created -> paused: created with is_active false; events make no delivery', async () => {
       const { account, receiver } = await fresh()
       const webhook = await scenario.webhook(account, receiver, { is_active: false })
@@ -222,21 +212,6 @@ describe('webhooks by state', () => {
   }
 
   describe('of a delivery job', () => {
-    it('(none) -> pending: an event of an account with an active destination', async () => {
-      const { account, receiver, webhook, eventId } = await tried(silence)
-      const delivery = await until(account, () => true)
-      expect(delivery).to.include({ event_id: eventId, status: 'pending', endpoint_id: webhook.id, error: null })
-      expect(delivery).to.include({ completed_at: null, endpoint_url: `${receiver.url}/hook`, endpoint_label: 'test' })
-      expect(delivery.next_attempt_at).to.be.a('string')
-    })
-
-    it('pending -> succeeded: any 2xx', async () => {
-      const { account } = await tried(status(299))
-      const delivery = await until(account, one => one.status === 'succeeded')
-      expect(delivery).to.include({ attempt_count: 1, last_http_status: 299, next_attempt_at: null, error: null })
-      expect(delivery.completed_at).to.be.a('string')
-    })
-
     it('pending -> pending: a retryable answer; next_attempt_at says when, by Retry-After where that is later', async () => {
       const { account } = await tried(status(429, LATER))
       const delivery = await until(account, one => one.last_http_status === 429)
