@@ -1,8 +1,4 @@
-/**
- * Parameters as they are described and as they are read: what a schema takes, its description must allow.
- *
- * GET /market/arbitrage took `strict=1`, and every boolean ten more words, where the description has a boolean.
- */
+/** GET /market/arbitrage took `strict=1`, and every boolean ten more words, where the description has a boolean. */
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import { expect } from 'chai'

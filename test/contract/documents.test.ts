@@ -1,6 +1,4 @@
 /**
- * The pages at /docs: what they may load, where their links lead, and that tables made of data say what the data says.
- *
  * A link into the reference leads to an operation of the pinned description; that its page has the place is for test/e2e/guides-in-browser.test.ts.
  */
 import { createHash } from 'node:crypto'

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { Ajv } from 'ajv'
 import formats from 'ajv-formats'
 import { expect } from 'chai'
+import { loadProviders } from '#infra/config/providers.ts'
 import { asyncApiDocument } from '#schemas/api/asyncapi.ts'
 import {
   changedEvent,
@@ -11,6 +12,8 @@ import {
   resyncEvent,
   snapshotEndEvent,
 } from '#schemas/api/feed.ts'
+import { feedOperations } from '#schemas/api/feed-operations.ts'
+import type { Operation } from '#schemas/api/operation.ts'
 import { allTopics } from '#schemas/topics.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import {
@@ -66,6 +69,18 @@ describe('the description of feeds and topics', () => {
       }
     }
   })
+
+  const streams: Operation[] = Object.values(feedOperations(loadProviders().askKeys))
+  for (const { path, reply } of streams.filter(({ reply: { events } }) => events))
+    it(`lists the events of ${path} that the description of the API names and shows`, () => {
+      const events = reply.events ?? {}
+      // biome-ignore lint/suspicious/noExplicitAny: as above
+      const channel: any = Object.values(document.channels).find((one: any) => one.address === `/v1${path}`)
+      expect(Object.keys(events).sort()).to.deep.equal(Object.keys(channel.messages).sort())
+      const shown = Object.entries(reply.example ?? {})
+      expect(shown.length).to.be.above(1)
+      for (const [name, data] of shown) expect(events[name]?.schema.safeParse(data).success, name).to.equal(true)
+    })
 
   const item = { item_id: 7, market_hash_name: '★ Knife "x"', phase: null } as CatalogItem
   const itemText = openItemText()

@@ -1,4 +1,3 @@
-/** What the root of a platform answers to a browser and to a program, and where its links lead. */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'

@@ -1,8 +1,4 @@
-/**
- * The API's description: the pinned one, schemas/api/openapi.json, and what holds of every operation in it.
- *
- * `npm run openapi:pin` writes the pinned document again; its diff is the change that clients get.
- */
+/** `npm run openapi:pin` writes the pinned document again; its diff is the change that clients get. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { fxReply } from '#schemas/api/providers.ts'

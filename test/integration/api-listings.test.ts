@@ -1,4 +1,3 @@
-/** GET /prices and /bids against a plain model of the market: filters, phases, paging, currencies, moments. */
 import { expect } from 'chai'
 import type { Provider } from '#infra/config/providers.ts'
 import type { Tier } from '#infra/config/tiers.ts'

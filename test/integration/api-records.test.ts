@@ -1,4 +1,3 @@
-/** GET /prices/candles, /prices/history and /sales against the plain records that were stored. */
 import { expect } from 'chai'
 import { candlesReply } from '#schemas/api/candles.ts'
 import { providersReply } from '#schemas/api/providers.ts'

@@ -1,13 +1,10 @@
-/**
- * What every request meets around the routes: keys, paths, headers, errors, the log; bodies of batches, and where prices lead.
- */
 import { openSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { openLog } from '#infra/runtime/log.ts'
 import { errorReply } from '#schemas/api/error.ts'
-import { createAccountWithKey, newKeyText } from '#services/accounts/keys/commands.ts'
+import { newKeyText } from '#services/accounts/keys/commands.ts'
 import { start as startApi } from '#services/api/main.ts'
 import { type ApiScenario, ELSEWHERE, type ModelRow, openApiScenario, uriOf } from '#test/fixtures/api-scenario.ts'
 import type { Answer } from '#test/harness/scenario.ts'
@@ -44,12 +41,6 @@ describe('requests to the API', () => {
         const answer = await scenario.ask('/fx', { as: null, headers: { authorization } })
         expect(answer.status, scheme).to.equal(200)
       }
-    })
-
-    it('that expires later is good', async () => {
-      const { key, key_id } = await createAccountWithKey(scenario.database, { tier: 'free' })
-      await scenario.database.rows(`UPDATE api_keys SET expires_at = now() + interval '1 day' WHERE id = $1`, [key_id])
-      expect((await scenario.ask('/fx', { as: key })).status).to.equal(200)
     })
   })
 

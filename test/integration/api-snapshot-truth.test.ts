@@ -1,8 +1,4 @@
-/**
- * Snapshots taken while the market moves: each is the live table at one moment of every partition.
- *
- * SNAPSHOTS sets how many at least (15 when left out); there are more until so many moments were seen.
- */
+/** SNAPSHOTS sets how many at least (15 when left out); there are more until so many moments were seen. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'chai'
 import type { Side } from '#schemas/events/book-changed.ts'

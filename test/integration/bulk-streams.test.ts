@@ -1,7 +1,3 @@
-/**
- * What bulk streams need of a real Redis: slots, one at a time and so many in a rolling window, exactly, over all processes; and large
- * values, every byte in order, and an error for whatever cannot be read.
- */
 import { randomBytes } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect } from 'chai'
@@ -141,15 +137,6 @@ describe('slots of streams', () => {
     await eventually(() => slot.lost.aborted, 'the loss to be noticed')
     await slot.release()
     expect(await connections[1]?.get(leaseOf(name))).to.equal('another')
-  })
-
-  it('are refused when Redis cannot be asked', async () => {
-    const lost = await openRedis(platform.config, { name: 'lost', log: platform.log })
-    const slots = openStreamSlots(lost, { prefix: platform.namespace })
-    lost.disconnect()
-    expect(await slots.start(subject(), 50).catch(error => error)).to.be.instanceOf(Error)
-    // It would connect again by itself.
-    await closeRedis(lost)
   })
 })
 

@@ -1,6 +1,4 @@
 /**
- * The TypeScript client and a platform that refuses, breaks off or falls silent when the test says so.
- *
  * The platform is a stand-in on loopback that speaks its protocol. With the real one: contract/sweep.test.ts, fault/client-typescript.test.ts.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -93,22 +91,6 @@ describe('the TypeScript client', () => {
       expect(await openClient().createPortfolio({ name: 'Long term' })).to.deep.equal({ id: 'p1' })
       const keys = new Set(requests.map(({ headers }) => headers['idempotency-key']))
       expect([requests.length, keys.size]).to.deep.equal([4, 1])
-    })
-
-    it('repeats nothing that may have been done', async () => {
-      for (const failure of [refuse(503, 'SERVICE_UNAVAILABLE', { 'retry-after': '0' }), hangUp]) {
-        script = [failure, answer({})]
-        requests = []
-        const error = await errorOf(openClient().reissueKey())
-        expect(error).to.be.instanceOf(failure === hangUp ? MarketlogConnectionError : MarketlogError)
-        expect(requests).to.have.length(1)
-      }
-    })
-
-    it('gives up after its last attempt, with the last refusal', async () => {
-      script = [1, 2, 3].map(() => refuse(503, 'PRICES_INDEX_UNAVAILABLE', { 'retry-after': '0' }))
-      const error = (await errorOf(openClient({ retries: 2 }).listPrices())) as MarketlogError
-      expect([error.status, error.code, requests.length]).to.deep.equal([503, 'PRICES_INDEX_UNAVAILABLE', 3])
     })
 
     it('ends with the reason of its signal, whether it waits for an answer or to ask again', async () => {

@@ -1,4 +1,3 @@
-/** What arrives at a socket and is no proper request: a clean refusal, an ended connection, and nothing smuggled. */
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
@@ -172,17 +171,6 @@ describe('the HTTP host', () => {
     ])
       expectRefusal(await say(bytes), 431, 'REQUEST_HEADERS_TOO_LARGE')
     expect(served).to.deep.equal([])
-  })
-
-  it('serves requests of one connection one after the other', async () => {
-    const { socket, text } = await dial()
-    socket.write(`POST /a HTTP/1.1\r\n${HOST}Content-Length: 3\r\n\r\nabc`)
-    socket.write(
-      `POST /b HTTP/1.1\r\n${HOST}Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\nGET /c HTTP/1.1\r\n${HOST}\r\n`,
-    )
-    await eventually(() => text().match(/HTTP\/1\.1 200/g)?.length === 3, 'three answers')
-    expect(served).to.deep.equal(['POST /a abc', 'POST /b abc', 'GET /c'])
-    socket.destroy()
   })
 
   it('waits for neither headers nor bodies longer than its limits, and drops an idle connection', async () => {

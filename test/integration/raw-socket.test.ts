@@ -1,7 +1,3 @@
-/**
- * A connection that is taken over from the HTTP server: what goes out, how its end is seen, and that the server still
- * knows of it.
- */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'

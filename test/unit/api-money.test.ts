@@ -1,4 +1,3 @@
-/** Money against exact rational arithmetic, by long division on whole numbers. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import {

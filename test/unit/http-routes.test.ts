@@ -185,22 +185,6 @@ describe('a served route', () => {
     expect(await outcomeOf('DELETE /things/1', 'pro')).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
   })
 
-  it('counts what has no valid key on the address of its client, guesses and kinds of pages by themselves', async () => {
-    const budgetOf = async (request: string, key?: string) => {
-      charged = []
-      await ask(`${request} HTTP/1.1\r\nX-Client: 203.0.113.9\r\nX-Rest:`, key)
-      return charged
-    }
-    expect(await budgetOf('GET /list')).to.deep.equal(['203.0.113.9 requests'])
-    expect(await budgetOf('GET /nothing')).to.deep.equal(['203.0.113.9 requests'])
-    expect(await budgetOf('GET /list', 'nobody')).to.deep.equal(['203.0.113.9 credentials'])
-    expect(await budgetOf('GET /list?token=guessed')).to.deep.equal(['203.0.113.9 credentials'])
-    expect(await budgetOf('GET /page')).to.deep.equal(['203.0.113.9 documents'])
-    expect(await budgetOf('PUT /page')).to.deep.equal(['203.0.113.9 documents'])
-    expect(await budgetOf('GET /page', 'nobody')).to.deep.equal(['203.0.113.9 credentials'])
-    expect(await budgetOf('GET /page', 'pro')).to.deep.equal([])
-  })
-
   it('counts what is costly to check on its address first, once, and takes a good one back', async () => {
     const asked = 'GET /list HTTP/1.1\r\nX-Client: 203.0.113.9\r\nX-Rest:'
     expect(await outcomeOf(asked, 'nobody token')).to.deep.equal([401, 'AUTH_INVALID_API_KEY'])
