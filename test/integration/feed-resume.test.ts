@@ -1,8 +1,4 @@
-/**
- * A stream that resumes before its first event, and one that resumes where the log no longer reaches.
- *
- * What resumes within the log, through kills and on a moving market, is test/fault/feed.test.ts' matter.
- */
+/** What resumes within the log, through kills and on a moving market, is test/fault/feed.test.ts' matter. */
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { withAdmin } from '#infra/kafka/with-admin.ts'

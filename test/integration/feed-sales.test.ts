@@ -1,4 +1,3 @@
-/** Sales as two gateways deliver them, one of which keeps no event in memory, beside what GET /sales has of the same log. */
 import { expect } from 'chai'
 import { loadProviders } from '#infra/config/providers.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'

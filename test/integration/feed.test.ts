@@ -1,9 +1,3 @@
-/**
- * The role `feed` on real servers: what the book writes to the log arrives at subscribers, whole, once and in order; and the
- * connections of a key over several gateways: the cap, what a crash leaves, feed tokens, and the end of a gateway.
- *
- * Two gateways in this process with a host each, and one as a process that is killed.
- */
 import { hash } from 'node:crypto'
 import { expect } from 'chai'
 import type { Codec } from '#infra/kafka/codec.ts'

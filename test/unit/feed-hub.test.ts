@@ -99,14 +99,6 @@ describe('the hub of a feed', () => {
     expect(deliveriesTo([wanting('a')], pushed)).to.deep.equal({ a: [[1, 2], [3]] })
   })
 
-  it('leaves out an item that the catalog lacks', () => {
-    const subscribers = [wanting('a'), wanting('b', { itemIds: new Set([99]) })]
-    expect(deliveriesTo(subscribers, [changed({ item_id: 99 }), changed({ item_id: 3 })])).to.deep.equal({
-      a: [[3]],
-      b: [],
-    })
-  })
-
   it('sends nothing to a subscriber that has left', () => {
     const hub = openHub<Named>(itemOf)
     for (const left of [wanting('a'), wanting('b', { itemIds: new Set([1]), names: new Set(['Item 3']) })]) {

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { covers, type LogPosition, openEventIds, unionOf } from '#services/feed/log-position.ts'
-import { changesFrom, expectEachOnce, logs, PARTITIONS, START } from '#test/fixtures/feed-logs.ts'
+import { changesFrom, logs, PARTITIONS, START } from '#test/fixtures/feed-logs.ts'
 
 const positions = fc
   .record({
@@ -65,47 +65,6 @@ describe('the id of an event', () => {
 describe('a position in the log', () => {
   const choices = fc.infiniteStream(fc.nat(PARTITIONS - 1))
   const counts = fc.tuple(fc.nat(30), fc.nat(30))
-
-  it('leads to exactly the rest, in the order of each item, wherever and however often one breaks off', () => {
-    fc.assert(
-      fc.property(logs, choices, fc.array(fc.nat(6), { maxLength: 5 }), (log, order, breaks) => {
-        const delivered: string[] = []
-        let position = START
-        for (const most of [...breaks, Number.POSITIVE_INFINITY]) {
-          for (const { text, position: reached } of changesFrom(log, order, position).take(most)) {
-            delivered.push(text)
-            position = reached()
-          }
-        }
-        expectEachOnce(log, delivered)
-      }),
-      { numRuns: 500 },
-    )
-  })
-
-  it('leads to another exactly by what a live stream delivers between them', () => {
-    fc.assert(
-      fc.property(logs, choices, counts, (log, order, [first, second]) => {
-        const live = changesFrom(log, order, START)
-        const delivered: string[] = []
-        let [left, joined] = [START, START]
-        for (let count = 0; count < first + second; count++) {
-          const { value, done } = live.next()
-          if (done) break
-          if (count < first) delivered.push(value.text)
-          if (count < first) left = value.position()
-          joined = value.position()
-        }
-        expect(covers(joined, left)).to.equal(true)
-        delivered.push(
-          ...changesFrom(log, order, left, joined).map(({ text }) => text),
-          ...live.map(({ text }) => text),
-        )
-        expectEachOnce(log, delivered)
-      }),
-      { numRuns: 500 },
-    )
-  })
 
   it('and another have a union, which includes what either does and no more', () => {
     fc.assert(
