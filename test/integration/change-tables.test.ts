@@ -1,8 +1,3 @@
-/**
- * Changes in a real ClickHouse: as candles, which read back equal a fold moment by moment; and as history, each change once, and each
- * day's close as a plain fold has it.
- */
-
 import { expect } from 'chai'
 import { atOnce } from '#infra/runtime/turns.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
@@ -10,35 +5,13 @@ import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
 import { composeCandles, type StandingAsk } from '#streams/candles/compose.ts'
 import { openCandleFold } from '#streams/candles/fold.ts'
-import { readCandleParts, readCandles, selectCandleStanding } from '#streams/candles/reader.ts'
+import { readCandleParts, selectCandleStanding } from '#streams/candles/reader.ts'
 import { openHistoryFold } from '#streams/history/fold.ts'
 import type { RowSink } from '#streams/runner/sink-runner.ts'
-import { changeOf, isChange, randomLog } from '#test/fixtures/book-change-sequences.ts'
+import { changeOf } from '#test/fixtures/book-change-sequences.ts'
 import { changeRecord, write } from '#test/fixtures/sink-records.ts'
 import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
-import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
-import { modelCandles } from '#test/oracles/candle-model.ts'
-import { type DayRow, selectDayRows } from '#test/oracles/provider-days.ts'
-
-const ITEMS = 6
-
-/** The close of every item, side, provider and day, from the changes in their order. */
-function daysOf(log: readonly BookChanged[]): DayRow[] {
-  const days = new Map<string, DayRow>()
-  for (const change of log) {
-    const { item_id, side, provider, price, price_micro_usd, currency, quantity } = change
-    const day = new Date(change.seen_at).toISOString().slice(0, 10)
-    const key = [item_id, side, provider, day].join(' ')
-    const before = days.get(key) ?? { price: null, price_micro_usd: null, currency: null }
-    const close = price === null ? before : { price, price_micro_usd, currency }
-    days.set(key, { ...close, item_id, side, provider, day, quantity, listed: price !== null })
-  }
-  return [...days.values()].sort(byKey)
-}
-
-const keyOf = (row: DayRow) => [row.item_id, row.side, row.provider, row.day].join(' ')
-const byKey = (a: DayRow, b: DayRow) => (keyOf(a) < keyOf(b) ? -1 : 1)
 
 describe('changes in ClickHouse', () => {
   const clickhouse = useClickhouse(useServers({ setUp: false }))
@@ -50,47 +23,6 @@ describe('changes in ClickHouse', () => {
     )
 
   describe('as candles', () => {
-    // Within the shortest retention, or ClickHouse may already have dropped what is compared.
-    const startMs = today - 5 * DAY_MS
-
-    it('of any window equal a fold moment by moment, in each interval, whatever is left unread around it; bids are left out', async () => {
-      const log = randomLog(randomOf(1), { records: 1_500, items: ITEMS, providers: 4, startMs }).filter(isChange)
-      await store(openCandleFold(clickhouse.batcher), log)
-      const asks = Map.groupBy(
-        log.filter(({ side }) => side === 'ask'),
-        ({ item_id }) => item_id,
-      )
-      const [oldest, now] = [startMs - DAY_MS, today + DAY_MS]
-      const random = seededRandom('windows')
-      const intervals = Object.values(CANDLE_INTERVALS)
-      const whole = [...asks.keys()].flatMap(item => intervals.map(({ ms }) => ({ item, ms, edges: [oldest, now] })))
-      const some = Array.from({ length: 40 }, () => {
-        const { ms } = random.pick(intervals)
-        const edge = () => Math.floor(random.integer(oldest, now) / ms) * ms
-        const edges = [edge(), random.chance(0.4) ? now : edge()].sort((a, b) => a - b)
-        return { item: random.integer(1, ITEMS), ms, edges }
-      })
-      const expectFolded = async (): Promise<number> => {
-        let candles = 0
-        for (const { item, ms, edges } of [...whole, ...some]) {
-          const [start = 0, end = 0] = edges
-          const found = await readCandles(
-            clickhouse.writer,
-            [item],
-            { start, end, intervalMs: ms },
-            { fill: false, now },
-          )
-          const expected = modelCandles(asks.get(item) ?? [], ms).filter(({ t }) => t >= start && t < end)
-          expect(found, `${item} ${ms} ${start} ${end}`).to.deep.equal(expected)
-          candles += found.length
-        }
-        return candles
-      }
-      expect(await expectFolded()).to.be.greaterThan(500)
-      await clickhouse.writer.command(`OPTIMIZE TABLE ${clickhouse.database}.candle_parts FINAL`)
-      await expectFolded()
-    })
-
     it('know what was listed before a window of which no part is left', async () => {
       const item = { provider: 'a', itemId: 900 }
       const row = { micro: 70_000, quantity: 3 }
@@ -130,27 +62,6 @@ describe('changes in ClickHouse', () => {
         `SELECT * REPLACE (toUnixTimestamp64Milli(seen_at) AS seen_at) FROM ${clickhouse.database}.changes FINAL
         WHERE ${condition} ORDER BY offset`,
       )
-    const daysIn = async (condition: string) =>
-      (await clickhouse.writer.rows<DayRow>(selectDayRows(clickhouse.database, condition))).sort(byKey)
-
-    const rowOf = (change: BookChanged, offset: number) => {
-      const { refresh_id, url, source_partition, source_offset, source_index, ...row } = change
-      return { ...row, partition: 3, offset }
-    }
-
-    it('holds each change once and each day as it closed, after replays in any order by two writers', async () => {
-      const random = seededRandom('history')
-      const log = randomLog(random, { records: 4_000, items: 30, providers: 5, startMs }).filter(isChange)
-      const records = log.map((change, offset) => changeRecord(change, offset, 3))
-      const [one, other] = [openHistoryFold(clickhouse.batcher), openHistoryFold(clickhouse.batcher)]
-      const pieces = [records.slice(0, 1_200), records.slice(1_200, 3_000), records.slice(3_000), records.slice(700)]
-      for (const piece of random.shuffle(pieces)) await Promise.all([write(one, piece), write(other, piece)])
-      expect(await changesIn('partition = 3')).to.deep.equal(log.map(rowOf))
-      expect(await daysIn('item_id <= 30')).to.deep.equal(daysOf(log))
-      await clickhouse.writer.command(`OPTIMIZE TABLE ${clickhouse.database}.provider_days FINAL`)
-      expect(await daysIn('item_id <= 30')).to.deep.equal(daysOf(log))
-    })
-
     it('keeps two changes of a provider that pushes them within a millisecond', async () => {
       const item = { provider: 'pusher', itemId: 66, seenAt: startMs + 7 }
       const row = { micro: 20_000, quantity: 2 }

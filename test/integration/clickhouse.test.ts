@@ -1,4 +1,3 @@
-/** Writes to a real ClickHouse: few large inserts, nothing confirmed that is not there; and what set-up does there. */
 import { expect } from 'chai'
 import { type Batcher, openBatcher } from '#infra/clickhouse/batcher.ts'
 import type { BinaryInsert, ClickhouseWriter } from '#infra/clickhouse/clickhouse.ts'

@@ -1,4 +1,3 @@
-/** Snapshot manifests in a real Redis: always the live table at one moment, whatever interrupts their builder. */
 import { inflateRawSync } from 'node:zlib'
 import { expect } from 'chai'
 import { loadProviders } from '#infra/config/providers.ts'

@@ -1,4 +1,3 @@
-/** The live view in a real Redis, from a real log: always equal to a plain fold of what was published. */
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
@@ -11,7 +10,6 @@ import type { TopicIds } from '#infra/runtime/role.ts'
 import type { RefreshMarked, Side } from '#schemas/events/book-changed.ts'
 import { type BookRefreshStored, bookRefreshStored } from '#schemas/events/book-state.ts'
 import { ITEM_PARTITIONS, topics } from '#schemas/topics.ts'
-import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { findingsOf } from '#services/cli/log-tools/verify.ts'
 import { headKey } from '#streams/live-view/table.ts'
 import { view } from '#streams/live-view/view.ts'
@@ -42,31 +40,8 @@ describe('live view sink', () => {
   let redis: Redis
   const slot = (prefix: string) => ({ redis, partition: 0, prefix: platform.namespace + prefix })
   const open = (prefix: string) => openOwnSink(view, slot(prefix))
-  const ownLog = (seed: ReturnType<typeof seededRandom>, records: number) =>
-    randomLog(seed, { records, items: 60, providers: 5 }).filter(r => !isOfRow(r) || partitionOfItem(r.item_id) === 0)
-
   before(async () => {
     redis = await platform.openRedis()
-  })
-
-  it('shows what a plain fold shows, however the log is cut and wherever the sink is reopened', async () => {
-    const random = seededRandom('cuts')
-    const log = ownLog(random, 4_000)
-    let sink = await open('cuts.')
-    for (let at = 0; at < log.length; ) {
-      const next = Math.min(log.length, at + random.integer(1, 90))
-      await write(
-        sink,
-        log.slice(at, next).map((record, i) => changeRecord(record, at + i)),
-      )
-      at = next
-      if (!random.chance(0.3)) continue
-      await sink.close()
-      sink = await open('cuts.')
-      expect(sink.position?.next).to.equal(at)
-    }
-    await sink.close()
-    expect(await readTables(redis, slot('cuts.').prefix)).to.deep.equal(expectedTables(log, [0]))
   })
 
   it('takes more rows of one provider at once than one call of the script may hold', async () => {
@@ -279,13 +254,5 @@ describe('live view on a log', () => {
     const { config, log } = platform
     const { compared, examples, not_compared } = await findingsOf(config, log, 'live-view', () => undefined)
     expect([compared > 0, examples, not_compared]).to.deep.equal([true, [], { 'came while they were compared': 1 }])
-  })
-
-  it('is built again when the log that it had followed was replaced by a shorter one', async () => {
-    const key = headKey(5, platform.namespace)
-    const head = await readLiveHead(redis, 5, platform.namespace)
-    await redis.set(key, JSON.stringify({ ...head, next: 10 ** 9 }))
-    await runRole(caughtUp)
-    expect(await readTables(redis, platform.namespace)).to.deep.equal(expectedTables(published))
   })
 })

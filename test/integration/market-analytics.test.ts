@@ -1,7 +1,3 @@
-/**
- * Arbitrage, indexes and market summaries on real refreshes that went the whole way through the platform, against figures
- * recomputed from the raw changes in the log; arbitrage against a brute force over all pairs.
- */
 import { expect } from 'chai'
 import type { z } from 'zod'
 import { loadAnalytics } from '#infra/config/analytics.ts'

@@ -1,8 +1,4 @@
-/**
- * The market in memory: filled from the live view, whatever becomes of the view meanwhile.
- *
- * Rows are written by the live view's own sink, changes by the book's publisher; only the moments are the test's.
- */
+/** Rows are written by the live view's own sink, changes by the book's publisher; only the moments are the test's. */
 import { expect } from 'chai'
 import { loadProviders } from '#infra/config/providers.ts'
 import { loadSupply } from '#infra/config/supply.ts'

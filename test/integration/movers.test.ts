@@ -1,7 +1,3 @@
-/**
- * Movers on real refreshes that went the whole way through the platform, against a brute force over the raw changes in the log;
- * a killed role, and candles that have stopped.
- */
 import { expect } from 'chai'
 import type { z } from 'zod'
 import { loadCatalog } from '#infra/config/catalog.ts'
@@ -12,7 +8,7 @@ import { DAY_MS, HOUR_MS, MINUTE_MS } from '#schemas/values/instant.ts'
 import { start as startApi } from '#services/api/main.ts'
 import { MOVERS_AGE_LIMIT_MS } from '#streams/movers/reader.ts'
 import { MOVERS, type MoversWindow } from '#streams/movers/table.ts'
-import { type ComputedHead, computedHeadKey, computedLeaseKey } from '#streams/runner/computed-versions.ts'
+import { type ComputedHead, computedHeadKey } from '#streams/runner/computed-versions.ts'
 import { PROVIDERS, publishMarket, startBelowMarket } from '#test/fixtures/real-market.ts'
 import { openTestIngest } from '#test/fixtures/test-ingest.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -176,21 +172,6 @@ describe('movers on real refreshes', () => {
       const { data } = await read({ window, ...NO_FILTERS })
       expect(data.filter(({ volume }) => volume > 0).length, window).to.be.above(20)
     }
-  })
-
-  it('go on after a kill of their role, and leave nothing behind', async () => {
-    role.kill('SIGKILL')
-    await role.ended
-    // As when it has run out.
-    await redis.del(computedLeaseKey('movers', platform.namespace))
-    const killedAt = Date.now()
-    role = await platform.spawnRole('movers', environment)
-    await eventually(async () => (await asOf()) > killedAt, 'the next holder of the lease')
-    const reply = await read()
-    expect(reply.data).to.deep.equal(expected(Date.parse(reply.meta.generated_at), {}).rows)
-    const { version } = await head()
-    const keys = (await redis.keys(`${platform.namespace}{movers}:movers:*:*`)).filter(key => !key.includes(version))
-    for (const key of keys) expect(await redis.pttl(key), `${key} stays for ever`).not.to.equal(-1)
   })
 
   it('are as old as what candles hold: they used to be of now though candles had stopped', async () => {

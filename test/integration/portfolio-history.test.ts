@@ -1,7 +1,3 @@
-/**
- * Daily values of portfolios on recorded prices, against a recomputation day by day: one made to hold an item before its first
- * price, and fifty random ones, which must hold nothing in particular.
- */
 import { expect } from 'chai'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { DAY_MS, formatDay } from '#schemas/values/instant.ts'

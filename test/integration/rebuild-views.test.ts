@@ -1,7 +1,3 @@
-/**
- * Rebuild and verify of every view on a running platform, with changes that keep coming: what verify finds when a view is
- * broken by hand, and what a rebuild makes of it while it is read.
- */
 import { expect } from 'chai'
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'

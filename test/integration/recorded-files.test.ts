@@ -15,10 +15,7 @@ import { type ClickhouseReader, openReader } from '#infra/clickhouse/clickhouse.
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import type { BookChanged } from '#schemas/events/book-changed.ts'
-import { ITEM_PARTITIONS } from '#schemas/topics.ts'
-import { DAY_MS, HOUR_MS, MINUTE_MS } from '#schemas/values/instant.ts'
-import { readTables } from '#test/fixtures/live-tables.ts'
+import { HOUR_MS, MINUTE_MS } from '#schemas/values/instant.ts'
 import { packagedRate } from '#test/fixtures/packaged-rate.ts'
 import { type RecordedRefresh, readRefreshes } from '#test/fixtures/recorded-refreshes.ts'
 import { inVersions } from '#test/fixtures/view-tables.ts'
@@ -27,10 +24,8 @@ import { readTopic } from '#test/harness/read-topic.ts'
 import { bookKey, type Expected, foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
 import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import { runCommand } from '#test/harness/run-command.ts'
-import { seededRandom } from '#test/harness/seeded-random.ts'
 import { openSse, type SseClient } from '#test/harness/sse-client.ts'
 import { useServers } from '#test/harness/use-servers.ts'
-import { modelCandles } from '#test/oracles/candle-model.ts'
 import { partEntries, selectPartRows, selectStandingRows, standingEntries } from '#test/oracles/candle-tables.ts'
 
 const STEP_MS = 25 * MINUTE_MS
@@ -39,8 +34,6 @@ const IS_FULL = process.env.SIZE === 'full'
 /** One name in ten, by its length. */
 const SOME_NAMES = IS_FULL ? 1 : 10
 const ITEMS_OF_A_QUERY = IS_FULL ? 500 : 2_000
-const ITEMS_WITH_CANDLES = IS_FULL ? Number.POSITIVE_INFINITY : 40
-const INTERVALS_MS = { '5m': 5 * MINUTE_MS, '1h': HOUR_MS, '1d': DAY_MS }
 const LIMIT_S = IS_FULL ? 1_200 : 120
 const ROLES = 'fx book live-view candles history provider-health alert-triggers api feed'
 
@@ -169,35 +162,6 @@ describe('files of recorded refreshes', function () {
       )
     })
 
-  it('are the rows of the live view in Redis, in hashes and listings, with the time of the last refresh', async () => {
-    const { namespace } = platform
-    const redis = await platform.openRedis()
-    const tables = await readTables(redis, namespace)
-    const withoutPartition = (text: string): string => text.slice(text.indexOf('|') + 1)
-    const found = [...tables.rows].map(([name, { price, currency, priceMicroUsd, quantity, seenAt }]) =>
-      [withoutPartition(name), price, currency, priceMicroUsd, quantity, seenAt].join(' '),
-    )
-    const wanted = books().flatMap(({ provider, side, rows }) =>
-      [...rows].map(([itemId, row]) =>
-        [`${side}|${provider}|${itemId}`, row.price, row.currency, row.price_micro_usd, row.quantity, row.seen_at].join(
-          ' ',
-        ),
-      ),
-    )
-    expectSame(found, wanted)
-    expectSame(
-      tables.listed.map(withoutPartition),
-      wanted.map(line => line.slice(0, line.indexOf(' '))),
-    )
-    const refreshed = [...tables.refreshed].map(([name, at]) => `${withoutPartition(name)} ${at}`)
-    expectSame(
-      refreshed,
-      books().flatMap(({ provider, side, refreshedAt }) =>
-        Array.from({ length: ITEM_PARTITIONS }, () => `${side}|${provider} ${refreshedAt}`),
-      ),
-    )
-  })
-
   it('are the changes of ClickHouse, each once, and the asks on which its candles end', async () => {
     const changesOf = Map.groupBy(asks(), ({ item_id }) => item_id)
     const items = [...changesOf.keys()].sort((a, b) => a - b)
@@ -241,37 +205,6 @@ describe('files of recorded refreshes', function () {
       )
     })
   }
-
-  it('are the candles of each interval and the history of items over REST', async () => {
-    const changesOf = Map.groupBy(asks(), ({ item_id }) => item_id)
-    const items = seededRandom('items with candles').shuffle([...changesOf.keys()])
-    const names = new Map(loadProviders().all.map(({ key: provider, display_name }) => [provider, display_name]))
-    const start = instant(startMs - DAY_MS)
-    for (const item_id of items.slice(0, ITEMS_WITH_CANDLES)) {
-      const changes = changesOf.get(item_id) ?? []
-      for (const [interval, intervalMs] of Object.entries(INTERVALS_MS)) {
-        const { data } = await get('/prices/candles', { item_id, interval, start })
-        const wanted = modelCandles(changes as BookChanged[], intervalMs).map(({ t, o, h, l, c, ...rest }) => ({
-          ...{ t: t / 1000, o: cents(o), h: cents(h), l: cents(l), c: cents(c) },
-          ...{ ...rest, providers: { ...rest.providers } },
-        }))
-        expect(data, `candles of ${interval} of item ${item_id}`).to.deep.equal(wanted)
-      }
-      const history = await get('/prices/history', { item_id, limit: PAGE })
-      const rows: string[] = history.items.map((row: Record<string, unknown>) =>
-        [row.time, row.provider, row.price, row.quantity].join(' '),
-      )
-      const times = rows.map(row => row.split(' ')[0] ?? '')
-      expect(times, 'newest first').to.deep.equal(times.toSorted().reverse())
-      const listed = changes.filter(({ change }) => change !== 'removed')
-      expectSame(
-        rows,
-        listed.map(({ seen_at, provider, price_micro_usd: micro, quantity }) =>
-          [instant(seen_at), names.get(provider), cents(micro ?? 0), quantity].join(' '),
-        ),
-      )
-    }
-  })
 
   it('reach a feed that was open meanwhile, each change once, in the order of the refreshes of each provider', async () => {
     interface Changed {

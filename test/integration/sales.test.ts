@@ -1,6 +1,3 @@
-/**
- * Sales from a real log into a real ClickHouse: each once, resolved by the catalog.
- */
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Publisher } from '#infra/kafka/publisher.ts'

@@ -141,13 +141,6 @@ describe('candles', () => {
     expect(candle?.providers.h).to.equal('c')
   })
 
-  it('know an ask that was listed long before the window', () => {
-    const { opening, candles } = hourly([listed('a', 50, t0 - 90 * DAY_MS, 4), listed('b', 70, t0 + 1)], window)
-    expect(opening).to.deep.equal({ micro: 500_000, provider: 'a', quantity: 4 })
-    expect(candles).to.have.length(1)
-    expect(candles[0]).to.include({ o: 500_000, l: 500_000, c: 500_000, q: 5 })
-  })
-
   it('forget an ask of before the window when only the first part after it records its withdrawal', () => {
     const listings = [listed('b', 70, t0 + 1), listed('a', 60, t0 + 2 * HOUR_MS)]
     const { parts } = stored([listings.map((change, offset) => ({ change, offset }))])

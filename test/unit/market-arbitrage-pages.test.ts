@@ -1,8 +1,6 @@
-/** That the rows themselves are right is test/unit/market-arbitrage.test.ts's part. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { ArbitrageQuery } from '#schemas/api/arbitrage.ts'
-import { addPairs, ByteText, openArbitragePages } from '#services/api/arbitrage-pages.ts'
 import { arbitragePage } from '#services/api/queries/arbitrage.ts'
 import { ARBITRAGE_AGE_LIMIT_MS } from '#streams/market-summary/arbitrage-amounts.ts'
 import type { ArbitrageView } from '#streams/market-summary/reader.ts'
@@ -70,35 +68,6 @@ describe('pages of arbitrage', () => {
         }
       }),
       { numRuns: 400 },
-    )
-  })
-
-  const sources = { fees: new Map(), itemText: (id: number) => `"item_id":${id}` }
-
-  it('are the same whether they are made or kept, however many are kept and whatever time it is', () => {
-    const step = fc.record({ asked: fc.nat(1), later: fc.nat(2), snapshot: fc.constantFrom(0, 0, 0, 1) })
-    const run = fc.record({
-      snapshots: fc.tuple(snapshot, snapshot),
-      questions: fc.tuple(question, question) as fc.Arbitrary<ArbitrageQuery[]>,
-      steps: fc.array(step, { minLength: 5, maxLength: 25, size: 'max' }),
-      keptBytes: fc.constantFrom(0, 5_000, 1e6),
-    })
-    fc.assert(
-      fc.property(run, ({ snapshots, questions, steps, keptBytes }) => {
-        const views = snapshots.map(viewOf)
-        const pageOf = openArbitragePages(sources, keptBytes)
-        let now = AS_OF - 6
-        for (const step of steps) {
-          now += step.later
-          const [view, asked] = [views[step.snapshot] as ArbitrageView, questions[step.asked] as ArbitrageQuery]
-          const { rows, hasNext } = arbitragePage(view, asked, now)
-          const text = new ByteText()
-          addPairs(text, view, rows, sources)
-          const page = pageOf(view, asked, now)
-          expect([page.items.toString(), page.hasNext]).to.deep.equal([text.bytes().toString(), hasNext])
-        }
-      }),
-      { numRuns: 300 },
     )
   })
 })

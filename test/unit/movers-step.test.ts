@@ -42,37 +42,6 @@ describe('the windows of movers', () => {
 })
 
 describe('movers', () => {
-  it('come with both prices, their providers and units', () => {
-    expect(moversOf([listed(7, 150, 3)], [[7, 100]], itemId => itemId * 2)).to.deep.equal([
-      { itemId: 7, ask: 150, before: 100, providers: 3, units: 14 },
-    ])
-  })
-
-  it('are not items without a price at the start, without one now, or with the same', () => {
-    const asks = [listed(1, 100), listed(2, 0), listed(3, 100), listed(4, 101)]
-    const before: [number, number][] = [
-      [2, 100],
-      [3, 100],
-      [4, 100],
-      [5, 100],
-    ]
-    expect(moversOf(asks, before).map(({ itemId }) => itemId)).to.deep.equal([4])
-  })
-
-  it('are ordered by their change in percent, up or down, and by item id where it is the same', () => {
-    // A fall by half, a rise by half twice over, by a third in two ways, and by a thousandth of a large price.
-    const asks = [listed(9, 50), listed(4, 300), listed(3, 3), listed(8, 4), listed(6, 400_000), listed(1, 1_001_000)]
-    const before: [number, number][] = [
-      [9, 100],
-      [4, 200],
-      [3, 2],
-      [8, 3],
-      [6, 300_000],
-      [1, 1_000_000],
-    ]
-    expect(moversOf(asks, before).map(({ itemId }) => itemId)).to.deep.equal([3, 4, 9, 6, 8, 1])
-  })
-
   it('are stored and read as they are, and refused when they are cut off', () => {
     const movers = moversOf(
       [listed(2 ** 32 - 1, 2 ** 52, 41), listed(2, 1)],

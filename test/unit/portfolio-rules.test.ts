@@ -7,7 +7,6 @@ import {
   type Trade,
 } from '#services/portfolios/ledger/performance.ts'
 import { rowAtFault } from '#services/portfolios/ledger/rules.ts'
-import { addItem, noValues } from '#services/portfolios/values/reader.ts'
 import { type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import { type Fraction, fractionOf } from '#test/oracles/exact-amounts.ts'
 import { MODEL_DAYS } from '#test/oracles/ledger-model.ts'
@@ -163,53 +162,5 @@ describe('performance', () => {
         expect(realisedProfit + (0n - costBasis)).to.equal(sold - bought - fees)
       }
     }
-  })
-})
-
-describe('the value of a day', () => {
-  const DAY = 20_000
-  const close = (days: number[], micros: number[], listed: boolean[]) => ({
-    days: days.map(day => DAY + day),
-    micros,
-    natives: micros.map(() => -1),
-    listed,
-  })
-  const valuesOf = (series: ReturnType<typeof close>[], movements: { day: number; units: number }[], days = 6) => {
-    const values = noValues(DAY, DAY + days - 1)
-    addItem(
-      values,
-      movements.map(({ day, units }) => ({ day: DAY + day, units })),
-      series,
-      micro => micro,
-    )
-    return [...values.totals]
-  }
-  const held = [{ day: 0, units: 1 }]
-  function comesTo(series: ReturnType<typeof close>[], values: readonly number[]): void {
-    expect(valuesOf(series, held)).to.deep.equal(values)
-    expect(valuesOf([...series].reverse(), held)).to.deep.equal(values)
-  }
-
-  it('carries a close forward', () => comesTo([close([0, 3], [5, 7], [true, true])], [5, 5, 5, 7, 7, 7]))
-  it('takes the lowest of what is listed', () =>
-    comesTo([close([0], [5], [true]), close([1, 4], [3, 9], [true, true])], [5, 3, 3, 3, 5, 5]))
-  it('lets a withdrawn listing count on its last day alone', () =>
-    comesTo([close([0], [5], [true]), close([1], [3], [false])], [5, 3, 5, 5, 5, 5]))
-  it('carries the last price when all have withdrawn', () =>
-    comesTo([close([0], [5], [false]), close([1], [8], [false])], [5, 8, 8, 8, 8, 8]))
-  it('takes the close before it for a day that only withdrew', () =>
-    comesTo([close([0, 2], [5, -1], [true, false]), close([0], [9], [true])], [5, 5, 5, 9, 9, 9]))
-  it('knows what was listed before the window', () =>
-    comesTo([close([-9], [4], [true]), close([-2], [6], [false])], [4, 4, 4, 4, 4, 4]))
-  it('carries the latest of what had gone before the window', () =>
-    comesTo([close([-9], [4], [false]), close([-2], [6], [false])], [6, 6, 6, 6, 6, 6]))
-  it('has none before the first price', () => comesTo([close([2], [6], [true])], [0, 0, 6, 6, 6, 6]))
-  it('counts units from the day that they come to the day that they go', () => {
-    const movements = [
-      { day: 1, units: 3 },
-      { day: 3, units: -1 },
-      { day: 5, units: -2 },
-    ]
-    expect(valuesOf([close([0], [5], [true])], movements)).to.deep.equal([0, 15, 15, 10, 10, 0])
   })
 })

@@ -1,6 +1,3 @@
-/**
- * What the price lists of the public market mean: a page of each in the shape that its marketplace documents, odd rows included.
- */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
