@@ -1,8 +1,4 @@
-/**
- * The polled connector against a real HTTP server on loopback that misbehaves in every way it knows.
- *
- * Each case serves its own script of answers; what the server saw is compared with what was meant.
- */
+/** Each case serves its own script of answers; what the server saw is compared with what was meant. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'

@@ -1,8 +1,3 @@
-/**
- * The ingest role on a real log: what it publishes, in which order, and what a restart repeats.
- *
- * Markets are files of a temporary folder; providers over HTTP are servers on loopback.
- */
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import { join } from 'node:path'
@@ -174,16 +169,6 @@ describe('ingest role', () => {
     }
     const sold = await published()
     expect(sold).to.deep.equal([...sold.keys()])
-  })
-
-  it('refuses to start with an unknown provider or a variable that is not set', async () => {
-    const feeds = [simulated('nobody', 'ask', 1_000)]
-    const unknown = write('unknown.json', { name: 'm', base: 'base.json.gz', feeds })
-    const reasonOf = (market: string) => platform.startRoles(['ingest'], { market }).then(() => '', String)
-    expect(await reasonOf(unknown)).to.match(/nobody/)
-    const options = { url: 'http://127.0.0.1:1', headers: { 'x-key': '$' + '{NO_SUCH_KEY}' }, mapping: '$' }
-    const feed = { provider: 'provider_01', side: 'ask', connector: 'http-json', interval_ms: 1_000, options }
-    expect(await reasonOf(write('variable.json', { name: 'm', feeds: [feed] }))).to.match(/NO_SUCH_KEY/)
   })
 
   it('ends a refresh that is cut at a record’s boundary and never completes it', async () => {
