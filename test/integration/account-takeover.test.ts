@@ -1,6 +1,4 @@
 /**
- * What takes an account over needs a session younger than ten minutes, is told to the address before, and can be ended everywhere.
- *
  * It used to be that a root API key could change the e-mail address and the linked platform account, unnoticed; and that links of mails
  * and sign-ins to the platform that a thief had begun outlived the end of all sessions.
  */

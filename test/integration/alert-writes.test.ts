@@ -1,4 +1,3 @@
-/** The write side of alerts where it meets itself; and its outbox, which leaves the last state of each alert in the log. */
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Database } from '#infra/postgres/pool.ts'

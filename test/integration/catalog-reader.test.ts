@@ -1,4 +1,3 @@
-/** The catalog that a process holds is the one that was published. */
 import { isDeepStrictEqual } from 'node:util'
 import { expect } from 'chai'
 import { catalogRevision, catalogVersion, loadCatalog } from '#infra/config/catalog.ts'

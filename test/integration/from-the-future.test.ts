@@ -1,6 +1,3 @@
-/**
- * Events from the future on a real log, whose append times are the broker's: refused with their reason, and what follows counts.
- */
 import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { join } from 'node:path'

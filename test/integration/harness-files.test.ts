@@ -1,7 +1,3 @@
-/**
- * What fails a test file: what it leaves open, by planted leaks in runs of mocha of their own, alone and in a worker; and roles that end
- * unannounced, or not for the reason that was announced.
- */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,6 +1,4 @@
 /**
- * Lineages of keys: what was counted stays counted when a key is replaced.
- *
  * It used to be that a reissue, or a child key that was deleted and made again, began every limit from nothing; and later that the
  * sixth reissue of a day was refused.
  */

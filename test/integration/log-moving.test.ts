@@ -1,4 +1,3 @@
-/** Replay and export of a real topic: what arrives elsewhere is what the log holds. */
 import { mkdtempSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'

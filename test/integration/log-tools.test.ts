@@ -1,4 +1,3 @@
-/** The tools that read the log, dead letters and unresolved names: on a real log, with the real `sales`. */
 import { existsSync, readFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { catalogVersion } from '#infra/config/catalog.ts'

@@ -1,6 +1,3 @@
-/**
- * Migrations from an empty database and from filled ones of every earlier version: nothing stored is lost or changed.
- */
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { migrate } from '#infra/postgres/migrate.ts'

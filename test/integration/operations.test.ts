@@ -1,4 +1,3 @@
-/** What operations rest on: every metric that the dashboard and the alert rules name is one that the roles export. */
 import { readFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { useServers } from '#test/harness/use-servers.ts'

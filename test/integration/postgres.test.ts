@@ -1,9 +1,4 @@
-/**
- * Jobs in Postgres, which belong to the transaction that adds them and outlive the process that has taken them; and what of the platform
- * may reach Postgres through a pooler that gives each transaction another session.
- *
- * Limits of statements were parameters of the session, which PgBouncer refuses; jobs listen, lock and prepare by session.
- */
+/** Limits of statements were parameters of the session, which PgBouncer refuses; jobs listen, lock and prepare by session. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'

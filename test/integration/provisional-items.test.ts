@@ -1,8 +1,4 @@
-/**
- * A name that the catalog lacks, from the refreshes of two marketplaces to an item that the API serves.
- *
- * The real roles on a real log. The catalog lacks every third of the names that are listed.
- */
+/** The real roles on a real log. The catalog lacks every third of the names that are listed. */
 import { expect } from 'chai'
 import { catalogRevision } from '#infra/config/catalog.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'

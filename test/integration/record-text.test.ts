@@ -1,4 +1,3 @@
-/** The lines of `replay` are those of `tail`: every event of the catalogue, and bytes that are damaged in any way. */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { type Codec, openCodec, registerSchemas } from '#infra/kafka/codec.ts'

@@ -1,4 +1,3 @@
-/** What stands in for the outside world beside a platform on one machine, and when nothing does. */
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,6 +1,4 @@
 /**
- * Stores by TLS: what each mode accepts, files that are replaced, and how a process that is refused ends.
- *
  * There were no settings for ClickHouse. node-postgres takes `require` and `verify-ca` for `verify-full`, and reads certificates once.
  */
 import { once } from 'node:events'

@@ -1,7 +1,3 @@
-/**
- * `marketlog verify alerts` and `rebuild alerts` on running roles: what is found when the accounts' tables are changed by
- * hand, and that a state that was read again fires as the one before it would have.
- */
 import { expect } from 'chai'
 import { loadTiers } from '#infra/config/tiers.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'

@@ -1,8 +1,4 @@
-/**
- * `verify` and `rebuild` of the small views: exchange rates and provider health, beside their running roles.
- *
- * Wrong rows are planted as a fault of a store would leave them; each must be found, and none after a rebuild.
- */
+/** Wrong rows are planted as a fault of a store would leave them; each must be found, and none after a rebuild. */
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { withAdmin } from '#infra/kafka/with-admin.ts'

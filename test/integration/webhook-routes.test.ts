@@ -1,4 +1,3 @@
-/** The routes of webhooks; and the receiver of the guide on webhooks, run as it is printed there. */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

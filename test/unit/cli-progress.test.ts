@@ -1,4 +1,3 @@
-/** What a command's progress writes to a pipe and to a terminal. The steps end at once, so no time passes. */
 import { expect } from 'chai'
 import { openProgress } from '#services/cli/progress.ts'
 

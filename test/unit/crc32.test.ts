@@ -1,4 +1,3 @@
-/** Joined CRC-32s against zlib's of the whole. */
 import { crc32 } from 'node:zlib'
 import { expect } from 'chai'
 import fc from 'fast-check'

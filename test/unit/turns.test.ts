@@ -1,4 +1,3 @@
-/** Work of large answers, which used to hold the event loop from its begin to its end: it pauses. */
 import { expect } from 'chai'
 import { inTurns } from '#infra/runtime/turns.ts'
 import { composeCandles, partTable } from '#streams/candles/compose.ts'
