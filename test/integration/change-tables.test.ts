@@ -1,7 +1,6 @@
 import { expect } from 'chai'
 import { atOnce } from '#infra/runtime/turns.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
-import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
 import { composeCandles, type StandingAsk } from '#streams/candles/compose.ts'
 import { openCandleFold } from '#streams/candles/fold.ts'

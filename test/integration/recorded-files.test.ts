@@ -15,7 +15,7 @@ import { type ClickhouseReader, openReader } from '#infra/clickhouse/clickhouse.
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import { HOUR_MS, MINUTE_MS } from '#schemas/values/instant.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '#schemas/values/instant.ts'
 import { packagedRate } from '#test/fixtures/packaged-rate.ts'
 import { type RecordedRefresh, readRefreshes } from '#test/fixtures/recorded-refreshes.ts'
 import { inVersions } from '#test/fixtures/view-tables.ts'
