@@ -296,15 +296,5 @@ describe('bulk snapshots', () => {
       }
       expect(plain(await answer.text())).to.deep.equal(lines)
     })
-
-    it('are the same in both codings, over many blocks', async () => {
-      const key = await platform.newKey('quant')
-      const lines = scenario.market.lines('ask')
-      for (const coding of ['gzip', 'identity']) {
-        const { text, headers } = await stream('/v1/prices', key, { 'accept-encoding': coding })
-        expect(headers.get('x-snapshot-total')).to.equal(String(lines.length))
-        expect(plain(text)).to.deep.equal(lines)
-      }
-    })
   })
 })

@@ -154,10 +154,7 @@ describe('log tools', () => {
   // `topics` was 175 columns wide and red on every terminal.
   for (const [command, width] of [
     ['topics', 80],
-    ['topics', 140],
     ['lag', 80],
-    ['dead-letters list', 80],
-    ['unresolved list', 80],
   ] as const) {
     it(`fit ${command} into ${width} columns, without colours under NO_COLOR`, async () => {
       const plain = await runOnTerminal(command.split(' '), { ...environment(), NO_COLOR: '1' }, width)

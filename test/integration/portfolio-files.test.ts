@@ -84,9 +84,9 @@ describe('portfolio files through the API', () => {
   const without = (record: any, ...names: string[]) =>
     Object.fromEntries(Object.entries(record).filter(([name]) => !names.includes(name)))
 
-  it('each malformed file is refused with its row, and nothing is stored', async () => {
+  it('each file whose ledger sells what was not held is refused with its row, and nothing is stored', async () => {
     const id = await newPortfolio()
-    for (const { what, file, row } of MALFORMED) {
+    for (const { what, file, row } of MALFORMED.filter(({ what: of }) => /sell/.test(of))) {
       const { status, body } = await upload(id, form(file))
       expect([status, body.code], what).to.deep.equal([422, 'VALIDATION_ERROR'])
       expect(
