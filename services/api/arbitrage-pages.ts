@@ -94,7 +94,7 @@ export function openPairItemText(catalog: { byId(itemId: number): CatalogItem | 
 }
 
 /** Adds the pairs of some rows, with commas between; those of unknown items are left out. */
-export function addPairs(to: ByteText, view: ArbitrageView, rows: readonly number[], sources: PairSources): void {
+function addPairs(to: ByteText, view: ArbitrageView, rows: readonly number[], sources: PairSources): void {
   const pairText = openPairText(view, sources.fees)
   let isFirst = true
   for (const row of rows) {
@@ -144,7 +144,7 @@ const PIECE_CHARACTERS = 16_384
  * copies the rope; and one character beyond ASCII makes two bytes of every other. So pieces become bytes every few kilobytes: of 600 kB
  * in 15,000 pieces the slowest of a hundred took 2 to 3 ms instead of 8 to 9.
  */
-export class ByteText {
+class ByteText {
   readonly #pieces: Buffer[] = []
   #text = ''
 

@@ -85,7 +85,7 @@ function expectExceeded(headers: Headers, what: string): void {
 }
 
 /** Sends one request and holds its answer against the description. */
-export async function request(baseUrl: string, check: DescriptionCheck, path: string, ask: Ask): Promise<Answer> {
+async function request(baseUrl: string, check: DescriptionCheck, path: string, ask: Ask): Promise<Answer> {
   const { as, method = 'GET', headers = {}, body } = ask
   const isWritten = typeof body === 'string' || body instanceof Uint8Array
   const answer = await fetch(baseUrl + path, {

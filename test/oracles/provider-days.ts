@@ -4,24 +4,8 @@
  * Shares no SQL with the platform: of several rows of a day the highest version counts, of price and close each, and a
  * version of -1 says that the day set no price.
  */
-import type { Side } from '#schemas/events/book-changed.ts'
 
-/** How a provider's ask or bid for an item closed a day. */
-export interface DayRow {
-  item_id: number
-  side: Side
-  provider: string
-  /** YYYY-MM-DD. */
-  day: string
-  /** Null on a day that set no price. */
-  price: number | null
-  price_micro_usd: number | null
-  currency: string | null
-  quantity: number
-  listed: boolean
-}
-
-/** The statement that reads a row per item, side, provider and day; members are in the order of {@link DayRow}. */
+/** The statement that reads how each provider's ask or bid for an item closed each day; prices are null on a day that set none. */
 export function selectDayRows(database: string, condition = 'true'): string {
   const priced = (member: string) => `argMax(priced.${member}, priced.version)`
   const orNull = (member: string) => `if(max(priced.version) = -1, NULL, ${priced(member)})`
