@@ -14,16 +14,12 @@ export interface CandlePartsParams extends Record<string, unknown> {
   end_s: number
   /** Parts before it are out of retention, whether they are gone yet or not. */
   oldest_s: number
-  /** From here on rows are new and seldom merged yet. Where only sums are read: from here on falls count for nothing. */
-  fresh_s: number
 }
 
 const EDGE_SHAPE = { version: 'number', standing: 'number', micro: 'number', quantity: 'number', at: 'number' } as const
 
-/** Of falls only the sum of each row is read, or of rows from `fresh_s` on each fall by the version of its change. */
-export type FallsRead = 'summed' | 'each'
-
-const PART_SHAPE = {
+/** The columns that {@link selectCandleParts} answers. */
+export const PART_SHAPE = {
   provider: 'text',
   /** In seconds. */
   bucket: 'number',
@@ -31,11 +27,7 @@ const PART_SHAPE = {
   closing: EDGE_SHAPE,
   low: 'number',
   high: 'number',
-} as const
-
-export const PART_SHAPES = {
-  summed: { ...PART_SHAPE, fallen: 'number' },
-  each: { ...PART_SHAPE, fallen: 'map' },
+  falls: 'map',
 } as const
 
 type EdgeColumns = Readonly<Record<keyof typeof EDGE_SHAPE, Float64Array>>
@@ -47,7 +39,7 @@ interface CandlePartColumns extends Readonly<Record<'bucket' | 'low' | 'high', F
   readonly provider: readonly string[]
   readonly opening: EdgeColumns
   readonly closing: EdgeColumns
-  readonly fallen: Float64Array | EachFall
+  readonly falls: EachFall
 }
 
 const OF_ITEM = 'interval_s = {interval_s:UInt32} AND item_id = {item_id:UInt32}'
@@ -60,18 +52,14 @@ const within = (from: string, to: string): string =>
  * {@link CandlePartsParams}.
  *
  * Most keys have one row, since ClickHouse merges what it stores, so having it merge at each read is work for nothing: a
- * year of 41 providers took 28 ms by GROUP BY, and takes 12 as it is. Only of new rows, several of which may hold the same
- * falls, is each fall read, which costs 3 of 13 ms; merging those by a second query beside took a month from 22 to 32 ms, most
- * of it the planning. Edges are read whole: members one by one took 23 ms instead of 18, and 3 ms go when the server need not
- * find out what to read first (PREWHERE).
+ * year of 41 providers took 28 ms by GROUP BY, and takes 13 as it is, 3 of them for the falls one by one. Edges are read whole:
+ * members one by one took 23 ms instead of 18, and 3 ms go when the server need not find out what to read first (PREWHERE).
  */
-export function selectCandleParts(database: string, read: FallsRead): string {
-  const sum = 'arraySum(falls.values)'
-  const fallen = read === 'summed' ? sum : `if(bucket < toDateTime({fresh_s:UInt32}), map(toUInt64(0), ${sum}), falls)`
-  return `SELECT provider, bucket, opening, closing, low, high, ${fallen} AS fallen
+export const selectCandleParts = (database: string): string =>
+  `SELECT provider, bucket, opening, closing, low, high, falls
   FROM ${database}.candle_parts PREWHERE ${OF_ITEM} AND ${within('start_s', 'end_s')} SETTINGS max_threads = 1`
-}
 
+/** The ask at an edge next to a window: where a provider's last part before it ends, or its first one after it begins. */
 export interface PartAround extends EdgeAsk {
   provider: string
   bucket_s: number
@@ -103,37 +91,10 @@ export function partAround({ provider, bucket_s, standing, micro, quantity, at }
   return { bucket: bucket_s * 1000, provider, opening: edge, closing: edge, low: micro, high: micro, falls: 0 }
 }
 
-/**
- * Reads the falls of whole parts as {@link PartFalls}. Parameters: those of {@link CandlePartsParams}, and the starts of
- * the buckets (`buckets`, in seconds), which lie in the window.
- */
-export function selectPartFalls(database: string): string {
-  return `SELECT provider, toUnixTimestamp(bucket) AS bucket_s, arraySum(mapValues(maxMap(falls))) AS fallen
-  FROM ${database}.candle_parts
-  WHERE ${OF_ITEM} AND ${within('start_s', 'end_s')} AND toUnixTimestamp(bucket) IN {buckets:Array(UInt32)} GROUP BY provider, bucket`
-}
-
-export interface PartFalls {
-  provider: string
-  bucket_s: number
-  fallen: number
-}
-
-/** Parts, and the rows among them whose falls are not known yet. */
-interface MergedParts {
-  parts: PartTable
-  /** Made of several rows of which only the sums are known, of falls that may be the same: {@link selectPartFalls} reads them. */
-  doubled: number[]
-}
-
 /** Makes parts of stored rows, whose columns it uses up: those of one key merge as the table's own columns do. */
-export function mergeRows(
-  columns: CandlePartColumns,
-  { fresh_s, interval_s }: Pick<CandlePartsParams, 'fresh_s' | 'interval_s'>,
-): MergedParts {
-  const { provider, bucket, low, high, opening, closing, fallen } = columns
-  const falls = fallen instanceof Float64Array ? fallen : sumsOfFalls(fallen)
-  const doubled: number[] = []
+export function mergeRows(columns: CandlePartColumns, interval_s: number): PartTable {
+  const { provider, bucket, low, high, opening, closing } = columns
+  const falls = sumsOfFalls(columns.falls)
   const merged = new Uint8Array(bucket.length)
   const several = rowsOfKeys(columns, interval_s)
   for (const [first, rows] of several) {
@@ -144,11 +105,10 @@ export function mergeRows(
       if ((opening.version[row] as number) < (opening.version[first] as number)) replaceEdge(opening, first, row)
       if ((closing.version[row] as number) > (closing.version[first] as number)) replaceEdge(closing, first, row)
     }
-    if ((bucket[first] as number) < fresh_s) doubled.push(first)
-    else if (!(fallen instanceof Float64Array)) falls[first] = sumOfDistinctFalls(fallen, rows)
+    falls[first] = sumOfDistinctFalls(columns.falls, rows)
   }
   const parts = { provider, bucket: bucket.map(start_s => start_s * 1000), opening, closing, low, high, falls }
-  return several.size === 0 ? { parts, doubled } : withoutRows({ parts, doubled }, merged)
+  return several.size === 0 ? parts : withoutRows(parts, merged)
 }
 
 /** The rows of each key that has several, by the first of them. Keys are dense: a table of them is filled in a tenth of a Map's time. */
@@ -180,25 +140,15 @@ function replaceEdge(edge: EdgeColumns, row: number, by: number): void {
 }
 
 /** Leaves out the rows that are marked. Loops: `from` took a tenth of a second for 80,000 rows. */
-function withoutRows({ parts, doubled }: MergedParts, marked: Uint8Array): MergedParts {
-  const rowOf = new Uint32Array(marked.length)
-  let kept = 0
-  for (let row = 0; row < marked.length; row++) {
-    rowOf[row] = kept
-    if (marked[row] === 0) kept += 1
-  }
+function withoutRows(parts: PartTable, marked: Uint8Array): PartTable {
+  const kept = marked.reduce((count, mark) => count + 1 - mark, 0)
   const column = (from: Float64Array): Float64Array => {
     const into = new Float64Array(kept)
-    for (let row = 0; row < marked.length; row++) {
-      if (marked[row] === 0) into[rowOf[row] as number] = from[row] as number
-    }
+    for (let row = 0, at = 0; row < marked.length; row++) if (marked[row] === 0) into[at++] = from[row] as number
     return into
   }
   const provider = parts.provider.filter((_, row) => marked[row] === 0)
-  return {
-    parts: tableOfColumns(provider, of => column(of(parts))),
-    doubled: doubled.map(row => rowOf[row] as number),
-  }
+  return tableOfColumns(provider, of => column(of(parts)))
 }
 
 function sumsOfFalls({ ends, values }: EachFall): Float64Array {

@@ -21,22 +21,17 @@ import {
 } from './compose.ts'
 import {
   type CandlePartsParams,
-  type FallsRead,
   mergeRows,
-  PART_SHAPES,
+  PART_SHAPE,
   type PartAround,
-  type PartFalls,
   type PartsBeside,
   partAround,
   selectCandleParts,
-  selectPartFalls,
   selectPartsBeside,
 } from './part-rows.ts'
 
 export type { Candle, CandleWindow } from './compose.ts'
 
-/** ClickHouse has merged most rows by then. */
-const MERGED_AFTER_MS = HOUR_MS
 /** Separates a provider's key from an item's id; sorts before every character of a key. */
 const OF_ITEM = '\0'
 /** For how many hours {@link readHourlyCloses} answers. */
@@ -61,16 +56,10 @@ export async function readCandles(
 }
 
 /** Which parts are read for a window: those within, and on which sides there may be others. */
-interface Reach extends PartsReach {
+interface Reach {
   oldest: number
-  fresh: number
   end: number
-}
-
-/** What is read of parts besides those of the window. */
-interface PartsReach {
   beside: readonly PartsBeside[]
-  falls: FallsRead
 }
 
 /**
@@ -81,11 +70,8 @@ function reachOf({ start, end, intervalMs }: CandleWindow, now: number): Reach {
   const interval = Object.values(CANDLE_INTERVALS).find(({ ms }) => ms === intervalMs)
   const oldest = oldestBucket(interval ?? { ms: intervalMs, retentionDays: 0 }, now)
   const isNow = end > now - intervalMs
-  const fresh = Math.floor((now - MERGED_AFTER_MS) / intervalMs) * intervalMs
   return {
     oldest,
-    // Of a window that ends before, parts after it are read for its edges alone.
-    ...(end <= fresh ? { fresh: end, falls: 'summed' } : { fresh, falls: 'each' }),
     // A clock that is ahead may have opened the next bucket already.
     end: isNow ? end + 2 * intervalMs : end,
     beside: [...(start > oldest ? (['before'] as const) : []), ...(isNow ? [] : (['after'] as const))],
@@ -103,10 +89,9 @@ async function readSources(
     start_s: window.start / 1000,
     end_s: reach.end / 1000,
     oldest_s: reach.oldest / 1000,
-    fresh_s: reach.fresh / 1000,
   }
   const [parts, standing] = await Promise.all([
-    readCandleParts(clickhouse, params, reach),
+    readCandleParts(clickhouse, params, reach.beside),
     clickhouse.rows<StandingAsk>(selectCandleStanding(clickhouse.database), {
       item_id: itemId,
       before_ms: window.start,
@@ -129,25 +114,14 @@ async function readSources(
 export async function readCandleParts(
   clickhouse: ClickhouseReader,
   params: CandlePartsParams,
-  { beside, falls }: PartsReach = { beside: ['before', 'after'], falls: 'each' },
+  beside: readonly PartsBeside[] = ['before', 'after'],
 ): Promise<PartTable> {
   const { database } = clickhouse
   const [stored, ...around] = await Promise.all([
-    clickhouse.columns(selectCandleParts(database, falls), PART_SHAPES[falls], params),
+    clickhouse.columns(selectCandleParts(database), PART_SHAPE, params),
     ...beside.map(side => clickhouse.rows<PartAround>(selectPartsBeside(database, side), params)),
   ])
-  const { parts, doubled } = mergeRows(stored, params)
-  if (doubled.length > 0) {
-    const keyOf = (provider: string, start_s: number): string => `${start_s} ${provider}`
-    const startOf = (row: number): number => (parts.bucket[row] as number) / 1000
-    const buckets = [...new Set(doubled.map(startOf))]
-    const rows = await clickhouse.rows<PartFalls>(selectPartFalls(database), { ...params, buckets })
-    const fallenOf = new Map(rows.map(({ provider, bucket_s, fallen }) => [keyOf(provider, bucket_s), fallen]))
-    for (const row of doubled) {
-      const fallen = fallenOf.get(keyOf(parts.provider[row] as string, startOf(row)))
-      if (fallen !== undefined) parts.falls[row] = fallen
-    }
-  }
+  const parts = mergeRows(stored, params.interval_s)
   const beyond = around.flat().map(partAround)
   return beyond.length === 0 ? parts : inTurns(joinTables([parts, partTable(beyond)]))
 }

@@ -35,7 +35,7 @@ describe('changes in ClickHouse', () => {
       expect(await clickhouse.writer.rows(left), 'the old part has expired').to.deep.equal([{ parts: 1 }])
       const window = { start: today, end: today + DAY_MS, intervalMs: 300_000 }
       const [start_s, end_s] = [window.start / 1000, window.end / 1000]
-      const params = { item_id: 900, interval_s: 300, start_s, end_s, oldest_s: 0, fresh_s: start_s, before_ms: today }
+      const params = { item_id: 900, interval_s: 300, start_s, end_s, oldest_s: 0, before_ms: today }
       const parts = await readCandleParts(clickhouse.writer, params)
       const standing = await clickhouse.writer.rows<StandingAsk>(selectCandleStanding(clickhouse.database), params)
       const { opening, candles } = atOnce(composeCandles({ parts, standing }, window))
