@@ -28,18 +28,15 @@ export async function openFxReader(clickhouse: ClickhouseReader, log: Log): Prom
   let table: FxTable | undefined
   let isReading = false
 
-  async function refresh(): Promise<void> {
-    try {
-      table = await readInForce(clickhouse)
-    } catch (error) {
-      if (!(error instanceof ViewIncomplete)) throw error
-      table = undefined
-    }
-  }
   async function poll(): Promise<void> {
     if (isReading) return
     isReading = true
-    await refresh().catch(error => log.warn({ err: error }, 'exchange rates could not be read'))
+    try {
+      table = await readInForce(clickhouse)
+    } catch (error) {
+      if (error instanceof ViewIncomplete) table = undefined
+      else log.warn({ err: error }, 'exchange rates could not be read')
+    }
     isReading = false
   }
 
@@ -93,15 +90,8 @@ export async function readDayRates(
   })
   const [first] = known
   if (!first) return undefined
-  return instant => (known[lastAtOrBefore(known, formatDay(instant))] ?? first).rate
-}
-
-function lastAtOrBefore(known: readonly { day: string }[], day: string): number {
-  let [low, high] = [0, known.length]
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if ((known[middle]?.day ?? '') <= day) low = middle + 1
-    else high = middle
+  return instant => {
+    const last = formatDay(instant)
+    return (known.findLast(({ day }) => day <= last) ?? first).rate
   }
-  return low - 1
 }

@@ -6,9 +6,9 @@
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
-import { headOf, type KnownHeads, type LiveScripts, missing, SEPARATOR } from './reader-scripts.ts'
+import { headOf, type KnownHeads, type LiveScripts, missing } from './reader-scripts.ts'
 import { cachedRow, type LiveEntry, liveEntryOf } from './row-store.ts'
-import { decodeRow, headKey, itemKey, type LiveHead, type LiveRow, listingKey, parseHead } from './table.ts'
+import { decodeRow, headKey, itemKey, type LiveHead, type LiveRow, listingKey, parseHead, SEPARATOR } from './table.ts'
 
 export interface ListingPage {
   entries: readonly LiveEntry[]
@@ -33,7 +33,7 @@ interface Counts {
 }
 
 /** A range of one provider's items in one partition. */
-interface Segment {
+interface ListingRange {
   partition: number
   provider: string
   start: number
@@ -57,9 +57,9 @@ export async function readListingPage(
 ): Promise<ListingPage> {
   for (let attempt = 1; attempt <= PAGE_ATTEMPTS; attempt++) {
     const counts = await Promise.all(PARTITIONS.map(partition => countsOf(state, side, partition)))
-    const { segments, total } = locate(counts, page.providers, page.offset, page.limit)
-    const read = segments.map(segment =>
-      readSegment(state, side, segment, counts[segment.partition] as Counts, attempt === PAGE_ATTEMPTS),
+    const { ranges, total } = locate(counts, page.providers, page.offset, page.limit)
+    const read = ranges.map(range =>
+      readRange(state, side, range, counts[range.partition] as Counts, attempt === PAGE_ATTEMPTS),
     )
     const pages = await Promise.all(read)
     if (!pages.includes(undefined)) return { entries: pages.flat() as LiveEntry[], total }
@@ -92,15 +92,15 @@ async function countsOf(state: ListingState, side: Side, partition: number): Pro
 }
 
 /** Undefined when the partition has moved on since it was counted, or at least to another version. */
-async function readSegment(
+async function readRange(
   state: ListingState,
   side: Side,
-  segment: Segment,
+  range: ListingRange,
   counts: Counts,
   mayHaveMoved: boolean,
 ): Promise<LiveEntry[] | undefined> {
   const { scripts, prefix, heads } = state
-  const { partition, provider, start, stop } = segment
+  const { partition, provider, start, stop } = range
   const held = heads[partition]
   const answer = await scripts.page({
     headKey: headKey(partition, prefix),
@@ -127,19 +127,19 @@ function locate(
   providers: readonly string[],
   offset: number,
   limit: number,
-): { segments: Segment[]; total: number } {
-  const segments: Segment[] = []
+): { ranges: ListingRange[]; total: number } {
+  const ranges: ListingRange[] = []
   const end = offset + limit
   let at = 0
   for (const provider of providers) {
     for (const partition of PARTITIONS) {
       const count = counts[partition]?.byProvider.get(provider) ?? 0
       const [start, stop] = [Math.max(offset - at, 0), Math.min(end - at, count) - 1]
-      if (stop >= start) segments.push({ partition, provider, start, stop })
+      if (stop >= start) ranges.push({ partition, provider, start, stop })
       at += count
     }
   }
-  return { segments, total: at }
+  return { ranges, total: at }
 }
 
 const SIDES: readonly Side[] = ['ask', 'bid']

@@ -12,9 +12,6 @@ import type { Redis } from '#infra/redis/redis.ts'
 import { isSetBack } from '#streams/runner/positions.ts'
 import { type LiveHead, parseHead } from './table.ts'
 
-/** Separates the texts that a script joins; no row can hold it. */
-export const SEPARATOR = '\0'
-
 /** What every script answers first. Null: the partition has no view. */
 interface Stamped {
   stamp: string

@@ -6,8 +6,7 @@
  * holds a bounded number of items and evicts the least recently requested one, to within a second.
  */
 import type { Side } from '#schemas/events/book-changed.ts'
-import { SEPARATOR } from './reader-scripts.ts'
-import { decodeRow, type LiveHead, type LiveRow } from './table.ts'
+import { decodeRow, type LiveHead, type LiveRow, SEPARATOR } from './table.ts'
 
 /** A provider's row, with room for what is derived from it. */
 export interface CachedRow {

@@ -19,6 +19,7 @@ import {
   type LiveRow,
   listingKey,
   readTouchedField,
+  SEPARATOR,
   type SegmentEntry,
   type TableId,
 } from './table.ts'
@@ -91,8 +92,6 @@ export type RowPage = string
 const PAGE_ROWS = 1_000
 /** Rows that are asked for at once, between which Redis serves no other reader. */
 const ROWS_AT_ONCE = 4_000
-/** No row can hold it. */
-const SEPARATOR = '\0'
 
 const SCRIPT = `
 local texts = {}

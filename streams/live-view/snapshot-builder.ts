@@ -3,8 +3,9 @@
  *
  * A build reads all rows of every provider that was touched since the last manifest while no flush of its partition
  * runs, makes their segments while flushes go on, and publishes them together: a manifest is the table at one moment.
- * build-schedule.ts decides when; while readers of the table are refused none is built. What is out of date is known from the notes of
- * the flushes, so a restart builds no more than it must. Invariant: a build that fails leaves the manifest before it, and is tried again;
+ * A build waits until nothing was touched for a moment, since builds and a backlog want the same CPU, but not for ever; one at a time
+ * runs in this process, and none while readers of the table are refused. What is out of date is known from the notes of the flushes,
+ * so a restart builds no more than it must. Invariant: a build that fails leaves the manifest before it, and is tried again;
  * a flush never waits for more than a build's read and publication.
  */
 import { createHash } from 'node:crypto'
@@ -19,7 +20,6 @@ import { type EntryText, openEntryText } from '#schemas/api/entry-text.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { formatOf } from '#schemas/values/stored-format.ts'
 import type { FlushCompanion, OwnedHead } from '#streams/runner/view.ts'
-import { BUILD_PACE, type BuildPace, openBuildSchedule } from './build-schedule.ts'
 import { makeSegment, type RowPage, readRowPages } from './segment.ts'
 import { type KnownManifest, openSnapshotStore, type SnapshotStore, type StoredSnapshot } from './snapshot-store.ts'
 import {
@@ -50,6 +50,19 @@ export interface SnapshotOptions {
   /** {@link BUILD_PACE} when left out. */
   pace?: BuildPace
 }
+
+/** How soon and how often, in milliseconds. */
+export interface BuildPace {
+  /** A build waits until nothing was touched for so long… */
+  quietMs: number
+  /** …but not for longer than this. */
+  longestWaitMs: number
+  /** From the begin of a build to that of the next one of its partition. */
+  betweenMs: number
+}
+
+/** Soon enough for readers of a snapshot after a refresh, and seldom enough for a backlog. */
+const BUILD_PACE: BuildPace = { quietMs: 200, longestWaitMs: 5_000, betweenMs: 1_000 }
 
 /** Changes when the text of a line does. */
 const LINE_FORM = 1
@@ -227,4 +240,44 @@ function noteTouched(
 ): KeyWrite[] {
   if (fields.length === 0) return []
   return [{ command: 'HSET', key: touchedKey(partition, prefix), args: fields.flatMap(field => [field, String(next)]) }]
+}
+
+/** Runs builds of a partition: what was touched is followed by the end of a build that began later, or by a stop. */
+function openBuildSchedule({ builds, pace }: Shared, build: () => Promise<boolean>) {
+  let timer: NodeJS.Timeout | undefined
+  let dueSince: number | undefined
+  let startedAt = Number.NEGATIVE_INFINITY
+  let running: Promise<void> | undefined
+  let isStopped = false
+  const run = async (): Promise<void> => {
+    if (isStopped) return
+    dueSince = undefined
+    startedAt = performance.now()
+    if (await build()) dueSince ??= performance.now()
+  }
+  const start = (): void => {
+    running = builds.add(run).finally(() => {
+      running = undefined
+      if (dueSince !== undefined) arm()
+    })
+  }
+  const arm = (): void => {
+    if (isStopped || running !== undefined) return
+    const now = performance.now()
+    dueSince ??= now
+    const at = Math.max(Math.min(now + pace.quietMs, dueSince + pace.longestWaitMs), startedAt + pace.betweenMs)
+    clearTimeout(timer)
+    timer = setTimeout(start, Math.max(0, at - now))
+  }
+  return {
+    due() {
+      dueSince ??= performance.now()
+      arm()
+    },
+    async stop() {
+      isStopped = true
+      clearTimeout(timer)
+      await running
+    },
+  }
 }

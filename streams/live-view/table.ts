@@ -68,6 +68,9 @@ export const itemKey = (partition: number, version: number, side: Side, itemId: 
 export const listingKey = (partition: number, version: number, side: Side, provider: string, prefix = ''): string =>
   `${liveRoot(partition, prefix)}:${version}:${side}:list:${provider}`
 
+/** Separates rows that a script joins; no row can hold it. */
+export const SEPARATOR = '\0'
+
 /** Writes a row as text; most stay below the 64 bytes up to which Redis packs small hashes. */
 export function encodeRow(row: LiveRow): string {
   const text = `${row.price}|${row.priceMicroUsd}|${row.quantity}|${row.seenAt}|${row.currency}`
