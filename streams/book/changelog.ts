@@ -46,24 +46,17 @@ export function rowRecord(
   partition: number,
   change: BookChanged | OfferUrlChanged,
 ): Outgoing & { partition: number } {
-  const row: BookRowStored | null =
-    change.price === null
-      ? null
-      : {
-          price: change.price,
-          currency: change.currency,
-          price_micro_usd: change.price_micro_usd ?? 0,
-          quantity: change.quantity,
-          seen_at: change.seen_at,
-          url: change.url,
-        }
+  const { price, currency, price_micro_usd, quantity, seen_at, url } = change
+  const row = { currency, price_micro_usd: price_micro_usd ?? 0, quantity, seen_at, url }
   return {
     topic: 'book',
     partition,
     key: `row|${change.provider}|${change.item_id}`,
-    value: row === null ? null : codec.encode(bookRowStored, row),
+    value: price === null ? null : codec.encode(bookRowStored, { price, ...row }),
   }
 }
+
+const NOT_LISTED: Omit<BookRowStored, 'currency'> = { price: 0, price_micro_usd: 0, quantity: 0, seen_at: 0, url: null }
 
 /**
  * The changelog record that keeps the time of a pushed withdrawal, beside the tombstone of its row: an older
@@ -75,14 +68,7 @@ export function withdrawnRecord(
   change: BookChanged,
 ): Outgoing & { partition: number } {
   const { provider, item_id, currency, seen_at } = change
-  const value = codec.encode(bookRowStored, {
-    price: 0,
-    currency,
-    price_micro_usd: 0,
-    quantity: 0,
-    seen_at,
-    url: null,
-  })
+  const value = codec.encode(bookRowStored, { ...NOT_LISTED, currency, seen_at })
   return { topic: 'book', partition, key: `withdrawn|${provider}|${item_id}`, value }
 }
 
@@ -100,10 +86,8 @@ export function refreshRecord(codec: Codec, partition: number, book: ProviderBoo
   return { topic: 'book', partition, key: `refresh|${book.provider}`, value: codec.encode(bookRefreshStored, stored) }
 }
 
-const NOT_LISTED = { price: 0, microUsd: 0, quantity: 0, seenAt: 0, url: null }
-
 /** Takes one changelog record into the books. */
-export function restore(books: Books, side: Side, key: string, value: unknown): void {
+export function loadChangelog(books: Books, side: Side, key: string, value: unknown): void {
   const parsed = parseChangelogKey(key)
   if (parsed === undefined) return
   const { kind, provider, itemId } = parsed
@@ -121,18 +105,7 @@ export function restore(books: Books, side: Side, key: string, value: unknown): 
   } else {
     const row = value as BookRowStored | null
     if (row) book.currency = row.currency
-    setRow(
-      book,
-      itemId,
-      row === null
-        ? NOT_LISTED
-        : {
-            price: row.price,
-            microUsd: row.price_micro_usd,
-            quantity: row.quantity,
-            seenAt: row.seen_at,
-            url: row.url,
-          },
-    )
+    const { price, price_micro_usd: microUsd, quantity, seen_at: seenAt, url } = row ?? NOT_LISTED
+    setRow(book, itemId, { price, microUsd, quantity, seenAt, url })
   }
 }

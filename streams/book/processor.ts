@@ -16,8 +16,8 @@ import { ITEM_PARTITIONS, type TopicKey, topics } from '#schemas/topics.ts'
 import type { CatalogLookup } from '#schemas/values/catalog-item.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import type { PartitionProcessor } from '#streams/runner/exactly-once-runner.ts'
-import { refreshRecord, restore, rowRecord, withdrawnRecord } from './changelog.ts'
-import { type Books, bookOf, type Effects, openFrom, restage, step } from './step.ts'
+import { loadChangelog, refreshRecord, rowRecord, withdrawnRecord } from './changelog.ts'
+import { type Books, bookOf, type Effects, openFrom, replayOpenRefresh, step } from './step.ts'
 
 type Emit = (record: Outgoing & { partition: number }) => void
 
@@ -31,10 +31,10 @@ export function openBook(
   const side: Side = topic === 'bids' ? 'bid' : 'ask'
   const books: Books = new Map()
   return {
-    restore: (key, _event, value) => restore(books, side, key, value),
+    restore: (key, _event, value) => loadChangelog(books, side, key, value),
     openFrom: () => openFrom(books),
     rebuild({ partition, offset, appendedAt, event, value }) {
-      restage(books, side, { partition, offset, appendedAt }, event, value, lookup())
+      replayOpenRefresh(books, side, { partition, offset, appendedAt }, event, value, lookup())
     },
     step({ partition, offset, appendedAt, event, value }, emit) {
       const source = { partition, offset, appendedAt }

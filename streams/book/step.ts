@@ -4,7 +4,7 @@
  * State, record and lookups are arguments, time is in the record. Observations are staged without effects;
  * RefreshCompleted judges the refresh whole and returns its changes, marker and verdict. A refresh keeps the catalog version
  * with which it began. An event's time is accepted up to a little after its record's append time, a part of the log as well.
- * Invariant: an unfinished refresh withdraws nothing, and `restage`, which reads a stretch of the input
+ * Invariant: an unfinished refresh withdraws nothing, and `replayOpenRefresh`, which reads a stretch of the input
  * again whose effects are written, changes nothing but what is staged.
  */
 import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
@@ -15,7 +15,7 @@ import { isFromTheFuture, timeFault } from '#schemas/values/event-time.ts'
 import { parseRate, type Rate } from '#schemas/values/money.ts'
 import { OK, type Outcome } from '#streams/runner/outcome.ts'
 import { applyPushed, applyRefresh, type RowChanges, type Source } from './apply.ts'
-import { type Comparison, judge } from './judge.ts'
+import { judge } from './judge.ts'
 import { dropStaged, emptyBook, type OpenRefresh, type ProviderBook, stage, totalsOf } from './provider-book.ts'
 
 /** All providers of one input partition. */
@@ -34,7 +34,16 @@ const NO_EFFECTS: Effects = {
   judged: undefined,
   quarantined: undefined,
 }
-const NOT_HANDLED = { outcome: OK, effects: NO_EFFECTS }
+
+interface Decision {
+  outcome: Outcome
+  effects: Effects
+}
+
+/** What only a record's outcome tells of it. */
+const only = (outcome: Outcome): Decision => ({ outcome, effects: NO_EFFECTS })
+
+const STAGED = only(OK)
 /** It belongs to a refresh whose first record is missing, or that another has replaced. */
 const NOT_OPEN: Outcome = { kind: 'skip', reason: 'no_refresh_open' }
 
@@ -49,21 +58,21 @@ export function step(
   event: string,
   value: unknown,
   catalog: CatalogLookup,
-): { outcome: Outcome; effects: Effects } {
+): Decision {
   const book = bookOf(books, side, (value as { provider: string }).provider)
   switch (event) {
     case 'AskObserved':
     case 'BidObserved':
       return observe(book, value as Observation, source, catalog)
     case 'ObservationRejected':
-      return { outcome: reject(book, value as ObservationRejected, source, catalog), effects: NO_EFFECTS }
+      return only(reject(book, value as ObservationRejected, source, catalog))
     case 'RefreshCompleted':
       forgetOverdue(books, source)
       return complete(book, value as RefreshCompleted, source, catalog)
     case 'RefreshFailed':
       return fail(book, value as RefreshFailed, source)
     default:
-      return { outcome: { kind: 'skip', reason: 'other_event' }, effects: NO_EFFECTS }
+      return only({ kind: 'skip', reason: 'other_event' })
   }
 }
 
@@ -71,7 +80,7 @@ export function step(
  * Takes a record again whose effects are in the books already: only the refreshes under way are staged
  * again. Judging or pushing a second time would be against a book that has changed since.
  */
-export function restage(
+export function replayOpenRefresh(
   books: Books,
   side: Side,
   source: Source,
@@ -118,27 +127,22 @@ export function bookOf(books: Books, side: Side, provider: string): ProviderBook
   return created
 }
 
-function observe(
-  book: ProviderBook,
-  seen: Observation,
-  source: Source,
-  catalog: CatalogLookup,
-): { outcome: Outcome; effects: Effects } {
+function observe(book: ProviderBook, seen: Observation, source: Source, catalog: CatalogLookup): Decision {
   if (seen.refresh_id === null) return push(book, seen, source, catalog)
   const open = openRefresh(book, seen.refresh_id, seen, source, catalog)
-  if (open === undefined) return { outcome: NOT_OPEN, effects: NO_EFFECTS }
+  if (open === undefined) return only(NOT_OPEN)
   const fault = faultOf(seen, open.currency)
   if (fault) {
     open.rejected += 1
-    return { outcome: fault, effects: NO_EFFECTS }
+    return only(fault)
   }
   const itemId = open.catalog.idOf(seen.market_hash_name, seen.phase)
   if (itemId === undefined) {
     open.unresolved += 1
-    return { outcome: unresolved(seen), effects: NO_EFFECTS }
+    return only(unresolved(seen))
   }
   stage(book, open, itemId, { price: seen.price ?? 0, quantity: seen.quantity, url: seen.url })
-  return NOT_HANDLED
+  return STAGED
 }
 
 /**
@@ -208,32 +212,26 @@ function reject(book: ProviderBook, entry: ObservationRejected, source: Source, 
   return { kind: 'deadLetter', reason: entry.reason, detail: entry.raw.slice(0, 200) }
 }
 
-function push(
-  book: ProviderBook,
-  seen: Observation,
-  source: Source,
-  catalog: CatalogLookup,
-): { outcome: Outcome; effects: Effects } {
-  const refuse = (outcome: Outcome): { outcome: Outcome; effects: Effects } => ({ outcome, effects: NO_EFFECTS })
+function push(book: ProviderBook, seen: Observation, source: Source, catalog: CatalogLookup): Decision {
   const isWithdrawal = seen.price === null
   const early = timeFault(seen.observed_at, source.appendedAt)
-  if (early) return refuse({ kind: 'deadLetter', ...early })
+  if (early) return only({ kind: 'deadLetter', ...early })
   const currency = book.listed > 0 ? book.currency : seen.currency
   const rate = rateOf(book, seen.usd_rate ?? '')
   const fault = isWithdrawal ? undefined : faultOf(seen, currency)
-  if (fault) return refuse(fault)
-  if (rate === undefined) return refuse({ kind: 'deadLetter', reason: 'unusable_rate', detail: `${seen.usd_rate}` })
+  if (fault) return only(fault)
+  if (rate === undefined) return only({ kind: 'deadLetter', reason: 'unusable_rate', detail: `${seen.usd_rate}` })
   const itemId = catalog.idOf(seen.market_hash_name, seen.phase)
-  if (itemId === undefined) return refuse(unresolved(seen))
+  if (itemId === undefined) return only(unresolved(seen))
   // What a refresh withdrew has no row with its age, but is as old as the refresh at least.
   const knownAt = Math.max(book.seenAt[itemId] ?? 0, book.lastObservedAt)
   const isOutdated = seen.observed_at < knownAt && !isFromTheFuture(knownAt, source.appendedAt)
-  if (isOutdated) return refuse({ kind: 'skip', reason: 'stale' })
+  if (isOutdated) return only({ kind: 'skip', reason: 'stale' })
   const row = { itemId, price: seen.price ?? 0, quantity: seen.quantity, url: seen.url }
   const occasion = { currency, rate, seenAt: seen.observed_at, source }
   const changed = unlessTooLarge(() => applyPushed(book, row, occasion))
   if (changed === TOO_LARGE) {
-    return refuse({ kind: 'deadLetter', reason: TOO_LARGE, detail: `${seen.price} ${currency}` })
+    return only({ kind: 'deadLetter', reason: TOO_LARGE, detail: `${seen.price} ${currency}` })
   }
   return { outcome: OK, effects: { ...NO_EFFECTS, ...changed } }
 }
@@ -242,40 +240,46 @@ function push(
 const isLate = ({ open }: ProviderBook, { refresh_id, count }: RefreshCompleted): boolean =>
   open !== undefined && open.id !== refresh_id && count > 0
 
-function complete(
-  book: ProviderBook,
-  completed: RefreshCompleted,
-  source: Source,
-  catalog: CatalogLookup,
-): { outcome: Outcome; effects: Effects } {
-  if (isLate(book, completed)) return { outcome: NOT_OPEN, effects: NO_EFFECTS }
+function complete(book: ProviderBook, completed: RefreshCompleted, source: Source, catalog: CatalogLookup): Decision {
+  if (isLate(book, completed)) return only(NOT_OPEN)
   // A refresh without entries begins here, and ends what began before it like any other.
   if (completed.count === 0) dropStaged(book)
   const rate = rateOf(book, completed.usd_rate)
   const firstOffset = book.open?.firstOffset ?? source.offset
   const seen = seenIn(book, completed, catalog)
   const { verdict, reason, comparison, suspicion } = judge(book, completed, rate, source.appendedAt)
-  if (verdict === 'applied' && rate) {
-    const applied = unlessTooLarge(() => applyRefresh(book, completed, rate, source))
-    if (applied === TOO_LARGE) {
-      dropStaged(book)
-      return {
-        outcome: OK,
-        effects: { ...NO_EFFECTS, judged: verdictOf(book, completed, 'failed', TOO_LARGE, [], seen) },
-      }
-    }
+  const applied =
+    verdict === 'applied' && rate ? unlessTooLarge(() => applyRefresh(book, completed, rate, source)) : undefined
+  const about = { side: book.side, provider: book.provider, refresh_id: completed.refresh_id }
+  const place = { source_partition: source.partition, source_offset: source.offset }
+  if (applied !== undefined && applied !== TOO_LARGE) {
     remember(book, completed, null)
+    const { observed_at: last_updated } = completed
+    const marked = { ...about, ...place, last_updated, catalog_version: seen.catalog_version }
     const judged = verdictOf(book, completed, 'applied', reason, applied.changes, seen)
-    const marked = markerOf(book, completed, source, seen)
     return { outcome: OK, effects: { ...NO_EFFECTS, ...applied, marked, judged } }
   }
   dropStaged(book)
-  if (verdict === 'quarantined') remember(book, completed, suspicion)
+  if (applied === TOO_LARGE) return failed(verdictOf(book, completed, 'failed', TOO_LARGE, [], seen))
   const judged = verdictOf(book, believed(completed, source), verdict, reason, [], seen)
-  const quarantined =
-    verdict === 'quarantined' ? quarantineOf(book, completed, reason ?? '', comparison, firstOffset, source) : undefined
+  if (verdict !== 'quarantined') return failed(judged)
+  remember(book, completed, suspicion)
+  const quarantined = {
+    ...about,
+    observed_at: completed.observed_at,
+    reason: reason ?? '',
+    items_before: comparison.before,
+    items_now: comparison.now,
+    moved: comparison.moved,
+    compared: comparison.shared,
+    source_partition: source.partition,
+    first_offset: firstOffset,
+    last_offset: source.offset,
+  }
   return { outcome: OK, effects: { ...NO_EFFECTS, judged, quarantined } }
 }
+
+const failed = (judged: RefreshJudged): Decision => ({ outcome: OK, effects: { ...NO_EFFECTS, judged } })
 
 /** What became of a refresh's names, and the version of the catalog that decided it. */
 type SeenNames = Pick<RefreshJudged, 'unresolved' | 'rejected' | 'catalog_version'>
@@ -314,23 +318,11 @@ function believed(
   return { refresh_id, observed_at: isFromTheFuture(observed_at, appendedAt) ? appendedAt : observed_at }
 }
 
-function fail(book: ProviderBook, failed: RefreshFailed, source: Source): { outcome: Outcome; effects: Effects } {
+function fail(book: ProviderBook, { observed_at, reason }: RefreshFailed, source: Source): Decision {
   dropStaged(book)
-  const about = believed({ refresh_id: null, observed_at: failed.observed_at }, source)
-  const judged = verdictOf(book, about, 'failed', failed.reason, [], NOTHING_SEEN)
-  return { outcome: OK, effects: { ...NO_EFFECTS, judged } }
-}
-
-function markerOf(book: ProviderBook, completed: RefreshCompleted, source: Source, seen: SeenNames): RefreshMarked {
-  return {
-    side: book.side,
-    provider: book.provider,
-    refresh_id: completed.refresh_id,
-    last_updated: completed.observed_at,
-    source_partition: source.partition,
-    source_offset: source.offset,
-    catalog_version: seen.catalog_version,
-  }
+  return failed(
+    verdictOf(book, believed({ refresh_id: null, observed_at }, source), 'failed', reason, [], NOTHING_SEEN),
+  )
 }
 
 function verdictOf(
@@ -359,30 +351,6 @@ function verdictOf(
     total_value: totals.value,
     currency: book.currency,
     total_value_usd: totals.valueUsd,
-  }
-}
-
-function quarantineOf(
-  book: ProviderBook,
-  completed: RefreshCompleted,
-  reason: string,
-  comparison: Comparison,
-  firstOffset: number,
-  source: Source,
-): Omit<RefreshQuarantined, 'source_topic'> {
-  return {
-    side: book.side,
-    provider: book.provider,
-    refresh_id: completed.refresh_id,
-    observed_at: completed.observed_at,
-    reason,
-    items_before: comparison.before,
-    items_now: comparison.now,
-    moved: comparison.moved,
-    compared: comparison.shared,
-    source_partition: source.partition,
-    first_offset: firstOffset,
-    last_offset: source.offset,
   }
 }
 

@@ -5,7 +5,7 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { CLOCK_SLACK_MS } from '#schemas/values/event-time.ts'
-import { restore } from '#streams/book/changelog.ts'
+import { loadChangelog } from '#streams/book/changelog.ts'
 import { type Books, openFrom, step } from '#streams/book/step.ts'
 import {
   at,
@@ -140,9 +140,9 @@ describe('book restart', () => {
   it('counts a refresh that a record of before version 3 holds back as the first of its row', () => {
     const books: Books = new Map()
     const row = { price: 100, currency: 'USD', price_micro_usd: 1_000_000, quantity: 1, seen_at: 1, url: null }
-    restore(books, 'ask', 'row|p|1', row)
+    loadChangelog(books, 'ask', 'row|p|1', row)
     const held = { refresh_id: 'r2', observed_at: 2, currency: 'USD', suspect: 'collapsed', applied_at: 1 }
-    restore(books, 'ask', 'refresh|p', { ...held, suspect_count: null, suspect_since: null })
+    loadChangelog(books, 'ask', 'refresh|p', { ...held, suspect_count: null, suspect_since: null })
     const played = play([...refresh(3, []), ...refresh(2 + 3 * TEN_MINUTES_MS, [])], 'ask', books)
     expect(verdictsOf(played)).to.deep.equal(['quarantined collapsed', 'applied collapsed'])
   })
