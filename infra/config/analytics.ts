@@ -11,9 +11,6 @@ const analyticsFile = z.strictObject({
   }),
 })
 
-export type AnalyticsConfig = z.infer<typeof analyticsFile>
-
 /** Loads the settings; throws an Error that names member and fault. */
-export function loadAnalytics(file: string | URL = new URL('./analytics.json', import.meta.url)): AnalyticsConfig {
-  return readJsonFile(file, analyticsFile)
-}
+export const loadAnalytics = (): z.infer<typeof analyticsFile> =>
+  readJsonFile(new URL('./analytics.json', import.meta.url), analyticsFile)

@@ -6,6 +6,4 @@ const codes = z
   .refine(list => list.includes('USD'), 'USD is missing')
   .refine(list => list.every((code, i) => i === 0 || (list[i - 1] ?? '') < code), 'codes are not sorted or not unique')
 
-export function loadCurrencies(file: string | URL = new URL('./currencies.json', import.meta.url)): string[] {
-  return readJsonFile(file, codes)
-}
+export const loadCurrencies = (): string[] => readJsonFile(new URL('./currencies.json', import.meta.url), codes)

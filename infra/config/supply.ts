@@ -1,9 +1,8 @@
 /**
  * How many units of an item exist: estimates, with the source and date that they rest on.
  *
- * Reads infra/config/supply/estimates.json.gz, writes nothing. Invariant: an item without an estimate has none here
- * and is left out, and counted, where supply matters. How the file was made:
- * infra/config/build/supply.ts.
+ * Reads infra/config/supply/estimates.json.gz, writes nothing. Invariant: an item without an estimate has none here and is left
+ * out, and counted, where supply matters. How the file was made: infra/config/build/supply.ts.
  */
 import { readFileSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
@@ -18,17 +17,8 @@ const supplyFile = z.strictObject({
   items: z.array(z.tuple([z.int().min(1), z.int().min(1)])),
 })
 
-/** Estimates of supply, and what they rest on. */
-export interface SupplyEstimates {
-  source: string
-  asOf: string
-  method: string
-  /** Item id → units. */
-  units: ReadonlyMap<number, number>
-}
-
-/** Loads the estimates; throws when the file is missing or not in its form. */
-export function loadSupply(file: URL = new URL('./supply/estimates.json.gz', import.meta.url)): SupplyEstimates {
-  const { source, as_of, method, items } = supplyFile.parse(JSON.parse(gunzipSync(readFileSync(file)).toString()))
-  return { source, asOf: as_of, method, units: new Map(items) }
+/** Loads the estimated units by item id; throws when the file is missing or not in its form. */
+export function loadSupply(): ReadonlyMap<number, number> {
+  const file = new URL('./supply/estimates.json.gz', import.meta.url)
+  return new Map(supplyFile.parse(JSON.parse(gunzipSync(readFileSync(file)).toString())).items)
 }

@@ -54,7 +54,7 @@ export async function start(context: RoleContext, now: () => number = Date.now):
   const { config, http, metrics } = context
   const log = context.log.child({ role: NAME })
   const database = databaseName(config.namespace)
-  const registry = config.providersFile ? loadProviders(config.providersFile) : loadProviders()
+  const registry = loadProviders(config.providersFile)
   const catalog = await context.catalog()
   const redis = await openRedis(config, { name: NAME, log })
   const clickhouse = openWholeTables(openReader(config.servers.clickhouseReadOnly, { database, name: NAME }))

@@ -1,9 +1,8 @@
 /**
  * When sources are due: a fixed grid per source, offset and jittered by its own name.
  *
- * Pure: no clock. Invariant: the nth due time of a source is the same in every process and after every
- * restart, lies in the nth interval since the epoch, and different sources of one interval spread over
- * it, so that providers are not all asked at once.
+ * Invariant: the nth due time of a source is the same in every process and after every restart, lies in the nth interval since
+ * the epoch, and different sources of one interval spread over it, so that providers are not all asked at once.
  */
 import { createHash } from 'node:crypto'
 import { DAY_MS } from '#schemas/values/instant.ts'

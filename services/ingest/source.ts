@@ -1,9 +1,8 @@
 /**
  * A source and its connector, which turns a due time into refreshes; ingest judges and publishes them.
  *
- * Connectors know transport and meaning of one kind of source, never Kafka. Invariant: entries come as the source has
- * them, unjudged and in its order; outcomes are returned, so an exception of a connector is a bug or the end of the
- * process.
+ * Connectors know transport and meaning of one kind of source, never Kafka. Invariant: entries come as the source has them,
+ * unjudged and in its order; outcomes are returned, so an exception of a connector is a bug or the end of the process.
  */
 import type { FeedSide } from '#schemas/events/feed-advanced.ts'
 import type { RateTable } from './fx/rate-table.ts'

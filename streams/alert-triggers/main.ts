@@ -1,9 +1,8 @@
 /**
  * The role `alert-triggers`: market.book-changes, accounts.alert-rules and market.fx to alerts.triggered.
  *
- * Consumer group `alert-triggers` on the changes; the owner of a partition of them follows the same partition of the
- * rules, and every process follows the rates. Writes nothing else: its state is read from the log whenever a partition
- * opens.
+ * Consumer group `alert-triggers` on the changes; the owner of a partition of them follows the same partition of the rules, and
+ * every process follows the rates. Writes nothing else: its state is read from the log whenever a partition opens.
  */
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'

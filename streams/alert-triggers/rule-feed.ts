@@ -1,10 +1,9 @@
 /**
  * The rules of the partitions that this process has, read to their end and then followed.
  *
- * Reads accounts.alert-rules, which is partitioned as the changes of items are; writes nothing. One
- * loop fetches for all partitions, because fetches of one connection wait for each other. Invariant: a partition's
- * records are delivered in their order, none left out, to the last who opened it; what cannot be read is counted,
- * logged and skipped.
+ * Reads accounts.alert-rules, which is partitioned as the changes of items are; writes nothing. One loop fetches for all
+ * partitions, because fetches of one connection wait for each other. Invariant: a partition's records are delivered in their
+ * order, none left out, to the last who opened it; what cannot be read is counted, logged and skipped.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { eventOf } from '#infra/kafka/codec.ts'

@@ -1,10 +1,9 @@
 /**
  * The book's changelog: how its state is written to market.book and read back. Others read it by reader.ts.
  *
- * Keys: `row|<provider>|<item_id>`, `refresh|<provider>`, and
- * `withdrawn|<provider>|<item_id>` for what a pushing provider took back, whose age no refresh gives.
- * Invariant: restoring what was written yields the books as they were at the last transaction, but
- * for the refreshes under way, which the runner reads from the input again.
+ * Keys: `row|<provider>|<item_id>`, `refresh|<provider>`, and `withdrawn|<provider>|<item_id>` for what a pushing provider took
+ * back, whose age no refresh gives. Invariant: restoring what was written yields the books as they were at the last transaction,
+ * but for the refreshes under way, which the runner reads from the input again.
  */
 import type { Codec } from '#infra/kafka/codec.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'

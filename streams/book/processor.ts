@@ -1,10 +1,9 @@
 /**
- * The book of one input partition as the runner drives it: the pure step, its effects as records, its
- * changelog read back.
+ * The book of one input partition as the runner drives it: the pure step, its effects as records, its changelog read back.
  *
- * Encodes the effects of the step and picks the partitions; reads and writes nothing itself. Invariant: a
- * processor restored from the records of all former batches, and given the input from its open refresh
- * on again, goes on exactly as the one that emitted them.
+ * Encodes the effects of the step and picks the partitions; reads and writes nothing itself. Invariant: a processor restored from
+ * the records of all former batches, and given the input from its open refresh on again, goes on exactly as the one that emitted
+ * them.
  */
 import type { Codec } from '#infra/kafka/codec.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'

@@ -1,10 +1,9 @@
 /**
  * Candles of the composite best ask, made from what each provider's own asks did in each bucket.
  *
- * A provider's changes are in time order, those of different providers are not, so the stored
- * unit is the part: one provider's asks for one item in one bucket. Candles are composed of parts when
- * they are read, and come out the same in whatever order the providers reached the log. Formulas:
- * DECISIONS.md, "Candle prices". Invariant: l <= o, c <= h. Amounts are micro-dollars.
+ * A provider's changes are in time order, those of different providers are not, so the stored unit is the part: one provider's
+ * asks for one item in one bucket. Candles are composed of parts when they are read, and come out the same in whatever order the
+ * providers reached the log. Formulas: DECISIONS.md, "Candle prices". Invariant: l <= o, c <= h. Amounts are micro-dollars.
  */
 import type { PausingWork } from '#infra/runtime/turns.ts'
 import type { Instant } from '#schemas/values/instant.ts'

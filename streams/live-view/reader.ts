@@ -36,9 +36,8 @@ interface PinnedItems {
 
 export interface LiveReader extends SnapshotReader {
   /**
-   * The rows of items; per item in the order of the providers' keys. For a single item it is the same array
-   * for as long as nothing in it has changed, so an answer that was made of it may be kept with it. What was read a
-   * moment ago comes at once.
+   * The rows of items; per item in the order of the providers' keys. For a single item it is the same array for as long as
+   * nothing in it has changed, so an answer that was made of it may be kept with it. What was read a moment ago comes at once.
    */
   ofItems(side: Side, itemIds: readonly number[]): readonly LiveEntry[] | Promise<readonly LiveEntry[]>
   /** `limit` entries from `offset` of everything that some providers list. */

@@ -33,8 +33,7 @@ import {
 
 interface SnapshotBuilder {
   /**
-   * Begins with a partition whose table is complete; flushes are carried out while nothing of the partition is read or
-   * published.
+   * Begins with a partition whose table is complete; flushes are carried out while nothing of the partition is read or published.
    */
   open(table: { partition: number; prefix: string }, written: OwnedHead): FlushCompanion
 }

@@ -1,13 +1,12 @@
 /**
  * The live view in Redis: the keys and rows of its tables, and of the snapshots that are stored of them.
  *
- * All keys of one partition share the hash tag `{live:<partition>}`, so they live in one Redis Cluster slot and one
- * atomic write may hold them all. Rows and listings are keys of a version (streams/runner/redis-versions.ts), and the head names the one to
- * read. A snapshot's segment holds the NDJSON lines of one provider, side and partition as raw
- * deflate in blocks, each ended by a full flush, so that joined segments are one deflate stream and a block inflates by
- * itself. Segments never change; a manifest names those of one moment. Head and manifest name the form that all
- * below them is in, so that rows need none; an owner that writes another form builds its own. Sole writers: the runner with fold.ts,
- * snapshot-store.ts.
+ * All keys of one partition share the hash tag `{live:<partition>}`, so they live in one Redis Cluster slot and one atomic write
+ * may hold them all. Rows and listings are keys of a version (streams/runner/redis-versions.ts), and the head names the one to
+ * read. A snapshot's segment holds the NDJSON lines of one provider, side and partition as raw deflate in blocks, each ended by a
+ * full flush, so that joined segments are one deflate stream and a block inflates by itself. Segments never change; a manifest
+ * names those of one moment. Head and manifest name the form that all below them is in, so that rows need none; an owner that
+ * writes another form builds its own. Sole writers: the runner with fold.ts, snapshot-store.ts.
  */
 import type { Side } from '#schemas/events/book-changed.ts'
 import { MINUTE_MS } from '#schemas/values/instant.ts'

@@ -41,7 +41,7 @@ export const view = defineRedisView({
     const { openSnapshotBuilder } = await import('./snapshot-builder.ts')
     const builder = openSnapshotBuilder({
       ...{ redis, log: log.child({ role: 'live-view' }), metrics, baseUrl: config.baseUrl, catalog: catalog() },
-      registry: config.providersFile ? loadProviders(config.providersFile) : loadProviders(),
+      registry: loadProviders(config.providersFile),
     })
     return builder.open
   },

@@ -1,11 +1,10 @@
 /**
  * The whole market in memory: every provider's ask and bid of every item, as columns of numbers.
  *
- * Changed in place: follow-market.ts fills it from the live view, then applies market.book-changes. A partition is filled
- * after it was cleared: what is not listed any more is in no row, and no later record takes it out.
- * A million and a half quotes take 30 MB here and are walked in milliseconds; as
- * objects they took ten times both. Invariant: a change is a whole value, so applying any stretch of the log
- * again leaves the board as it is once the stretch has ended.
+ * Changed in place: follow-market.ts fills it from the live view, then applies market.book-changes. A partition is filled after
+ * it was cleared: what is not listed any more is in no row, and no later record takes it out. A million and a half quotes take 30
+ * MB here and are walked in milliseconds; as objects they took ten times both. Invariant: a change is a whole value, so applying
+ * any stretch of the log again leaves the board as it is once the stretch has ended.
  */
 import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'

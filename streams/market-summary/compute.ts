@@ -39,7 +39,7 @@ interface HourlyPast {
 export async function openMarketSummary(tools: ComputingTools): Promise<Computation | undefined> {
   const { context, kafka, redis, clickhouse, log, signal } = tools
   const { config } = context
-  const registry = config.providersFile ? loadProviders(config.providersFile) : loadProviders()
+  const registry = loadProviders(config.providersFile)
   const keysOf = { ask: registry.askKeys, bid: registry.bidKeys }
   const board = new Board(keysOf)
   const live = openLiveReader(redis, config.namespace, keysOf)
@@ -85,7 +85,7 @@ export async function openMarketSummary(tools: ComputingTools): Promise<Computat
       if (!figures.some(isPriced)) return undefined
       const items = figures.flatMap(one => {
         const item = catalog.byId(one.item_id)
-        return item ? [{ item, figures: one, supply: supply.units.get(one.item_id) ?? null }] : []
+        return item ? [{ item, figures: one, supply: supply.get(one.item_id) ?? null }] : []
       })
       return { ...(await summaryBody(items, asOf)), count: items.length }
     },

@@ -27,7 +27,7 @@ interface WindowPast {
 const { ms: RECENT_INTERVAL_MS } = CANDLE_INTERVALS['5m']
 
 export async function openMovers({ context: { config }, redis, clickhouse }: ComputingTools): Promise<Computation> {
-  const { all } = config.providersFile ? loadProviders(config.providersFile) : loadProviders()
+  const { all } = loadProviders(config.providersFile)
   const health = openHealthReader(redis, config.namespace)
   const pasts = new Map<MoversWindow, WindowPast>()
   async function providersAt(asOf: Instant): Promise<{ up: string[]; down: string[] }> {

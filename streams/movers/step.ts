@@ -1,6 +1,4 @@
-/**
- * Which items moved in a window, and by how much. Pure. Rules: DECISIONS.md, "Movers".
- */
+/** Which items moved in a window, and by how much. Rules: DECISIONS.md, "Movers". */
 import { HOUR_MS, type Instant } from '#schemas/values/instant.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
 import type { ListedAsk } from '#streams/candles/reader.ts'

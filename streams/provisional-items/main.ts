@@ -10,8 +10,7 @@ import { catalogItemPublished } from '#schemas/events/catalog-item-published.ts'
 import { nameSighted } from '#schemas/events/name-sighted.ts'
 import { type PartitionProcessor, runProcessor } from '#streams/runner/exactly-once-runner.ts'
 import type { ProcessorTopics } from '#streams/runner/processor-topics.ts'
-import { openDrafting } from './draft.ts'
-import { noNames, restore, step } from './step.ts'
+import { noNames, openDrafting, restore, step } from './step.ts'
 
 export const provisionalTopics: ProcessorTopics = {
   group: 'provisional-items',

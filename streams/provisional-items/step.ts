@@ -6,9 +6,10 @@
  * names at a time, and a name that nobody has listed for a week is forgotten. A record that adds nothing changes nothing, so a
  * repeat is harmless.
  */
+import { draftFromNames } from '#infra/config/build/observed.ts'
 import type { NameUnresolved } from '#schemas/events/dead-lettered.ts'
 import type { NameSighted, Sighting } from '#schemas/events/name-sighted.ts'
-import type { ResolveItem } from '#schemas/values/catalog-item.ts'
+import type { CatalogItem, ResolveItem } from '#schemas/values/catalog-item.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
 import { plainName } from '#schemas/values/item-name.ts'
 import { type Phase, parsePhase } from '#schemas/values/phase.ts'
@@ -100,4 +101,16 @@ function forgetOld(state: SightedNames, now: number): string[] {
   }
   for (const key of old) remove(state, key)
   return old
+}
+
+/** Whose picture it is (a team's, an event's) is not in the name. */
+const GRAPHICS: ReadonlySet<string | null> = new Set(['Graffiti', 'Patch', 'Sticker', 'Sticker Slab'])
+
+/** What the name of an item tells of it; the rest is null. */
+export function openDrafting(items: readonly CatalogItem[]): (name: string) => Omit<CatalogItem, 'item_id'> {
+  const draftOf = draftFromNames({ drafts: [...items], families: new Map() })
+  return name => {
+    const draft = draftOf(name)
+    return GRAPHICS.has(draft.item_type) ? { ...draft, item_subtype: null } : draft
+  }
 }

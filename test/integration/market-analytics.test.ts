@@ -216,7 +216,7 @@ describe('market analytics on real refreshes', () => {
         return other ? [(one.micro - other.micro) / one.micro] : []
       })
       const total = scores && Object.values(scores).reduce<number>((sum, part) => sum + (part ?? 0), 0)
-      const units_ = supply.units.get(itemId) ?? null
+      const units_ = supply.get(itemId) ?? null
       const marketcap = ask === null || units_ === null ? null : BigInt(ask) * BigInt(units_)
       return {
         best_ask_usd: usd(ask),
@@ -282,7 +282,7 @@ describe('market analytics on real refreshes', () => {
           const included = members.filter(({ item_id: id }) => {
             const counted = (side: 'ask' | 'bid') => model.quotesOf(side, id).filter(countsInSummary(asOf))
             const [asks, bids] = [counted('ask').map(({ micro }) => micro), counted('bid').map(({ micro }) => micro)]
-            if (asks.length === 0 || bids.length === 0 || !supply.units.has(id)) return false
+            if (asks.length === 0 || bids.length === 0 || !supply.has(id)) return false
             return (Math.min(...asks) - Math.max(...bids)) / Math.min(...asks) <= 0.5
           })
           const sum = included.reduce((total, { item_id: id }) => {
@@ -292,7 +292,7 @@ describe('market analytics on real refreshes', () => {
                 .filter(countsInSummary(asOf))
                 .map(({ micro }) => micro),
             )
-            return total + BigInt(ask) * BigInt(supply.units.get(id) ?? 0)
+            return total + BigInt(ask) * BigInt(supply.get(id) ?? 0)
           }, 0n)
           return { group, sum, item_count: members.length, included_count: included.length }
         })

@@ -148,7 +148,7 @@ describe('a market that fills', () => {
 
     const provider = loadProviders().bidKeys[0] ?? expect.fail('no provider has bids')
     const entries = smallCatalog()
-      .filter(item => item.phase === null && loadSupply().units.has(item.item_id))
+      .filter(item => item.phase === null && loadSupply().has(item.item_id))
       .map(item => ({ market_hash_name: item.market_hash_name, price: 1_000, quantity: 3 }))
     await ingest.publish({ provider, side: 'ask', observedAt: Date.now(), currency: 'USD', entries })
     const { items } = await first('items')

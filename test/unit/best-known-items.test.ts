@@ -22,7 +22,7 @@ describe('the items of the demo', () => {
   const demo = loadMarket('demo')
   const names = Object.keys(pricesOf(demo.base ?? ''))
   const base = pricesOf(loadMarket('full').base ?? '')
-  const known = { catalog: loadCatalog(), units: loadSupply().units, count: names.length }
+  const known = { catalog: loadCatalog(), units: loadSupply(), count: names.length }
 
   it('are a thousand, and those that a newcomer types first are among them', () => {
     expect([names.length, demo.items]).to.deep.equal([1_000, undefined])

@@ -99,11 +99,8 @@ describe('history files', () => {
 })
 
 describe('supply', () => {
-  it('names its source, its date and its method', () => {
-    const { source, asOf, method, units } = loadSupply()
-    expect(source).to.match(/\w{4}/)
-    expect(asOf).to.match(/^\d{4}-\d\d-\d\d$/)
-    expect(method).to.include('estimate')
+  it('has an estimate above nothing for most items', () => {
+    const units = loadSupply()
     expect(units.size).to.be.above(20_000)
     for (const count of units.values()) expect(count).to.be.above(0)
   })

@@ -4,8 +4,14 @@ import { loadCatalog } from '#infra/config/catalog.ts'
 import type { NameUnresolved } from '#schemas/events/dead-lettered.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
 import { openItemNames } from '#schemas/values/item-name.ts'
-import { openDrafting } from '#streams/provisional-items/draft.ts'
-import { FIRST_PROVISIONAL_ID, noNames, restore, type SightedNames, step } from '#streams/provisional-items/step.ts'
+import {
+  FIRST_PROVISIONAL_ID,
+  noNames,
+  openDrafting,
+  restore,
+  type SightedNames,
+  step,
+} from '#streams/provisional-items/step.ts'
 
 const NAME = 'AK-47 | New Finish (Field-Tested)'
 

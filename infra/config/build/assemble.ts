@@ -1,10 +1,9 @@
 /**
  * Numbers the catalog: the pure heart of the build.
  *
- * Reads and writes nothing. Invariant: a (name, phase) pair that has a number keeps it for ever, and
- * no pair ever leaves; what is new is appended behind the highest number in use, first the source's
- * in the source's order, then observed names sorted by code unit. A name that was observed
- * first and enters the source later moves to the source's part under its old number.
+ * Invariant: a (name, phase) pair that has a number keeps it for ever, and no pair ever leaves; what is new is appended behind
+ * the highest number in use, first the source's in the source's order, then observed names sorted by code unit. A name that was
+ * observed first and enters the source later moves to the source's part under its old number.
  */
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { nameKey, plainName } from '#schemas/values/item-name.ts'

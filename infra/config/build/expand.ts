@@ -1,10 +1,9 @@
 /**
  * From source entries to catalog items: every wear, quality and phase that really exists.
  *
- * Reads and writes nothing. A finish is all entries of one kind and name (its phases). Which wears
- * exist follows from its float range; StatTrak and Souvenir from what containers give, and from
- * names seen on a market, since the source does not list every container. Invariant: at most one
- * item per (name, phase), in the source's order, so that numbering is repeatable.
+ * A finish is all entries of one kind and name (its phases). Which wears exist follows from its float range; StatTrak and
+ * Souvenir from what containers give, and from names seen on a market, since the source does not list every container. Invariant:
+ * at most one item per (name, phase), in the source's order, so that numbering is repeatable.
  */
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { nameKey } from '#schemas/values/item-name.ts'

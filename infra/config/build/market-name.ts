@@ -1,9 +1,8 @@
 /**
  * Market names: parsing one, and composing it again.
  *
- * Reads and writes nothing. A name is `[★ ][StatTrak™ |Souvenir ]BASE[ (wear)]`, and a base is
- * `group[ | rest]`. Invariant: writeName(readName(name)) === name, for any text. Nothing here
- * knows which items exist.
+ * A name is `[★ ][StatTrak™ |Souvenir ]BASE[ (wear)]`, and a base is `group[ | rest]`. Invariant: writeName(readName(name)) ===
+ * name, for any text. Nothing here knows which items exist.
  */
 
 /** One exterior and the float range `[from, to)` in which the game calls it so. */

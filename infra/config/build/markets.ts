@@ -32,7 +32,7 @@ type Side = 'ask' | 'bid' | 'sale'
 const providers = loadProviders()
 const fileOf = (name: string): URL => new URL(`../markets/${name}`, import.meta.url)
 const base = JSON.parse(gunzipSync(readFileSync(fileOf(BASE))).toString()) as { prices: Record<string, number> }
-const known = { catalog: loadCatalog(), units: loadSupply().units, count: DEMO_ITEMS }
+const known = { catalog: loadCatalog(), units: loadSupply(), count: DEMO_ITEMS }
 const bestKnown = bestKnownNames(base.prices, known).map(name => [name, base.prices[name]])
 writeFileSync(
   fileOf(BEST_KNOWN),

@@ -1,9 +1,8 @@
 /**
  * Catalog items for names that a market shows and the source lacks.
  *
- * Reads and writes nothing. The fields are parsed from the name itself; where the source knows the
- * name's family (`Charm | Austin 2025 Highlight`) or its weapon, those fields come from there. The
- * rest is null. Never throws: any text is a name.
+ * The fields are parsed from the name itself; where the source knows the name's family (`Charm | Austin 2025 Highlight`) or its
+ * weapon, those fields come from there. The rest is null. Never throws: any text is a name.
  */
 import { type Categories, categoriesFromWords } from '../build/categories.ts'
 import type { Draft, Expansion } from '../build/expand.ts'

@@ -1,9 +1,8 @@
 /**
  * A table of exchange rates: units of each currency per US dollar, with all digits of its source.
  *
- * Pure. Reads the currency-api's shape `{date, usd: {code: rate}}`. Invariant: a rate keeps the
- * text of its source and is never formatted again; USD is `1`; codes that the platform does not support
- * and invalid rates are left out.
+ * Reads the currency-api's shape `{date, usd: {code: rate}}`. Invariant: a rate keeps the text of its source and is never
+ * formatted again; USD is `1`; codes that the platform does not support and invalid rates are left out.
  */
 import type { FxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { parseInstant } from '#schemas/values/instant.ts'

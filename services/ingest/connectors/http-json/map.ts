@@ -1,10 +1,9 @@
 /**
  * The meaning of a provider's JSON: expressions of its market file, compiled once.
  *
- * Pure but for its pauses: rows are mapped in bounded portions and the event loop runs between them,
- * because JSONata evaluates a page of 30,000 rows in one go of a quarter of a second, which would
- * block all other providers. Invariant: every row that the mapping keeps becomes an entry, in order;
- * a result of any other shape fails the refresh.
+ * Pure but for its pauses: rows are mapped in bounded portions and the event loop runs between them, because JSONata evaluates a
+ * page of 30,000 rows in one go of a quarter of a second, which would block all other providers. Invariant: every row that the
+ * mapping keeps becomes an entry, in order; a result of any other shape fails the refresh.
  */
 import { setImmediate as pause } from 'node:timers/promises'
 import jsonata, { type Expression } from 'jsonata'

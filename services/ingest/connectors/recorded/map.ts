@@ -1,9 +1,8 @@
 /**
  * The meaning of a recorded refresh: `{provider_feed, currency, refreshed_at, prices}` as JSON.
  *
- * Pure. `prices` maps a name to hundredths, to `{price, quantity, phase?, url?}`, or to an array of
- * those. What is no usable price becomes an entry too, to be rejected with its index; only a text
- * that is no such refresh as a whole fails.
+ * `prices` maps a name to hundredths, to `{price, quantity, phase?, url?}`, or to an array of those. What is no usable price
+ * becomes an entry too, to be rejected with its index; only a text that is no such refresh as a whole fails.
  */
 import { parseInstant } from '#schemas/values/instant.ts'
 import type { RawEntry } from '../../source.ts'

@@ -1,9 +1,8 @@
 /**
  * What the simulated market derives from: a recorded refresh as arrays, one element per entry.
  *
- * Pure. A phased finish has one entry as a whole and one per phase. Invariant: the same refresh, seed
- * and number of names give the same arrays, whatever the order of the names in the file; a smaller
- * number of names is always a subset of a larger one.
+ * A phased finish has one entry as a whole and one per phase. Invariant: the same refresh, seed and number of names give the same
+ * arrays, whatever the order of the names in the file; a smaller number of names is always a subset of a larger one.
  */
 import { toMicroUsd } from '#schemas/values/money.ts'
 import type { Phase } from '#schemas/values/phase.ts'

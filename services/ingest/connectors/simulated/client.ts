@@ -1,9 +1,8 @@
 /**
  * The simulated connector: a seeded market that derives from one recorded refresh.
  *
- * Reads the base file once per market; everything else is map.ts and sales.ts. It quotes
- * for the time that the schedule names, never for the clock's, so a run at any speed gives the same
- * events; it keeps nothing between polls.
+ * Reads the base file once per market; everything else is map.ts and sales.ts. It quotes for the time that the schedule names,
+ * never for the clock's, so a run at any speed gives the same events; it keeps nothing between polls.
  */
 import { SALE_DETAILS, type SimulatedOptions } from '#infra/config/market.ts'
 import type { RateTable } from '../../fx/rate-table.ts'

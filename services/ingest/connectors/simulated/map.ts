@@ -1,10 +1,9 @@
 /**
  * The simulated market's asks and bids: what a provider quotes for each entry of the base at a time.
  *
- * Pure. Each (entry, provider) lives through lives of fixed length for its price, its stock and its
- * being listed; a life's values are hashes of its number, so any time can be asked for without walking
- * those before it, and a restart continues the same market. Invariant: (base, provider, time,
- * rates) alone decide every entry, whatever was asked before.
+ * Each (entry, provider) lives through lives of fixed length for its price, its stock and its being listed; a life's values are
+ * hashes of its number, so any time can be asked for without walking those before it, and a restart continues the same market.
+ * Invariant: (base, provider, time, rates) alone decide every entry, whatever was asked before.
  */
 import type { SimulatedOptions } from '#infra/config/market.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
