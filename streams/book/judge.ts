@@ -14,7 +14,7 @@ import { MINUTE_MS } from '#schemas/values/instant.ts'
 import type { Rate } from '#schemas/values/money.ts'
 import { isStaged, type OpenRefresh, type ProviderBook, type Suspicion } from './provider-book.ts'
 
-export interface Comparison {
+interface Comparison {
   before: number
   now: number
   /** Items listed before and now. */
