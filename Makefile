@@ -21,7 +21,7 @@ demo: console ## everything in this terminal on the demo market; Ctrl-C stops al
 	@exec $(MARKETLOG) demo
 
 up: console ## the same in the background; returns when prices are live
-	@exec $(MARKETLOG) up --detach
+	@exec $(MARKETLOG) up
 
 down: $(INSTALLED) ## stop what `make up` started; data stays
 	@exec $(MARKETLOG) down

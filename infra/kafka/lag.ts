@@ -45,7 +45,7 @@ export interface PartitionLag {
 }
 
 /** End offset of each partition, by topic. */
-export type Ends = Map<TopicKey, number[]>
+type Ends = Map<TopicKey, number[]>
 
 /** Reads the log's ends and the groups' positions. */
 export interface LagReader {

@@ -12,19 +12,11 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { ServerAddresses } from '#infra/runtime/config.ts'
 import { MINUTE_MS } from '#schemas/values/instant.ts'
+import type { ProvideOptions, ServerName, StartedServers } from './native-start.ts'
 import { runTool } from './one-shot.ts'
 import { openPortBook } from './ports.ts'
 import { readJson, replaceFile } from './processes.ts'
-import { sayWhile } from './progress.ts'
-import {
-  askClickhouse,
-  kafkaAnswers,
-  postgresAnswers,
-  redisAnswers,
-  schemaRegistryAnswers,
-  waitUntilReady,
-} from './readiness.ts'
-import type { ProvideOptions, ServerName, StartedServers } from './running-servers.ts'
+import { schemaRegistryAnswers, waitUntilReady } from './readiness.ts'
 import { openSecretBook } from './secrets.ts'
 
 const COMPOSE_FILE = fileURLToPath(new URL('../compose.yaml', import.meta.url))
@@ -86,34 +78,21 @@ export async function startDocker(
     )
   options.say(`starting ${names.join(', ')} with docker compose (the first time the images are pulled)`)
   try {
-    await sayWhile(options.say, 'docker compose up', () =>
-      compose(UP_LIMIT_MS, 'up', '--detach', '--wait', ...names.map(name => SERVICES[name])),
-    )
-    await Promise.all(
-      names.map(name => {
-        const say = (line: string) => options.say(`${name}: ${line}`)
-        return waitUntilReady({ isReady: plan.isReady[name], limitMs: READY_LIMIT_MS, say, signal }).catch(error => {
-          throw new Error(`${name} could not be started: ${error.message}`)
-        })
-      }),
-    )
+    await compose(UP_LIMIT_MS, 'up', '--detach', '--wait', ...names.map(name => SERVICES[name]))
+    // The others are asked by compose itself; the registry's image has nothing to ask with.
+    if (names.includes('schemaRegistry')) {
+      const isReady = () => schemaRegistryAnswers(plan.addresses.schemaRegistry)
+      await waitUntilReady({ isReady, limitMs: READY_LIMIT_MS, signal }).catch(error => {
+        throw new Error(`schemaRegistry could not be started: ${error.message}`)
+      })
+    }
   } catch (error) {
     const log = await compose(STOP_LIMIT_MS, 'logs', '--tail', '20').catch(() => '')
     await stopProject(dataDir)
     signal.throwIfAborted()
     throw new Error(`${error instanceof Error ? error.message : String(error)}\n${log}`.trimEnd(), { cause: error })
   }
-  return {
-    addresses: plan.addresses(names),
-    pids: {},
-    restart: restartedByDocker,
-    stop: () => stopProject(dataDir).then(() => {}),
-  }
-}
-
-/** Docker's own processes are not ours to look after. */
-async function restartedByDocker(name: string): Promise<void> {
-  throw new Error(`${name} runs in Docker; start its container again`)
+  return { addresses: plan.addresses, stop: () => stopProject(dataDir).then(() => {}) }
 }
 
 /** Stops the containers that a run of this data directory has noted; whether there was such a note. */
@@ -152,19 +131,15 @@ async function succeeds(run: Parameters<typeof runTool>[0]): Promise<boolean> {
   }
 }
 
-interface DockerPlan {
-  variables: Record<string, string>
-  isReady: Record<ServerName, () => Promise<boolean>>
-  addresses(names: ServerName[]): Partial<ServerAddresses>
-}
-
-async function planServers(dataDir: string): Promise<DockerPlan> {
+/** What compose.yaml asks of the environment, and where its servers then answer. */
+async function planServers(
+  dataDir: string,
+): Promise<{ variables: Record<string, string>; addresses: ServerAddresses }> {
   const port = openPortBook(dataDir)
   const secret = openSecretBook(dataDir)
   const [kafka, registry, redis] = [await port('kafka'), await port('schemaRegistry'), await port('redis')]
   const [clickhouse, postgres] = [await port('clickhouse'), await port('postgres')]
   const [password, readerPassword] = [secret('docker'), secret('docker-reader')]
-  const registryBase = `http://127.0.0.1:${registry}/apis/ccompat/v7`
   return {
     variables: {
       MARKETLOG_PASSWORD: password,
@@ -175,24 +150,13 @@ async function planServers(dataDir: string): Promise<DockerPlan> {
       MARKETLOG_CLICKHOUSE_PORT: String(clickhouse),
       MARKETLOG_POSTGRES_PORT: String(postgres),
     },
-    isReady: {
-      kafka: () => kafkaAnswers(kafka),
-      schemaRegistry: () => schemaRegistryAnswers(registryBase),
-      redis: () => redisAnswers(redis),
-      clickhouse: async () => (await askClickhouse(clickhouse, 'marketlog', password, 'SELECT 1')) !== undefined,
-      postgres: () => postgresAnswers(postgres, 'marketlog', 'marketlog'),
-    },
-    addresses: names => {
-      const all: ServerAddresses = {
-        kafka: [`127.0.0.1:${kafka}`],
-        schemaRegistry: registryBase,
-        redis: `redis://:${password}@127.0.0.1:${redis}`,
-        clickhouse: `http://marketlog:${password}@127.0.0.1:${clickhouse}/marketlog`,
-        clickhouseReadOnly: `http://marketlog_reader:${readerPassword}@127.0.0.1:${clickhouse}/marketlog`,
-        postgres: `postgres://marketlog:${password}@127.0.0.1:${postgres}/marketlog`,
-      }
-      const addressNames = new Set<string>(names.includes('clickhouse') ? [...names, 'clickhouseReadOnly'] : names)
-      return Object.fromEntries(Object.entries(all).filter(([name]) => addressNames.has(name)))
+    addresses: {
+      kafka: [`127.0.0.1:${kafka}`],
+      schemaRegistry: `http://127.0.0.1:${registry}/apis/ccompat/v7`,
+      redis: `redis://:${password}@127.0.0.1:${redis}`,
+      clickhouse: `http://marketlog:${password}@127.0.0.1:${clickhouse}/marketlog`,
+      clickhouseReadOnly: `http://marketlog_reader:${readerPassword}@127.0.0.1:${clickhouse}/marketlog`,
+      postgres: `postgres://marketlog:${password}@127.0.0.1:${postgres}/marketlog`,
     },
   }
 }

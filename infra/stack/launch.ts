@@ -38,8 +38,6 @@ export interface LaunchedProcess {
   ended: Promise<Ending>
   /** How it has ended; undefined while it runs. */
   ending(): Ending | undefined
-  /** Lets this program end while it runs. */
-  letGo(): void
   /** Asks it to end and, after its grace, kills it. */
   stop(): Promise<void>
 }
@@ -59,6 +57,8 @@ export function launch(order: LaunchOrder): LaunchedProcess {
     stdio: ['ignore', log, log, ...(onMessage ? (['ipc'] as const) : [])],
   })
   closeSync(log)
+  // It does not keep this program alive; its channel does.
+  child.unref()
   if (onMessage) child.on('message', onMessage)
   const identity = identify(child.pid ?? 0)
   if (identity) replaceFile(noteFile, JSON.stringify({ ...identity, stopSignal, graceMs }))
@@ -73,7 +73,7 @@ export function launch(order: LaunchOrder): LaunchedProcess {
     child.once('exit', (code, signal) => end({ how: signal ?? `exit code ${code}`, code }))
   })
   return {
-    ...{ pid: child.pid ?? 0, ended, ending: () => ending, letGo: () => child.unref() },
+    ...{ pid: child.pid ?? 0, ended, ending: () => ending },
     stop: async () => void (identity && (await endProcess(identity, stopSignal, graceMs))),
   }
 }

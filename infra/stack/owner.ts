@@ -2,83 +2,55 @@
  * Who runs the servers of a data directory, and what an earlier run has left there.
  *
  * Reads and writes owner.json and pids/*.json in the data directory. Invariant: at most one live process owns a data
- * directory; leftovers are signalled only when pid, kernel boot and start time all match what was noted.
+ * directory, since it listens on an abstract socket of the directory's name, which the kernel gives back however it ends;
+ * leftovers are signalled only when pid, kernel boot and start time all match what was noted.
  */
-import { linkSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { readdirSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join, resolve } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { endProcess, identify, isAlive, type ProcessIdentity, readJson } from './processes.ts'
+import { endProcess, identify, isAlive, type ProcessIdentity, readJson, replaceFile } from './processes.ts'
 
 interface LeftProcess extends ProcessIdentity {
   stopSignal: NodeJS.Signals
   graceMs: number
 }
 
-const ATTEMPTS = 20
 const POLL_MS = 100
 
-/** Makes this process the owner; returns how to give it up. Throws while another live process is the owner. */
-export function takeOwnership(dataDir: string): () => void {
-  const outcome = tryToOwn(dataDir)
-  if (typeof outcome === 'function') return outcome
-  throw new Error(`the servers of ${dataDir} are already run by process ${outcome.pid}; stop that one first`)
-}
-
-/** Waits, at most `limitMs`, until no other live process owns the directory, and makes this one its owner. */
-export async function waitForOwnership(directory: string, limitMs: number, signal: AbortSignal): Promise<() => void> {
+/**
+ * Makes this process the owner, once no other live process is; returns how to give it up. Throws when another one is still the
+ * owner after so long.
+ */
+export async function takeOwnership(
+  directory: string,
+  { limitMs = 0, signal }: { limitMs?: number; signal?: AbortSignal } = {},
+): Promise<() => void> {
+  const own = identify(process.pid)
+  if (own === undefined) throw new Error('native servers need Linux with /proc; give addresses or use Docker')
+  const file = join(directory, 'owner.json')
+  const name = `\0marketlog-${createHash('sha256').update(resolve(directory)).digest('hex')}`
   const deadline = performance.now() + limitMs
   for (;;) {
-    const outcome = tryToOwn(directory)
-    if (typeof outcome === 'function') return outcome
-    if (performance.now() > deadline)
-      throw new Error(`process ${outcome.pid} has held ${directory} for more than ${limitMs / 1000} s`)
-    await pause(POLL_MS, undefined, { signal })
-  }
-}
-
-/** How to give up what is now owned, or the owner that is there. */
-function tryToOwn(directory: string): (() => void) | ProcessIdentity {
-  const file = join(directory, 'owner.json')
-  const mine = identify(process.pid)
-  if (mine === undefined) throw new Error('native servers need Linux with /proc; give addresses or use Docker')
-  const own = `${file}.${crypto.randomUUID()}`
-  writeFileSync(own, JSON.stringify(mine))
-  try {
-    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-      if (linked(own, file)) return () => rmSync(file, { force: true })
-      const owner = readJson<ProcessIdentity>(file)
-      if (owner !== undefined && isAlive(owner)) return owner
-      dropDeadOwner(file)
+    const lock = createServer()
+    try {
+      await once(lock.listen(name), 'listening')
+      lock.unref()
+      replaceFile(file, JSON.stringify(own))
+      return () => {
+        rmSync(file, { force: true })
+        lock.close()
+      }
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
+      const { pid = 'unknown' } = readJson<Partial<ProcessIdentity>>(file) ?? {}
+      if (performance.now() > deadline)
+        throw new Error(`${directory} is already run by process ${pid}; stop that one first`)
+      await pause(POLL_MS, undefined, { signal })
     }
-    throw new Error(`${file} changes all the time; is something else starting in ${directory}?`)
-  } finally {
-    rmSync(own, { force: true })
   }
-}
-
-/** Gives a file a second name; false when that name is taken. */
-function linked(from: string, to: string): boolean {
-  try {
-    linkSync(from, to)
-    return true
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
-    throw error
-  }
-}
-
-/** Moves the file away and checks again, so that two processes which both saw a dead owner cannot both win. */
-function dropDeadOwner(file: string): void {
-  const aside = `${file}.${crypto.randomUUID()}`
-  try {
-    renameSync(file, aside)
-  } catch {
-    return
-  }
-  const owner = readJson<ProcessIdentity>(aside)
-  // False when a third process has become the owner meanwhile.
-  if (owner !== undefined && isAlive(owner)) linked(aside, file)
-  rmSync(aside, { force: true })
 }
 
 /** Whether a live process other than this one owns the data directory. */

@@ -5,7 +5,6 @@
  */
 import { connect } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
-import { sayWhile } from './progress.ts'
 
 const QUESTION_LIMIT_MS = 2_000
 const POLL_MS = 50
@@ -13,22 +12,13 @@ const POLL_MS = 50
 /** ApiVersions v0, the one request that any broker answers as soon as it serves clients. */
 const API_VERSIONS_REQUEST = Buffer.from([0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff])
 
-/** A wait for a server: its question, its limit, and what ends it early. */
-interface ReadyWait {
+/** Waits until the server answers; throws when it does not in time, or `hopeless` says why it never will. */
+export async function waitUntilReady(wait: {
   isReady: () => Promise<boolean>
   limitMs: number
-  say: (line: string) => void
   signal: AbortSignal
-  /** Why waiting is pointless, e.g. because the server has ended. */
   hopeless?: () => string | undefined
-}
-
-/** Waits until the server answers; says how long it has waited; throws when it does not answer in time. */
-export function waitUntilReady(wait: ReadyWait): Promise<void> {
-  return sayWhile(wait.say, 'starting', () => pollUntilReady(wait))
-}
-
-async function pollUntilReady(wait: ReadyWait): Promise<void> {
+}): Promise<void> {
   const startedAt = performance.now()
   while (!(await wait.isReady())) {
     const waited = performance.now() - startedAt

@@ -10,9 +10,20 @@ import { join, resolve } from 'node:path'
 import type { ServerAddresses } from '#infra/runtime/config.ts'
 import { removeProject, startDocker, stopProject } from './docker.ts'
 import { postgresHomeElsewhere } from './native/postgres.ts'
-import { NATIVE_SERVERS, startNative } from './native-start.ts'
+import {
+  NATIVE_SERVERS,
+  type ProvideOptions,
+  type ServerName,
+  type StartedServers,
+  startNative,
+} from './native-start.ts'
 import { endNotedProcesses, ownedByOther, takeOwnership } from './owner.ts'
-import { type ProvideOptions, type RunningServers, SERVER_NAMES } from './running-servers.ts'
+
+export interface RunningServers extends StartedServers {
+  addresses: ServerAddresses
+}
+
+const SERVER_NAMES = Object.keys(NATIVE_SERVERS) as ServerName[]
 
 /** Provides all five servers, each by address, Docker or natively, or throws and leaves nothing running. */
 export async function provideServers(options: ProvideOptions): Promise<RunningServers> {
@@ -22,24 +33,17 @@ export async function provideServers(options: ProvideOptions): Promise<RunningSe
   const dataDir = resolve(options.dataDir)
   const namedAddresses = addressesOf(environment)
   const missing = SERVER_NAMES.filter(name => namedAddresses[name] === undefined)
-  const provided = Object.fromEntries(SERVER_NAMES.map(name => [name, 'address'])) as RunningServers['provided']
-  if (missing.length === 0)
-    return { addresses: namedAddresses as ServerAddresses, provided, pids: {}, restart: notOurs, stop: async () => {} }
+  if (missing.length === 0) return { addresses: namedAddresses as ServerAddresses, stop: async () => {} }
 
   for (const part of ['logs', 'pids']) mkdirSync(join(dataDir, part), { recursive: true })
-  const release = takeOwnership(dataDir)
+  const release = await takeOwnership(dataDir)
   try {
     await endEverythingNoted(dataDir)
     const own = { ...options, dataDir, signal }
-    const inDocker = await startDocker(own, missing)
     const native = Object.fromEntries(missing.map(name => [name, NATIVE_SERVERS[name]]))
-    const started = inDocker ?? (await startNative(own, native))
-    for (const name of missing) provided[name] = inDocker === undefined ? 'native' : 'docker'
+    const started = (await startDocker(own, missing)) ?? (await startNative(own, native))
     return {
       addresses: { ...(started.addresses as ServerAddresses), ...namedAddresses },
-      provided,
-      pids: started.pids,
-      restart: started.restart,
       stop: async () => {
         await started.stop()
         release()
@@ -49,11 +53,6 @@ export async function provideServers(options: ProvideOptions): Promise<RunningSe
     release()
     throw error
   }
-}
-
-/** A server that runs elsewhere is started again there. */
-async function notOurs(name: string): Promise<void> {
-  throw new Error(`${name} is not run by this platform`)
 }
 
 /**

@@ -9,8 +9,7 @@ import { join } from 'node:path'
 import { MINUTE_MS } from '#schemas/values/instant.ts'
 import type { ToolContext } from './native/native-server.ts'
 import { runTool } from './one-shot.ts'
-import { waitForOwnership } from './owner.ts'
-import { sayWhile } from './progress.ts'
+import { takeOwnership } from './owner.ts'
 
 const POLICY = '/usr/sbin/policy-rc.d'
 const INSTALL_LIMIT_MS = 5 * MINUTE_MS
@@ -30,9 +29,9 @@ export async function installPackages<T>(
   if (context.environment.MARKETLOG_INSTALL === 'never')
     throw new Error(`${advice} MARKETLOG_INSTALL=never forbids it here.`)
   if (process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) throw new Error(advice)
-  const turn = join(context.cacheDir, 'installing')
-  mkdirSync(turn, { recursive: true })
-  const release = await waitForOwnership(turn, INSTALL_LIMIT_MS, context.signal)
+  const lock = join(context.cacheDir, 'installing')
+  mkdirSync(lock, { recursive: true })
+  const release = await takeOwnership(lock, { limitMs: INSTALL_LIMIT_MS, signal: context.signal })
   try {
     const present = await find()
     if (present !== undefined) return present
@@ -62,11 +61,10 @@ async function install(context: ToolContext, packages: string[]): Promise<void> 
   say(`installing ${packages.join(' ')} with apt-get`)
   const lift = forbidServiceStarts()
   try {
-    await sayWhile(say, 'apt-get update', () => aptGet(context.signal, 'update'))
+    await aptGet(context.signal, 'update')
     // An abort waits for the end of this one: cut in the middle it would leave the package system to be repaired.
     const never = new AbortController().signal
-    const args = ['install', '-y', '--no-install-recommends', ...packages]
-    await sayWhile(say, 'apt-get install', () => aptGet(never, ...args))
+    await aptGet(never, 'install', '-y', '--no-install-recommends', ...packages)
     context.signal.throwIfAborted()
   } finally {
     lift()

@@ -1,26 +1,81 @@
 /**
- * `marketlog acls`: prints the rights that roles need, and grants them on request.
+ * The rights that each role needs and no more, derived from the catalogue of topics and the roles.
  *
- * Writes JSON lines, and to the cluster only on request. It prints exactly what it grants.
+ * A role writes the topics whose writer it is and reads those that name it a reader. A role that reads in a group has its group and
+ * may write dead letters and unresolved names; one that computes a view of others sees how far their groups are. `setup` creates topics, `cli` is the user of the tools.
  */
 import type { Writable } from 'node:stream'
-import { applyAcls } from '#infra/kafka/acls.ts'
+import { type Acl, type AclOperation, applyAcls } from '#infra/kafka/acls.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
+import { allTopics } from '#schemas/topics.ts'
+import { VIEWS } from '#streams/views.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
-import { aclRoles, aclsOf } from './role-acls.ts'
+import { readingGroups } from './reading-groups.ts'
+import { isRoleThat } from './roles.ts'
 
-/** The options of the command. */
-export interface AclOptions {
-  roles: readonly string[]
-  /** `{role}` is replaced by the role's name. */
-  principal: string
-  apply: boolean
+/** Written by each role that has a record that it cannot apply. */
+const RUNNER = 'runner'
+const TOOLS = 'cli'
+const SET_UP = 'setup'
+const CLUSTER = 'kafka-cluster'
+
+/** The principals: each role that reaches the log, the set-up step and the tools. */
+export const aclRoles: readonly string[] = [
+  ...new Set(allTopics.flatMap(({ writer, readers }) => [writer, ...readers])),
+].filter(role => role !== RUNNER)
+
+type Right = Omit<Acl, 'principal'>
+
+const rights = (resource: Right['resource'], name: string, ...operations: AclOperation[]): Right[] =>
+  operations.map(operation => ({ resource, name, isPrefix: false, operation }))
+
+const prefixed = (found: Right[]): Right[] => found.map(right => ({ ...right, isPrefix: true }))
+
+/** The rights of a role in a namespace, for a principal such as `User:book`. */
+export function aclsOf(role: string, namespace: string, principal: string): Acl[] {
+  const sources = Object.keys(VIEWS.find(({ name }) => name === role)?.computedOf ?? {})
+  const inGroup = readingGroups().some(({ group }) => group === role)
+  const found = [
+    ...allTopics.flatMap(({ name, writer, readers }) => {
+      const isWriter = writer === role || (writer === RUNNER && inGroup)
+      const isReader = readers.includes(role) || role === TOOLS || (isWriter && role === SET_UP)
+      return [
+        ...(isWriter ? rights('TOPIC', namespace + name, 'WRITE') : []),
+        ...(isReader ? rights('TOPIC', namespace + name, 'READ') : []),
+        ...(role === TOOLS ? rights('TOPIC', namespace + name, 'DESCRIBE_CONFIGS') : []),
+        ...(role === SET_UP
+          ? rights('TOPIC', namespace + name, 'CREATE', 'DESCRIBE', 'DESCRIBE_CONFIGS', 'ALTER_CONFIGS')
+          : []),
+      ]
+    }),
+    ...(inGroup || isRoleThat('isDivided', role) ? rights('GROUP', namespace + role, 'READ') : []),
+    ...sources.flatMap(group => rights('GROUP', namespace + group, 'DESCRIBE')),
+    ...(isRoleThat('isTransactional', role)
+      ? prefixed(rights('TRANSACTIONAL_ID', `${namespace}${role}-`, 'WRITE'))
+      : []),
+    ...(role === TOOLS
+      ? [
+          ...readingGroups().flatMap(({ group }) => rights('GROUP', namespace + group, 'DESCRIBE')),
+          ...rights('CLUSTER', CLUSTER, 'DESCRIBE'),
+        ]
+      : []),
+  ]
+  const distinct = new Map(found.map(right => [JSON.stringify(right), { principal, ...right }]))
+  return [...distinct.values()]
 }
 
-/** Prints a JSON line for each right, and grants them all in the cluster on request. */
-export async function showAcls(config: PlatformConfig, log: Log, options: AclOptions, out: Writable): Promise<void> {
+/**
+ * `marketlog acls`: prints a JSON line for each right, and grants exactly these in the cluster on request. In the name of a principal
+ * `{role}` is replaced by the role's.
+ */
+export async function showAcls(
+  config: PlatformConfig,
+  log: Log,
+  options: { roles: readonly string[]; principal: string; apply: boolean },
+  out: Writable,
+): Promise<void> {
   const unknown = options.roles.filter(role => !aclRoles.includes(role))
   if (unknown.length > 0)
     throw new CommandFailure(

@@ -13,13 +13,10 @@ import { TIERS, type Tier } from '#infra/config/tiers.ts'
 import { type PlatformConfig, readConfig } from '#infra/runtime/config.ts'
 import { readEnvironment } from '#infra/runtime/environment.ts'
 import { type Log, openLog } from '#infra/runtime/log.ts'
-import type { Environment } from '#infra/runtime/secret.ts'
 import { CommandFailure, exitCodes, isUnreachable, messageOf } from './command-failure.ts'
-import { addLogTools } from './log-tools/commands.ts'
-import { endWithReader } from './log-tools/output.ts'
-import type { RoleName } from './roles.ts'
+import { addTopicTools, addViewTools } from './log-tools/commands.ts'
+import { chooseRoles, isRoleThat } from './roles.ts'
 import { cursorKey, prepareRunDirectory, readPlatform, readServers, runDirectory, secretKey } from './run-directory.ts'
-import { runningSupervisor } from './running-supervisor.ts'
 import { settleEnvironment } from './settle-environment.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -28,9 +25,13 @@ const directory = runDirectory(environment)
 
 /** Settings of a command that works on running servers; loading a command's own code waits until it is asked for. */
 function connect({ lives = false, serves = false } = {}): { config: PlatformConfig; log: Log } {
-  if (!lives) endWithReader(process.stdout)
-  // The addresses that a killed platform has left are of no server.
-  const servers = runningSupervisor(directory) && readServers(directory)
+  // The reader of a result may leave (`| head`).
+  if (!lives)
+    process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code === 'EPIPE') process.exit(0)
+      throw error
+    })
+  const servers = readServers(directory)
   if (lives || serves) prepareRunDirectory(directory)
   const local = {
     servers,
@@ -54,69 +55,55 @@ const program = new Command('marketlog')
   .description("Event-sourced streaming platform for the market of one game's tradable items.")
   .option('-V, --version', 'show the version, and the commit of a checkout')
   .on('option:version', () => {
-    process.stdout.write(`${versionText(environment)}\n`)
+    const { version } = JSON.parse(readFileSync(`${ROOT}package.json`, 'utf8')) as { version: string }
+    process.stdout.write(`${[version, ...checkedOutCommit()].join(' ')}\n`)
     process.exit()
   })
   .showHelpAfterError('(marketlog --help shows the commands)')
   .exitOverride()
+
+/** `(ca63e61)`; nothing without git or a repository of our own: one around the folder is another project's. */
+function checkedOutCommit(): string[] {
+  const env = { PATH: environment.PATH, HOME: environment.HOME, GIT_CEILING_DIRECTORIES: dirname(ROOT.slice(0, -1)) }
+  const args = ['-C', ROOT, 'rev-parse', '--short', 'HEAD']
+  try {
+    return [`(${execFileSync('git', args, { env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim()})`]
+  } catch {
+    return []
+  }
+}
 
 program
   .command('run')
   .argument('[role...]', 'roles to run in this process; all of them when none is named')
   .addOption(new Option('--set-up-done', 'the servers are set up already').hideHelp())
   .description('run roles in this process, on the servers of `make up` or of the environment')
-  .action(async (names: string[], options: { setUpDone?: boolean }) => {
-    const { chooseRoles, SERVING_ROLES } = await import('./roles.ts')
-    let roles: RoleName[]
-    try {
-      roles = chooseRoles(names)
-    } catch (error) {
-      throw new CommandFailure(messageOf(error), exitCodes.usage)
-    }
-    const { config, log } = connect({ lives: true, serves: roles.some(role => SERVING_ROLES.includes(role)) })
-    await runCommand(roles, config, log, options.setUpDone ?? false)
+  .action(async (names: string[], { setUpDone = false }: { setUpDone?: boolean }) => {
+    const roles = chooseRoles(names)
+    const { config, log } = connect({ lives: true, serves: roles.some(role => isRoleThat('serves', role)) })
+    const { runProcess } = await import('./run-roles.ts')
+    await runProcess(roles, config, log, setUpDone)
   })
 
 program
   .command('up')
-  .description('start the servers and all roles; used by `make up`')
-  .addOption(new Option('--detach', 'in the background; returns once prices are live').conflicts('foreground'))
-  .option('--foreground', 'in this terminal (default)')
-  .action(async (options: { detach?: boolean }) => {
-    const { upDetached, upForeground } = await import('./up.ts')
-    if (!options.detach) return upForeground(directory, environment)
-    const platform = await upDetached(directory, environment)
-    const { describePlatform } = await import('./sample-calls.ts')
-    const { findSampleItem } = await import('./live-check.ts')
-    const item = await findSampleItem(platform.base_url, platform.keys.quant)
-    process.stdout.write(`${describePlatform(platform, item)}\n\`make down\` stops it\n`)
-  })
+  .description('start everything in the background; returns once prices are live')
+  .action(async () => (await import('./up.ts')).up(directory, environment))
 
 program
   .command('demo')
   .description('start everything in this terminal, show sample calls; Ctrl-C stops all of it')
-  .action(async () => {
-    const { demo } = await import('./demo.ts')
-    await demo(directory, environment)
-  })
+  .action(async () => (await import('./up.ts')).demo(directory, environment))
 
 program
   .command('down')
   .description('stop the platform and its servers; data stays')
-  .action(async () => {
-    const { endPlatform } = await import('./running-supervisor.ts')
-    const ended = await withProgress('stopping the platform', () => endPlatform(directory))
-    console.error(ended.length === 0 ? 'nothing was running' : `stopped: ${ended.join(', ')}`)
-  })
+  .action(async () => (await import('./up.ts')).down(directory))
 
 program
   .command('clean')
   .description('stop the platform and remove its data, logs and keys')
-  .action(async () => {
-    const { wipePlatform } = await import('./running-supervisor.ts')
-    await withProgress('stopping and removing', () => wipePlatform(directory))
-    console.error(`removed what ${directory.root} held`)
-  })
+  .action(async () => (await import('./up.ts')).clean(directory))
 
 program
   .command('lag')
@@ -199,68 +186,13 @@ program
     await showAcls(config, log, { roles, ...options }, process.stdout)
   })
 
-addLogTools(program, connect)
-
-async function runCommand(roles: readonly RoleName[], config: PlatformConfig, log: Log, setUpDone: boolean) {
-  const { listenForStop } = await import('./stop-signals.ts')
-  const stop = listenForStop()
-  process.once('disconnect', () => stop.abort(new Error('the supervisor is gone')))
-  // A process that is refused before its roles run must end: the channel to its supervisor would keep it.
-  process.channel?.unref()
-  for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
-    process.on(event, error => {
-      log.fatal({ err: error }, 'a bug; the process ends')
-      process.exit(exitCodes.bug)
-    })
-  }
-  const { connectKafka } = await import('#infra/kafka/connection.ts')
-  const { checkAccess } = await import('#infra/kafka/refusal.ts')
-  const { checkStores } = await import('./check-stores.ts')
-  await Promise.all([checkAccess(connectKafka({ config, role: roles.join('-'), log })), checkStores(config)])
-  if (!setUpDone) {
-    const { setUp } = await import('./set-up.ts')
-    await setUp(config, log)
-  }
-  const { runRoles } = await import('./run-roles.ts')
-  await runRoles({
-    roles,
-    config,
-    log,
-    signal: stop.signal,
-    onListening: ports => void process.send?.(ports),
-    exit: code => process.exit(code),
-  })
-  // What was not closed must not keep a stopped process alive; the log names it.
-  process.exit()
-}
+addTopicTools(program, connect)
+addViewTools(program, connect)
 
 function positiveNumber(text: string): number {
   const value = Number(text)
   if (!Number.isFinite(value) || value <= 0) throw new InvalidArgumentError('It must be a number above 0.')
   return value
-}
-
-/** What a server refuses; loaded when something has failed, since most commands need none of it. */
-async function refused(error: unknown): Promise<string | undefined> {
-  const { refusalOf } = await import('#infra/kafka/refusal.ts')
-  return refusalOf(error)
-}
-
-/** The failure of a server that does not answer. */
-const unanswered = (error: unknown): string | undefined =>
-  isUnreachable(error)
-    ? `a server does not answer: ${messageOf(error)}. Is it running, and are the addresses right?`
-    : undefined
-
-async function withProgress<T>(text: string, work: () => Promise<T>): Promise<T> {
-  const { openProgress } = await import('./progress.ts')
-  const progress = openProgress(process.stderr)
-  progress.step(text)
-  try {
-    return await work()
-  } finally {
-    progress.stop()
-  }
 }
 
 try {
@@ -271,26 +203,11 @@ try {
     console.error(`marketlog: ${error.message}`)
     process.exitCode = error.exitCode
   } else {
-    const complaint = (await refused(error)) ?? unanswered(error)
+    // Loaded when something has failed, since most commands need none of it.
+    const { refusalOf } = await import('#infra/kafka/refusal.ts')
+    const unanswered = `a server does not answer: ${messageOf(error)}. Is it running, and are the addresses right?`
+    const complaint = refusalOf(error) ?? (isUnreachable(error) ? unanswered : undefined)
     console.error(complaint === undefined ? error : `marketlog: ${complaint}`)
     process.exitCode = complaint === undefined ? exitCodes.bug : exitCodes.serverUnavailable
-  }
-}
-
-/** `1.0.0 (ca63e61)`, or `1.0.0` where nothing was checked out. */
-function versionText(environment: Environment): string {
-  const { version } = JSON.parse(readFileSync(`${ROOT}package.json`, 'utf8')) as { version: string }
-  const commit = checkedOutCommit(environment)
-  return commit === undefined ? version : `${version} (${commit})`
-}
-
-/** Asks git; undefined without git or a repository of our own: one around the folder is another project's. */
-function checkedOutCommit({ PATH, HOME }: Environment): string | undefined {
-  const env = { PATH, HOME, GIT_CEILING_DIRECTORIES: dirname(ROOT.slice(0, -1)) }
-  try {
-    const args = ['-C', ROOT, 'rev-parse', '--short', 'HEAD']
-    return execFileSync('git', args, { env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim()
-  } catch {
-    return undefined
   }
 }

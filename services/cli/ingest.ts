@@ -1,5 +1,5 @@
 /**
- * What the command line publishes as the writer ingest: recorded refreshes, a history file, and exchange rates for a market
+ * Publishes from the command line, as the writer ingest: recorded refreshes, a history file, and exchange rates for a market
  * that no ingest process feeds.
  *
  * Publishes by services/ingest/commands.ts. When a function here resolves, the log holds everything.
@@ -12,7 +12,6 @@ import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import {
   type HistoryProgress,
-  type HistoryTotals,
   ingestHistory,
   ingestRecorded,
   publishConfiguredRates,
@@ -74,10 +73,10 @@ function refuseFolder(
   providers: ProviderRegistry,
   { provider, dir, side }: { provider: string; dir: string; side: 'ask' | 'bid' },
 ): void {
-  const known = side === 'ask' ? providers.askKeys : providers.bidKeys
-  if (!known.includes(provider)) {
+  const keys = side === 'ask' ? providers.askKeys : providers.bidKeys
+  if (!keys.includes(provider)) {
     throw new CommandFailure(
-      `no provider of ${side}s is called ${provider}. There are ${known.join(', ')}`,
+      `no provider of ${side}s is called ${provider}. There are ${keys.join(', ')}`,
       exitCodes.usage,
     )
   }
@@ -86,8 +85,6 @@ function refuseFolder(
     throw new CommandFailure(`${dir} is no folder with *.json.gz files`, exitCodes.badInput)
   }
 }
-
-const BAR_WIDTH = 24
 
 /** Publishes a history file and prints the totals. */
 export async function ingestHistoryFile(
@@ -98,8 +95,8 @@ export async function ingestHistoryFile(
   const providers = loadProviders(config.providersFile)
   if (!existsSync(file)) throw new CommandFailure(`there is no file ${file}`, exitCodes.badInput)
   if (provider !== undefined && !providers.byKey.has(provider)) {
-    const known = providers.askKeys.join(', ')
-    throw new CommandFailure(`no provider is called ${provider}. There are ${known}`, exitCodes.usage)
+    const keys = providers.askKeys.join(', ')
+    throw new CommandFailure(`no provider is called ${provider}. There are ${keys}`, exitCodes.usage)
   }
   const progress = openProgress(process.stderr)
   const stop = listenForStop(() => progress.step('stopping at the end of a portion'))
@@ -114,7 +111,11 @@ export async function ingestHistoryFile(
       providerOf: currency => provider ?? providerOfCurrency(providers, currency),
       onProgress: at => progress.step(textOf(at)),
     })
-    for (const line of summaryOf(totals, provider === undefined)) progress.note(line)
+    const how = provider ? '' : ' (the first provider with prices in that currency; --provider names another)'
+    const [closes, names] = [totals.closes.toLocaleString('en'), totals.names.toLocaleString('en')]
+    progress.note(`published ${closes} daily closes of ${names} names as ${totals.provider}${how}`)
+    for (const [reason, count] of totals.rejected)
+      progress.note(`${count.toLocaleString('en')} rows left out: ${reason}`)
   } catch (error) {
     if (stop.signal.aborted) throw new CommandFailure('stopped before the end', exitCodes.stoppedBySignal, error)
     if (error instanceof UnusableHistory)
@@ -138,15 +139,5 @@ function providerOfCurrency({ all }: ProviderRegistry, currency: string): string
 
 function textOf({ step, done, total }: HistoryProgress): string {
   if (total === undefined) return `${step}: ${done.toLocaleString('en')} rows`
-  const share = total === 0 ? 1 : done / total
-  const bar = '█'.repeat(Math.round(share * BAR_WIDTH)).padEnd(BAR_WIDTH, '░')
-  return `${step}: ${bar} ${Math.floor(share * 100)} % of ${total.toLocaleString('en')} closes`
-}
-
-function summaryOf({ provider, names, closes, rejected }: HistoryTotals, isChosenByCurrency: boolean): string[] {
-  const by = isChosenByCurrency ? ' (the first provider with prices in that currency; --provider names another)' : ''
-  return [
-    `published ${closes.toLocaleString('en')} daily closes of ${names.toLocaleString('en')} names as ${provider}${by}`,
-    ...[...rejected].map(([reason, count]) => `${count.toLocaleString('en')} rows left out: ${reason}`),
-  ]
+  return `${step}: ${total === 0 ? 100 : Math.floor((100 * done) / total)} % of ${total.toLocaleString('en')} closes`
 }

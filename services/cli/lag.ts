@@ -1,21 +1,82 @@
 /**
- * `marketlog lag`: how far each consumer group is behind the log; with --wait, until none is.
+ * `marketlog lag`: how far each consumer group is behind the log; with --wait, until every view reflects it.
  *
- * Writes a table on a terminal and JSON lines in a pipe. Exit code 1 says that the wait's limit was
- * reached, or that a group does not go on reading.
+ * Reads the brokers only. A lag counts offsets, transaction markers among them, so it bounds the records from above. A wait goes
+ * through the log's stages: the ends of the topics that come from outside are noted first and waited for, then the ends of the
+ * topics that the groups before have derived from them, and so on. So it ends also while new records keep coming, and when it
+ * ends every view reflects whatever had been published when it began. Invariant: a group is at an end only when nothing but
+ * transaction markers lies between.
  */
+import { setTimeout as pause } from 'node:timers/promises'
+import { connectKafka } from '#infra/kafka/connection.ts'
+import { type LagReader, openLagReader, type PartitionLag } from '#infra/kafka/lag.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
-import { CommandFailure, exitCodes } from './command-failure.ts'
-import { describeLag, stoppedNotes, sumByGroup } from './group-lag.ts'
-import { type Output, write, writeJson } from './log-tools/output.ts'
+import { CommandFailure } from './command-failure.ts'
+import { type Column, type Output, writeResults } from './output.ts'
 import { openProgress } from './progress.ts'
-import { tableText, wantsTable } from './table.ts'
-import { readLags, waitForViews } from './wait-for-views.ts'
+import { readingGroups } from './reading-groups.ts'
 
-const COLUMNS = [{ head: 'group' }, { head: 'topic' }, { head: 'partitions' }, { head: 'behind' }, { head: 'records' }]
+/** A group's distance to the end of a topic, all partitions together; `behind`: partitions on which it has not reached it. */
+interface GroupLag {
+  group: string
+  topic: string
+  partitions: number
+  behind: number
+  lag: number
+}
 
-/** Prints the lag of every group. */
+const POLL_MS = 150
+const COLUMNS: readonly Column<GroupLag>[] = [
+  { head: 'group', cell: ({ group }) => group },
+  { head: 'topic', cell: ({ topic }) => topic },
+  { head: 'partitions', cell: ({ partitions }) => partitions },
+  { head: 'behind', cell: ({ behind }) => behind },
+  { head: 'records', cell: ({ lag }) => lag.toLocaleString('en') },
+]
+
+/** Connects to the brokers of a platform. */
+export const openPlatformLag = (config: PlatformConfig, log: Log): Promise<LagReader> =>
+  openLagReader(
+    connectKafka({ config, role: 'lag', log }),
+    readingGroups().map(({ topic }) => topic),
+  )
+
+/** The distance of every group to the ends of now. */
+export async function readLags(config: PlatformConfig, log: Log): Promise<PartitionLag[]> {
+  const lagReader = await openPlatformLag(config, log)
+  try {
+    return await lagReader.read(readingGroups())
+  } finally {
+    await lagReader.close()
+  }
+}
+
+export function sumByGroup(lags: readonly PartitionLag[]): GroupLag[] {
+  const groups = Map.groupBy(lags, ({ group, topic }) => `${group}\0${topic}`)
+  return [...groups.values()].map(each => ({
+    group: each[0]?.group ?? '',
+    topic: each[0]?.topic ?? '',
+    partitions: each.length,
+    behind: each.filter(({ lag }) => lag > 0).length,
+    lag: sumOf(each),
+  }))
+}
+
+const sumOf = (lags: readonly PartitionLag[]): number => lags.reduce((sum, { lag }) => sum + lag, 0)
+
+/** Why groups do not go on reading, one line for each reason. */
+const stoppedNotes = (lags: readonly PartitionLag[]): string[] => [
+  ...new Set(lags.flatMap(({ note }) => (note === '' ? [] : [note]))),
+]
+
+/** `book 12,345 behind, history 88 behind` */
+export const describeLag = (lags: readonly PartitionLag[]): string =>
+  [...Map.groupBy(lags, ({ group }) => group)]
+    .map(([group, each]) => `${group} ${sumOf(each).toLocaleString('en')} behind`)
+    .join(', ')
+
+/** Prints the lag of every group; fails when one does not go on reading. */
 export async function showLag(
   config: PlatformConfig,
   log: Log,
@@ -23,18 +84,7 @@ export async function showLag(
   options: { json?: boolean },
 ): Promise<void> {
   const lags = await readLags(config, log)
-  const groups = sumByGroup(lags)
-  if (!wantsTable(output, options)) for (const group of groups) await writeJson(output, group)
-  else {
-    const rows = groups.map(each => [
-      each.group,
-      each.topic,
-      each.partitions,
-      each.behind,
-      each.lag.toLocaleString('en'),
-    ])
-    await write(output, tableText(output, COLUMNS, rows))
-  }
+  await writeResults(output, options, COLUMNS, sumByGroup(lags))
   const stopped = stoppedNotes(lags)
   if (stopped.length > 0) throw new CommandFailure(stopped.join('\n'))
 }
@@ -42,20 +92,46 @@ export async function showLag(
 /** Waits until every view reflects what the log holds now; fails when that takes longer than the limit. */
 export async function waitForLag(config: PlatformConfig, log: Log, limitSeconds: number): Promise<void> {
   const progress = openProgress(process.stderr)
-  const limit = AbortSignal.timeout(limitSeconds * 1000)
+  const signal = AbortSignal.timeout(limitSeconds * 1000)
   try {
-    await waitForViews(config, log, {
-      signal: limit,
-      onProgress: text => progress.step(`waiting for the views: ${text}`),
-    })
+    await waitForViews(config, log, { signal, onProgress: text => progress.step(`waiting for the views: ${text}`) })
   } catch (error) {
-    if (!limit.aborted) throw error
-    const behind = (await readLags(config, log)).filter(each => each.lag > 0)
-    throw new CommandFailure(
-      `the views do not reflect the log's end after ${limitSeconds} s: ${describeLag(behind) || 'they do only now'}`,
-      exitCodes.failed,
-    )
+    if (!signal.aborted) throw error
+    const behind = (await readLags(config, log)).filter(({ lag }) => lag > 0)
+    const text = describeLag(behind) || 'they do only now'
+    throw new CommandFailure(`the views do not reflect the log's end after ${limitSeconds} s: ${text}`)
   } finally {
     progress.stop()
+  }
+}
+
+/**
+ * Resolves once every group but those in `without` reflects what the log held at the call; rejects when one has stopped, or the
+ * signal aborts.
+ */
+export async function waitForViews(
+  config: PlatformConfig,
+  log: Log,
+  options: { signal: AbortSignal; onProgress?: (text: string) => void; without?: readonly string[] },
+): Promise<void> {
+  const { signal, onProgress, without = [] } = options
+  const lagReader = await openPlatformLag(config, log)
+  try {
+    const awaited = readingGroups().filter(({ group }) => !without.includes(group))
+    for (const groups of Map.groupBy(awaited, ({ stage }) => stage).values()) {
+      const ends = await lagReader.ends(groups.map(({ topic }) => topic))
+      for (;;) {
+        signal.throwIfAborted()
+        const lags = await lagReader.read(groups, ends)
+        const [stopped] = stoppedNotes(lags)
+        if (stopped !== undefined) throw new CommandFailure(stopped)
+        const behind = lags.filter(({ lag }) => lag > 0)
+        if (behind.length === 0) break
+        onProgress?.(describeLag(behind))
+        await pause(POLL_MS, undefined, { signal })
+      }
+    }
+  } finally {
+    await lagReader.close()
   }
 }

@@ -10,13 +10,9 @@ import type { Log } from '#infra/runtime/log.ts'
 import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { VIEWS } from '#streams/views.ts'
 import { CommandFailure } from './command-failure.ts'
+import { waitForViews } from './lag.ts'
+import type { Steps } from './progress.ts'
 import type { RoleProcess } from './role-process.ts'
-import { waitForViews } from './wait-for-views.ts'
-
-export interface Report {
-  kind: 'step' | 'note'
-  text: string
-}
 
 /** A platform that is starting. */
 interface LiveCheck {
@@ -25,7 +21,7 @@ interface LiveCheck {
   log: Log
   /** Of an account of the tier quant. */
   key: string
-  report: (report: Report) => void
+  progress: Steps
   signal: AbortSignal
 }
 
@@ -36,6 +32,7 @@ const VIEWS_OF_THE_PAST = VIEWS.filter(({ store }) => store === 'clickhouse').ma
 const VIEWS_LIMIT_MS = 20_000
 /** Above what a source may take unless its market says more (`total_timeout_ms`). */
 const STUCK_AFTER_MS = 5 * MINUTE_MS
+const QUESTION_LIMIT_MS = 3_000
 
 /** Where a process on this machine answers. */
 export function originOf(address: string, port: number): string {
@@ -44,20 +41,26 @@ export function originOf(address: string, port: number): string {
 }
 
 /** Resolves once all roles are ready. */
-export async function untilReady({ config, processes, report, signal }: LiveCheck): Promise<void> {
+export async function untilReady({ config, processes, progress, signal }: LiveCheck): Promise<void> {
   await eventually(signal, 'the roles to be ready', POLL_MS, async () => {
-    const waiting: string[] = []
-    for (const each of processes) {
-      const ports = each.ports()
-      if (ports === undefined) waiting.push(`${each.group.name} is starting`)
-      else {
-        const origin = originOf(config.operatorHost, ports.operatorPort)
-        waiting.push(...(await askReadiness(origin, each.group.name)))
-      }
-    }
-    if (waiting.length > 0) report({ kind: 'step', text: `starting the roles: ${waiting.join('; ')}` })
-    return { isDone: waiting.length === 0, seen: waiting.join('; ') }
+    const states = processes.map(async ({ group, ports }) => {
+      const at = ports()
+      return at === undefined
+        ? `${group.name} is starting`
+        : askReadiness(originOf(config.operatorHost, at.operatorPort), group.name)
+    })
+    const seen = (await Promise.all(states)).filter(Boolean).join('; ')
+    if (seen) progress.step(`starting the roles: ${seen}`)
+    return { isDone: seen === '', seen }
   })
+}
+
+/** `role: reason` of each role of a process that is not ready. */
+async function askReadiness(origin: string, name: string): Promise<string> {
+  const { body } = (await askJson(`${origin}/readyz`)) ?? {}
+  if (body === undefined) return `${name} is busy`
+  const waiting = Object.entries((body as { roles?: Record<string, string> }).roles ?? {})
+  return waiting.flatMap(([role, state]) => (state === 'ready' ? [] : [`${role}: ${state}`])).join('; ')
 }
 
 /**
@@ -65,72 +68,34 @@ export async function untilReady({ config, processes, report, signal }: LiveChec
  * asks). Where no source gives anything the platform is up without, and says why. The views of the past get a moment more, so that
  * the first call finds all of the history, but they do not delay the start further.
  */
-export async function untilLive({ config, processes, log, key, report, signal }: LiveCheck): Promise<void> {
+export async function untilLive({ config, processes, log, key, progress, signal }: LiveCheck): Promise<void> {
   const origin = originOf(config.host, config.port)
   const { feeds } = loadMarket(config.market)
   const first = (['ask', 'bid', 'sale'] as const).find(one => feeds.some(({ side }) => side === one)) ?? 'ask'
   const ingest = processes.find(({ group }) => group.roles.includes('ingest'))
-  const onProgress = (text: string) => report({ kind: 'step', text: `filling the views: ${text}` })
+  const onProgress = (text: string) => progress.step(`filling the views: ${text}`)
   // Sales are a view of the past.
   const without = first === 'sale' ? [] : VIEWS_OF_THE_PAST
   await eventually(signal, 'prices to be live', ASK_EVERY_MS, async () => {
-    const { operatorPort = 0 } = ingest?.ports() ?? {}
-    const asked = await askSources(originOf(config.operatorHost, operatorPort))
+    const asked = await askSources(originOf(config.operatorHost, ingest?.ports()?.operatorPort ?? 0))
     await waitForViews(config, log, { signal, onProgress, without })
-    const isLive = await isListed(origin, key, first)
+    const list = { ask: 'prices', bid: 'bids', sale: 'sales' }[first]
+    const isLive = (await askList(`${origin}/v1/${list}?limit=1`, key)).length > 0
     const seen = `${asked.size} of ${feeds.length} sources have answered`
-    report({ kind: 'step', text: `waiting for the first prices: ${seen}` })
+    progress.step(`waiting for the first prices: ${seen}`)
     const isDone = isLive || asked.size === feeds.length
     const failed = [...asked.values()].filter(hasAnswered => !hasAnswered).length
     if (isDone && (failed > 0 || !isLive)) {
       const none = isLive ? '' : ', and there is no price yet'
-      const why = ingest?.warnings('ingest') ?? ''
-      report({ kind: 'note', text: `${failed} of ${feeds.length} sources fail${none}.${why}` })
+      progress.note(`${failed} of ${feeds.length} sources fail${none}.${ingest?.warnings('ingest') ?? ''}`)
     }
     return { isDone, seen }
   })
   const limit = AbortSignal.timeout(VIEWS_LIMIT_MS)
   await waitForViews(config, log, { signal: AbortSignal.any([signal, limit]), onProgress }).catch(error => {
     if (signal.aborted || !limit.aborted) throw error
-    report({ kind: 'note', text: `${listed(VIEWS_OF_THE_PAST)} are still catching up (\`npx marketlog lag\`)` })
+    progress.note(`${VIEWS_OF_THE_PAST.join(', ')} are still catching up (\`npx marketlog lag\`)`)
   })
-}
-
-/** `candles, history and sales` */
-const listed = (names: readonly string[]): string => new Intl.ListFormat('en-GB').format(names)
-
-/** Asks until it is done; gives up when the answer has not changed for a long time. */
-async function eventually(
-  signal: AbortSignal,
-  what: string,
-  everyMs: number,
-  ask: () => Promise<{ isDone: boolean; seen: string }>,
-): Promise<void> {
-  let last = ''
-  let changedAt = performance.now()
-  for (;;) {
-    signal.throwIfAborted()
-    const { isDone, seen } = await ask()
-    if (isDone) return
-    if (seen !== last) changedAt = performance.now()
-    last = seen
-    if (performance.now() - changedAt > STUCK_AFTER_MS) {
-      throw new CommandFailure(`waited ${STUCK_AFTER_MS / MINUTE_MS} minutes for ${what}: ${seen}`)
-    }
-    await pause(everyMs, undefined, { signal })
-  }
-}
-
-const QUESTION_LIMIT_MS = 3_000
-
-/** `role: reason` of each role of a process that is not ready; `name` names one that does not answer. */
-async function askReadiness(origin: string, name: string): Promise<string[]> {
-  const answer = await askJson(`${origin}/readyz`)
-  if (answer === undefined) return [`${name} is busy`]
-  const roles = (answer.body as { roles?: Record<string, string> }).roles ?? {}
-  return Object.entries(roles)
-    .filter(([, state]) => state !== 'ready')
-    .map(([role, state]) => `${role}: ${state}`)
 }
 
 /** The sources that ingest has asked since it started, by side and provider: whether one has ever answered. */
@@ -142,19 +107,26 @@ async function askSources(operatorOrigin: string): Promise<Map<string, boolean>>
   return asked
 }
 
-/** Number of live asks that the API lists; undefined while that is unknown. */
-export async function countLiveAsks(origin: string, key: string): Promise<number | undefined> {
-  const answer = await askJson(`${origin}/v1/prices?limit=1`, { authorization: `Bearer ${key}` })
-  if (answer?.status !== 200) return undefined
-  return (answer.body as { pagination?: { total?: number } }).pagination?.total
-}
-
-const LISTS = { ask: '/prices', bid: '/bids', sale: '/sales' }
-
-/** Whether the API lists anything of a side. */
-async function isListed(origin: string, key: string, side: keyof typeof LISTS): Promise<boolean> {
-  const answer = await askJson(`${origin}/v1${LISTS[side]}?limit=1`, { authorization: `Bearer ${key}` })
-  return answer?.status === 200 && (answer.body as { items: unknown[] }).items.length > 0
+/** Asks until it is done; gives up when the answer has not changed for a long time. */
+async function eventually(
+  signal: AbortSignal,
+  what: string,
+  everyMs: number,
+  askOnce: () => Promise<{ isDone: boolean; seen: string }>,
+): Promise<void> {
+  let last = ''
+  let changedAt = performance.now()
+  for (;;) {
+    signal.throwIfAborted()
+    const { isDone, seen } = await askOnce()
+    if (isDone) return
+    if (seen !== last) changedAt = performance.now()
+    last = seen
+    if (performance.now() - changedAt > STUCK_AFTER_MS) {
+      throw new CommandFailure(`waited ${STUCK_AFTER_MS / MINUTE_MS} minutes for ${what}: ${seen}`)
+    }
+    await pause(everyMs, undefined, { signal })
+  }
 }
 
 const SAMPLE_CENTS = 500
@@ -164,11 +136,16 @@ const SAMPLE_CENTS = 500
  * among those of some worth, which has asks, bids and a history. Undefined when there are no bids.
  */
 export async function findSampleItem(origin: string, key: string): Promise<string | undefined> {
-  const answer = await askJson(`${origin}/v1/bids?limit=1000`, { authorization: `Bearer ${key}` })
-  if (answer?.status !== 200) return undefined
-  const rows = (answer.body as { items: { market_hash_name: string; highest_bid: number; num_bids: number }[] }).items
-  const rank = (row: (typeof rows)[number]) => (row.highest_bid >= SAMPLE_CENTS ? 1e9 : 0) + row.num_bids
+  type Bid = { market_hash_name: string; highest_bid: number; num_bids: number }
+  const rows = (await askList(`${origin}/v1/bids?limit=1000`, key)) as Bid[]
+  const rank = (row: Bid) => (row.highest_bid >= SAMPLE_CENTS ? 1e9 : 0) + row.num_bids
   return rows.toSorted((one, other) => rank(other) - rank(one))[0]?.market_hash_name
+}
+
+/** The items of a page of the API; none while it does not answer. */
+async function askList(url: string, key: string): Promise<unknown[]> {
+  const answer = await askJson(url, { authorization: `Bearer ${key}` })
+  return answer?.status === 200 ? (answer.body as { items: unknown[] }).items : []
 }
 
 const askJson = (url: string, headers: Record<string, string> = {}) =>

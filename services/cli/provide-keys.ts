@@ -8,30 +8,45 @@ import { TIERS, type Tier } from '#infra/config/tiers.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
+import { readJson } from '#infra/stack/processes.ts'
 import { openKeyDirectory } from '#services/accounts/access/reader.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { linkPlatformAccount } from '#services/accounts/platform/commands.ts'
 import { STAND_IN_ACCOUNT, STAND_IN_PATH } from '#services/inventory/main.ts'
-import { type RunDirectory, readKeys, writeKeys } from './run-directory.ts'
+import { type RunDirectory, writePrivate } from './run-directory.ts'
+
+/** Lends the platform's database to a command. */
+export async function withDatabase<T>(
+  config: PlatformConfig,
+  log: Log,
+  work: (database: Database) => Promise<T>,
+): Promise<T> {
+  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
+  const database = openDatabase(url, { name: 'command-line', log, connections: 1 })
+  try {
+    return await work(database)
+  } finally {
+    await database.close()
+  }
+}
 
 /** One working key of each tier, kept from earlier starts where the database still accepts them. */
 export async function provideKeys(
   config: PlatformConfig,
   log: Log,
-  directory: RunDirectory,
+  { keysFile }: RunDirectory,
 ): Promise<Record<Tier, string>> {
   return withDatabase(config, log, async database => {
-    const known = readKeys(directory)
+    const earlier = readJson<Partial<Record<Tier, string>>>(keysFile) ?? {}
     const keyDirectory = openKeyDirectory(database)
-    const keyOf = async (tier: Tier): Promise<string> => {
-      const kept = known[tier]
-      const answer = kept === undefined ? undefined : await keyDirectory.authenticate(`Bearer ${kept}`)
-      if (kept !== undefined && answer?.accepted && answer.credential.tier === tier) return kept
-      return (await createAccountWithKey(database, { tier, name: `${tier} of this machine` })).key
-    }
     const keys = {} as Record<Tier, string>
-    for (const tier of TIERS) keys[tier] = await keyOf(tier)
-    writeKeys(directory, keys)
+    for (const tier of TIERS) {
+      const key = earlier[tier]
+      const answer = key === undefined ? undefined : await keyDirectory.authenticate(`Bearer ${key}`)
+      if (key !== undefined && answer?.accepted && answer.credential.tier === tier) keys[tier] = key
+      else keys[tier] = (await createAccountWithKey(database, { tier, name: `${tier} of this machine` })).key
+    }
+    writePrivate(keysFile, keys)
     return keys
   })
 }
@@ -56,14 +71,4 @@ export async function createKey(
   if (!output.isTTY) output.write(`${JSON.stringify({ ...created, tier: options.tier })}\n`)
   else
     output.write(`${created.key}\n\nA ${options.tier} key of account ${created.account_id}. It is shown this once.\n`)
-}
-
-async function withDatabase<T>(config: PlatformConfig, log: Log, work: (database: Database) => Promise<T>): Promise<T> {
-  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
-  const database = openDatabase(url, { name: 'command-line', log, connections: 1 })
-  try {
-    return await work(database)
-  } finally {
-    await database.close()
-  }
 }

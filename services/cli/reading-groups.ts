@@ -6,7 +6,7 @@
  */
 import { type TopicDefinition, type TopicKey, topics } from '#schemas/topics.ts'
 import { VIEWS } from '#streams/views.ts'
-import { GROUPLESS_ROLES } from './roles.ts'
+import { isRoleThat } from './roles.ts'
 
 /** A group on one topic; `stage` counts the groups that a record passed before it reached the topic. */
 export interface TopicGroup {
@@ -17,7 +17,7 @@ export interface TopicGroup {
 
 function readsInGroup(reader: string, topic: TopicKey): boolean {
   const view = VIEWS.find(({ name }) => name === reader)
-  return view ? view.topics.includes(topic) : !GROUPLESS_ROLES.includes(reader)
+  return view ? view.topics.includes(topic) : !isRoleThat('readsWithoutGroup', reader)
 }
 
 function groupsOf(topic: TopicKey): string[] {

@@ -7,6 +7,7 @@
  */
 import type { StartRole } from '#infra/runtime/role.ts'
 import { VIEWS, type ViewName } from '#streams/views.ts'
+import { CommandFailure, exitCodes } from './command-failure.ts'
 
 /** Processes of a platform on one machine, in starting order. Why so: services/README.md, "Decisions". */
 const PROCESSES = ['path', 'edges', 'analytics'] as const
@@ -24,6 +25,10 @@ interface Role {
   isTransactional?: boolean
   /** It stands in for a service of somebody else's, so it runs where it is named alone. */
   isStandIn?: boolean
+  /** It answers clients, and so needs the port that they know. */
+  serves?: boolean
+  /** It holds thousands of idle clients: a process of its own keeps its heap small. */
+  holdsClients?: boolean
 }
 
 const BEFORE_VIEWS = {
@@ -37,8 +42,14 @@ const AFTER_VIEWS = {
     isTransactional: true,
   },
   book: { process: 'path', load: () => import('#streams/book/main.ts'), isTransactional: true },
-  api: { process: 'edges', load: () => import('#services/api/main.ts'), readsWithoutGroup: true },
-  feed: { process: 'edges', load: () => import('#services/feed/main.ts'), readsWithoutGroup: true },
+  api: { process: 'edges', load: () => import('#services/api/main.ts'), readsWithoutGroup: true, serves: true },
+  feed: {
+    process: 'edges',
+    load: () => import('#services/feed/main.ts'),
+    readsWithoutGroup: true,
+    serves: true,
+    holdsClients: true,
+  },
   'inventory-stand-in': { process: 'edges', load: () => import('#services/inventory/main.ts'), isStandIn: true },
   ingest: {
     process: 'analytics',
@@ -58,26 +69,9 @@ const ROLES = { ...BEFORE_VIEWS, ...Object.fromEntries(viewRoles), ...AFTER_VIEW
 /** All roles in starting order. */
 export const ROLE_NAMES = Object.keys(ROLES) as RoleName[]
 
-/** Roles that answer clients, and so need the port that clients know. */
-export const SERVING_ROLES: readonly RoleName[] = ['api', 'feed']
-
-/** Roles that hold thousands of idle clients: a process of theirs alone keeps its heap small. */
-export const HOLDING_ROLES: readonly RoleName[] = ['feed']
-
-const rolesThat = (fact: 'readsWithoutGroup' | 'isDivided' | 'isTransactional' | 'isStandIn'): string[] =>
-  ROLE_NAMES.filter(name => ROLES[name][fact])
-
-/** Roles without a view that follow topics without a group. */
-export const GROUPLESS_ROLES: readonly string[] = rolesThat('readsWithoutGroup')
-
-/** Roles that divide their work in a group of their own, and read nothing in it. */
-export const DIVIDED_ROLES: readonly string[] = rolesThat('isDivided')
-
-/** Roles whose writes are transactions, under ids that begin with their name. */
-export const TRANSACTIONAL_ROLES: readonly string[] = rolesThat('isTransactional')
-
-/** Roles that stand in for a service of somebody else's. */
-export const STAND_IN_ROLES: readonly string[] = rolesThat('isStandIn')
+/** Whether a fact holds of a role; none does of what is no role, such as a view or the step of set-up. */
+export const isRoleThat = (fact: Exclude<keyof Role, 'process' | 'load'>, name: string): boolean =>
+  (ROLES as Record<string, Role | undefined>)[name]?.[fact] ?? false
 
 /** Roles that share a process. */
 export interface RoleGroup {
@@ -100,7 +94,10 @@ export async function loadRole(name: RoleName): Promise<StartRole> {
 export function chooseRoles(names: readonly string[]): RoleName[] {
   const unknown = names.filter(name => !(name in ROLES))
   if (unknown.length > 0) {
-    throw new Error(`no role is called ${unknown.join(', ')}. Roles: ${[...ROLE_NAMES].sort().join(', ')}`)
+    throw new CommandFailure(
+      `no role is called ${unknown.join(', ')}. Roles: ${[...ROLE_NAMES].sort().join(', ')}`,
+      exitCodes.usage,
+    )
   }
   return ROLE_NAMES.filter(name => (names.length === 0 ? !ROLES[name].isStandIn : names.includes(name)))
 }

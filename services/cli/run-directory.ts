@@ -12,17 +12,7 @@ import { fileURLToPath } from 'node:url'
 import type { Tier } from '#infra/config/tiers.ts'
 import type { ServerAddresses } from '#infra/runtime/config.ts'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'
-import { readJson, replaceFile } from '#infra/stack/processes.ts'
-
-/** Where a service answers clients, and its operator. */
-interface ServiceEntry {
-  /** The process that runs it. */
-  process: string
-  pid: number
-  url: string
-  /** `/readyz` and `/metrics`. */
-  operator_url: string
-}
+import { isAlive, type ProcessIdentity, readJson, replaceFile } from '#infra/stack/processes.ts'
 
 /** Content of platform.json; other tools read it. */
 export interface PlatformFile {
@@ -30,7 +20,8 @@ export interface PlatformFile {
   market: string
   /** One ready key of each tier. */
   keys: Record<Tier, string>
-  services: Record<string, ServiceEntry>
+  /** By role: its process, where it answers clients, and where `/readyz` and `/metrics`. */
+  services: Record<string, { process: string; pid: number; url: string; operator_url: string }>
   servers: {
     kafka: string
     schema_registry: string
@@ -42,42 +33,29 @@ export interface PlatformFile {
 }
 
 /** Paths inside a run directory. */
-export interface RunDirectory {
-  root: string
-  /** Data, logs and notes of the native servers. */
-  servers: string
-  serversFile: string
-  settingsFile: string
-  platformFile: string
-  keysFile: string
-  cursorKeyFile: string
-  secretKeyFile: string
-  logs: string
-  /** Owner and processes of the running platform. */
-  supervisor: string
-  state: string
-  /** What the mail server for development has received. */
-  mails: string
-}
+export type RunDirectory = ReturnType<typeof runDirectory>
 
-const OWNER_ONLY = 0o600
 const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url))
 
 /** The run directory that the environment names, else `.run` of the checkout. */
-export function runDirectory(environment: Record<string, string | undefined>): RunDirectory {
+export function runDirectory(environment: Record<string, string | undefined>) {
   const root = resolve(environment.MARKETLOG_RUN_DIR || join(CHECKOUT, '.run'))
   return {
     root,
+    /** Data, logs and notes of the servers. */
     servers: join(root, 'servers'),
     serversFile: join(root, 'servers.json'),
+    /** Digests of the settings that the running platform was started with, by name. */
     settingsFile: join(root, 'settings.json'),
     platformFile: join(root, 'platform.json'),
     keysFile: join(root, 'keys.json'),
     cursorKeyFile: join(root, 'cursor-key.json'),
     secretKeyFile: join(root, 'secret-key.json'),
     logs: join(root, 'logs'),
+    /** Owner and processes of the running platform. */
     supervisor: join(root, 'supervisor'),
     state: join(root, 'state'),
+    /** What the mail server for development has received. */
     mails: join(root, 'mails'),
   }
 }
@@ -89,43 +67,27 @@ export function prepareRunDirectory(directory: RunDirectory): void {
   }
 }
 
-/** Addresses of the servers of a running platform; undefined when none runs. */
-export const readServers = (directory: RunDirectory): ServerAddresses | undefined => readJson(directory.serversFile)
-
-/** Notes the addresses of the running servers. */
-export function writeServers(directory: RunDirectory, addresses: ServerAddresses): void {
-  replaceFile(directory.serversFile, `${JSON.stringify(addresses, null, 2)}\n`, OWNER_ONLY)
+/** Writes a file that its owner alone may read. */
+export function writePrivate(file: string, content: object): void {
+  replaceFile(file, `${JSON.stringify(content, null, 2)}\n`, 0o600)
 }
 
-/** Digests of the settings that the running platform was started with, by name. */
-export const readSettings = (directory: RunDirectory): Record<string, string> => readJson(directory.settingsFile) ?? {}
-
-/** Notes the settings of the running platform. */
-export function writeSettings(directory: RunDirectory, settings: Record<string, string>): void {
-  replaceFile(directory.settingsFile, `${JSON.stringify(settings, null, 2)}\n`, OWNER_ONLY)
+/** The live process that runs a platform from this directory. */
+export function runningSupervisor(directory: RunDirectory): ProcessIdentity | undefined {
+  const owner = readJson<ProcessIdentity>(join(directory.supervisor, 'owner.json'))
+  return owner !== undefined && isAlive(owner) ? owner : undefined
 }
+
+/** Addresses of the servers of a running platform; those that a killed one has left are of no server. */
+export const readServers = (directory: RunDirectory): ServerAddresses | undefined =>
+  runningSupervisor(directory) && readJson(directory.serversFile)
 
 /** The running platform; undefined when none is live. */
 export const readPlatform = (directory: RunDirectory): PlatformFile | undefined => readJson(directory.platformFile)
 
-/** Announces a live platform. */
-export function writePlatform(directory: RunDirectory, platform: PlatformFile): void {
-  replaceFile(directory.platformFile, `${JSON.stringify(platform, null, 2)}\n`, OWNER_ONLY)
-}
-
-/** Removes the announcements. */
-export function dropAnnouncements(directory: RunDirectory): void {
-  rmSync(directory.platformFile, { force: true })
-  rmSync(directory.serversFile, { force: true })
-  rmSync(directory.settingsFile, { force: true })
-}
-
-/** Keys of an earlier run, by tier. */
-export const readKeys = (directory: RunDirectory): Partial<Record<Tier, string>> => readJson(directory.keysFile) ?? {}
-
-/** Keeps the keys for the next run. */
-export function writeKeys(directory: RunDirectory, keys: Record<Tier, string>): void {
-  replaceFile(directory.keysFile, `${JSON.stringify(keys, null, 2)}\n`, OWNER_ONLY)
+/** Removes the announcements of a platform. */
+export function dropAnnouncements({ platformFile, serversFile, settingsFile }: RunDirectory): void {
+  for (const file of [platformFile, serversFile, settingsFile]) rmSync(file, { force: true })
 }
 
 /** The key that signs paging cursors here: made once, so that cursors outlive a restart. */
@@ -137,9 +99,9 @@ export const secretKey = (directory: RunDirectory): string =>
   madeOnce(directory.secretKeyFile, 'secretKey', newSecretKey)
 
 function madeOnce(file: string, member: string, make: () => string): string {
-  const secret = readJson<Record<string, string>>(file)?.[member]
-  if (secret !== undefined) return secret
+  const storedSecret = readJson<Record<string, string>>(file)?.[member]
+  if (storedSecret !== undefined) return storedSecret
   const made = make()
-  replaceFile(file, JSON.stringify({ [member]: made }), OWNER_ONLY)
+  writePrivate(file, { [member]: made })
   return made
 }

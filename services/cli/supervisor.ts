@@ -17,10 +17,11 @@ import { provideServers } from '#infra/stack/servers.ts'
 import { STAND_IN_PATH } from '#services/inventory/main.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
 import { publishCurrentRates } from './ingest.ts'
-import { originOf, type Report, untilLive, untilReady } from './live-check.ts'
+import { originOf, untilLive, untilReady } from './live-check.ts'
+import type { Steps } from './progress.ts'
 import { linkStandIn, provideKeys } from './provide-keys.ts'
 import { keepRunning, type RoleProcess, type RoleProcessOptions } from './role-process.ts'
-import { GROUPS, SERVING_ROLES, STAND_IN_ROLES } from './roles.ts'
+import { GROUPS, isRoleThat } from './roles.ts'
 import {
   cursorKey,
   dropAnnouncements,
@@ -28,44 +29,31 @@ import {
   prepareRunDirectory,
   type RunDirectory,
   secretKey,
-  writePlatform,
-  writeServers,
-  writeSettings,
+  writePrivate,
 } from './run-directory.ts'
-import { watchServers } from './server-watch.ts'
 import { setUp } from './set-up.ts'
 import { addressVariables, settingsOf, settleEnvironment } from './settle-environment.ts'
 import { startStandIns } from './stand-ins.ts'
 
-/** A live platform, lent to the caller until it ends. */
-export interface LivePlatform {
-  platform: PlatformFile
-  config: PlatformConfig
-  processes: readonly RoleProcess[]
-}
-
 interface SuperviseOptions {
   environment: Environment
   directory: RunDirectory
-  report: (report: Report) => void
+  progress: Steps
   /** Called once prices are live, or the platform is ready when its market has no feeds. */
-  onLive: (live: LivePlatform) => void
+  onLive: (platform: PlatformFile) => void
   /** Ends everything. */
   signal: AbortSignal
 }
 
 const EMPTY_MARKET = 'empty'
 
-type Undo = () => void | Promise<void>
-
 /** Runs the platform until the signal aborts; throws when it cannot start or a part of it is lost for good. */
 export async function supervise(options: SuperviseOptions): Promise<void> {
-  const undo: Undo[] = []
+  const undo = new AsyncDisposableStack()
   const lost = new AbortController()
   const signal = AbortSignal.any([options.signal, lost.signal])
   try {
-    const live = await start({ ...options, signal }, undo, error => lost.abort(error))
-    options.onLive(live)
+    options.onLive(await start({ ...options, signal }, undo, error => lost.abort(error)))
     await new Promise(resolve => {
       if (signal.aborted) resolve(undefined)
       signal.addEventListener('abort', resolve, { once: true })
@@ -75,93 +63,80 @@ export async function supervise(options: SuperviseOptions): Promise<void> {
     // A stop in the middle of starting is no failure of the platform.
     if (!options.signal.aborted) throw lost.signal.aborted ? lost.signal.reason : error
   } finally {
-    await undoAll(undo)
+    await undo.disposeAsync().catch(cause => {
+      throw new Error('not everything could be stopped; run `make down`', { cause })
+    })
   }
 }
 
-/** Undoes everything in reverse order, also what comes after a part that cannot be undone; then throws that failure. */
-async function undoAll(undo: Undo[]): Promise<void> {
-  const failures: unknown[] = []
-  for (const last of undo.reverse()) {
-    try {
-      await last()
-    } catch (error) {
-      failures.push(error)
-    }
-  }
-  if (failures.length > 0) throw new AggregateError(failures, 'not everything could be stopped; run `make down`')
-}
-
-async function start(options: SuperviseOptions, undo: Undo[], lose: (error: Error) => void): Promise<LivePlatform> {
-  const { directory, report, signal } = options
-  const say = (text: string) => report({ kind: 'note', text })
+async function start(
+  options: SuperviseOptions,
+  undo: AsyncDisposableStack,
+  lose: (error: Error) => void,
+): Promise<PlatformFile> {
+  const { directory, progress, signal } = options
   prepareRunDirectory(directory)
-  undo.push(takeOwnership(directory.supervisor))
+  undo.defer(await takeOwnership(directory.supervisor))
   dropAnnouncements(directory)
-  report({ kind: 'step', text: 'looking for what an earlier run left' })
+  progress.step('looking for what an earlier run left')
   const leftovers = await endNotedProcesses(directory.supervisor)
-  if (leftovers.length > 0) say(`ended what an earlier run had left: ${leftovers.join(', ')}`)
+  if (leftovers.length > 0) progress.note(`ended what an earlier run had left: ${leftovers.join(', ')}`)
   await refuseBusyPort(options.environment)
-  writeSettings(directory, settingsOf(options.environment))
+  writePrivate(directory.settingsFile, settingsOf(options.environment))
 
   // Sign-in and mail work out of the box on a machine of one's own; they start while the servers do.
   const standIns = startStandIns(options.environment, directory, baseUrlOf(options.environment))
-  undo.push(async () => (await standIns)?.stop())
+  undo.defer(async () => (await standIns)?.stop())
   const addresses = await startServers(options, undo, lose)
   const environment = { ...platformEnvironment(options, addresses), ...(await standIns)?.variables }
   const config = readConfig(environment)
   const log = openLog({ level: config.logLevel, name: 'marketlog' })
-  await setUp(config, log, { onPart: part => report({ kind: 'step', text: `setting up: ${part}` }) })
+  await setUp(config, log, { onPart: part => progress.step(`setting up: ${part}`) })
   if (config.market === EMPTY_MARKET) await publishCurrentRates(config, log, signal)
   signal.throwIfAborted()
   const keys = await provideKeys(config, log, directory)
   if (config.market !== EMPTY_MARKET) await linkStandIn(config, log, keys.quant)
   let announce = (): void => {}
   const processes = startGroups(options, environment, undo, { onGivenUp: lose, onListening: () => announce() })
-  undo.push(() => {
+  undo.defer(() => {
     announce = () => {}
     dropAnnouncements(directory)
   })
-  const check = { config, processes, log, key: keys.quant, report, signal }
+  const check = { config, processes, log, key: keys.quant, progress, signal }
   await untilReady(check)
   if (config.market !== EMPTY_MARKET) await untilLive(check)
   // A role that is started again has another process, and mostly another port.
-  announce = () => writePlatform(directory, describe(config, keys, processes, addresses))
+  announce = () => writePrivate(directory.platformFile, describe(config, keys, processes, addresses))
   announce()
   // The set-up has left much, and nothing follows that would have it collected.
   collectGarbage()
-  return { platform: describe(config, keys, processes, addresses), config, processes }
+  return describe(config, keys, processes, addresses)
 }
 
 /** On one machine the user waits for the start, and roles start beside the broker; the environment overrides these. */
 const SERVER_OPTIONS = { KAFKA_JVM_PERFORMANCE_OPTS: FIRST_COMPILER_ONLY }
 
-/** Provides the servers and watches them: one that ends is started again, and one that does not come back ends the platform. */
+/** One that ends is started again, and one that does not come back ends the platform. */
 async function startServers(
   options: SuperviseOptions,
-  undo: Undo[],
+  undo: AsyncDisposableStack,
   lose: (error: Error) => void,
 ): Promise<ServerAddresses> {
-  const { directory, report } = options
-  report({ kind: 'step', text: 'starting the servers' })
+  const { directory, progress } = options
+  progress.step('starting the servers')
+  let haveStarted = false
   const servers = await provideServers({
     dataDir: directory.servers,
     environment: { ...SERVER_OPTIONS, ...options.environment },
-    say: line => report({ kind: 'step', text: `starting the servers: ${line}` }),
+    say: line => (haveStarted ? progress.note(line) : progress.step(`starting the servers: ${line}`)),
     signal: options.signal,
+    onLost: (name, error) =>
+      lose(new CommandFailure(`${name} has ended and does not come back, and the platform ends. ${error.message}`)),
   })
-  undo.push(() => servers.stop())
-  undo.push(() => dropAnnouncements(directory))
-  writeServers(directory, servers.addresses)
-  undo.push(
-    watchServers({
-      servers,
-      report: text => report({ kind: 'note', text }),
-      onGivenUp: (name, error) =>
-        lose(new CommandFailure(`${name} has ended and does not come back, and the platform ends. ${error.message}`)),
-      signal: options.signal,
-    }),
-  )
+  haveStarted = true
+  undo.defer(() => servers.stop())
+  undo.defer(() => dropAnnouncements(directory))
+  writePrivate(directory.serversFile, servers.addresses)
   return servers.addresses
 }
 
@@ -187,30 +162,30 @@ function platformEnvironment(options: SuperviseOptions, addresses: ServerAddress
 function startGroups(
   options: SuperviseOptions,
   environment: Environment,
-  undo: Undo[],
+  undo: AsyncDisposableStack,
   listeners: Pick<RoleProcessOptions, 'onGivenUp' | 'onListening'>,
 ): RoleProcess[] {
   const hasStandIn = environment.MARKETLOG_INVENTORY_URL?.endsWith(STAND_IN_PATH) ?? false
   const isEmpty = environment.MARKET === EMPTY_MARKET
   const groups = GROUPS.map(({ name, roles }) => ({
     name,
-    roles: roles.filter(role => (hasStandIn || !STAND_IN_ROLES.includes(role)) && !(isEmpty && role === 'ingest')),
+    roles: roles.filter(role => (hasStandIn || !isRoleThat('isStandIn', role)) && !(isEmpty && role === 'ingest')),
   }))
   const processes = groups.map(group => {
-    const serves = group.roles.some(role => SERVING_ROLES.includes(role))
+    const serves = group.roles.some(role => isRoleThat('serves', role))
     return keepRunning({
       group,
       environment: serves ? environment : { ...environment, ...ANY_PORTS, BASE_URL: baseUrlOf(environment) },
       directory: options.directory,
-      report: text => options.report({ kind: 'note', text }),
+      report: text => options.progress.note(text),
       ...listeners,
     })
   })
   // Groups depend on the servers alone, never on each other: they may end at once.
-  undo.push(async () => {
-    options.report({ kind: 'step', text: 'stopping the roles' })
+  undo.defer(async () => {
+    options.progress.step('stopping the roles')
     await Promise.all([...processes].reverse().map(each => each.stop()))
-    options.report({ kind: 'step', text: 'stopping the servers' })
+    options.progress.step('stopping the servers')
   })
   return processes
 }

@@ -138,7 +138,7 @@ export interface HistoryProgress {
   total: number | undefined
 }
 
-export interface HistoryTotals {
+interface HistoryTotals {
   provider: string
   names: number
   closes: number

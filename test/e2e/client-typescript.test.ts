@@ -86,7 +86,7 @@ describe('the TypeScript client, packed and installed,', function () {
       ],
     }
     writeFileSync(join(own.runDir, 'market.json'), JSON.stringify(market))
-    const { code, stderr } = await own.command(['up', '--detach'], { MARKET: join(own.runDir, 'market.json') })
+    const { code, stderr } = await own.command(['up'], { MARKET: join(own.runDir, 'market.json') })
     expect(code, stderr).to.equal(0)
 
     project = mkdtempSync(join(tmpdir(), 'marketlog-client-'))

@@ -33,7 +33,7 @@ export async function openConsolePlatform(): Promise<ConsolePlatform> {
   const own = await prepareOwnPlatform('empty')
   const tiersFolder = mkdtempSync(join(tmpdir(), 'marketlog-tiers-'))
   writeFileSync(join(own.runDir, 'market.json'), JSON.stringify(market()))
-  const { code, stdout, stderr } = await own.command(['up', '--detach'], {
+  const { code, stdout, stderr } = await own.command(['up'], {
     MARKET: join(own.runDir, 'market.json'),
     MARKETLOG_TIERS: writeRoomyTiers(tiersFolder),
   })

@@ -67,7 +67,7 @@ describe('the code of the guides', function () {
 
   before('a platform, and the packages', async () => {
     own = await prepareOwnPlatform('demo')
-    const { code, stderr } = await own.command(['up', '--detach'])
+    const { code, stderr } = await own.command(['up'])
     expect(code, stderr).to.equal(0)
     const { base_url, keys } = own.platform()
     const { HOME, LANG, GOPATH, GOCACHE, GOPROXY, MARKETLOG_CACHE } = process.env

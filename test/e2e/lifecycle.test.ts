@@ -41,7 +41,7 @@ describe('a platform on one machine', function () {
     rmSync(own.runDir, { recursive: true, force: true })
   })
 
-  const up = () => own.command(['up', '--detach'], { MARKET: join(own.runDir, 'market.json') })
+  const up = () => own.command(['up'], { MARKET: join(own.runDir, 'market.json') })
 
   it('has live prices, candles and history when `up` returns', async () => {
     const { code, stderr, stdout } = await up()
@@ -79,7 +79,7 @@ describe('a platform on one machine', function () {
 
   it('used to be live for a second `up` with other settings: it is found again, and names what differs', async () => {
     expect((await up()).code).to.equal(0)
-    const other = await own.command(['up', '--detach'], { MARKET: 'full', MARKETLOG_SMTP_URL: 'smtp://127.0.0.1:1' })
+    const other = await own.command(['up'], { MARKET: 'full', MARKETLOG_SMTP_URL: 'smtp://127.0.0.1:1' })
     expect(other.code).to.equal(1)
     expect(other.stderr).to.match(/a platform with another MARKET, MARKETLOG_SMTP_URL runs at .*make down/)
   })

@@ -27,7 +27,7 @@ describe('a platform on a market file', function () {
     const feeds = [{ provider: 'provider_02', interval_ms: 60_000, ...feed }]
     const MARKET = join(own.runDir, 'market.json')
     writeFileSync(MARKET, JSON.stringify({ name: 'own', base, seed: 7, items: 50, feeds }))
-    return own.command(['up', '--detach'], { MARKET })
+    return own.command(['up'], { MARKET })
   }
 
   it('used to say for minutes that the API is starting: it is up without a price where a source is down, and says why', async () => {

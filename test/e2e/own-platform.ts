@@ -1,7 +1,7 @@
 /**
  * A whole platform as a user starts it: through the command line, with a run directory and a port of its own.
  *
- * Starts `marketlog up --detach` and other commands as child processes, removes the run directory at the end.
+ * Starts `marketlog up` and other commands as child processes, removes the run directory at the end.
  * Addresses of the test run's own servers never reach it, so it provides its own; `remaining` finds every process that
  * names the run directory.
  */

@@ -26,7 +26,7 @@ describeWithPython('the demo, to a reader of the Python package,', function () {
   before(async () => {
     own = await openPythonPackage()
     demo = await prepareOwnPlatform('demo')
-    const { code, stderr } = await demo.command(['up', '--detach'])
+    const { code, stderr } = await demo.command(['up'])
     expect(code, stderr).to.equal(0)
   })
   after(async () => {

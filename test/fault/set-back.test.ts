@@ -16,7 +16,7 @@ import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import type { ServerName } from '#infra/stack/running-servers.ts'
+import type { ServerName } from '#infra/stack/native-start.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
 import { expireRecords, recreateTopic } from '#test/fixtures/changed-topics.ts'

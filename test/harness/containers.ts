@@ -7,13 +7,13 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { GenericContainer, type StartedTestContainer, Wait } from 'testcontainers'
-import type { RunningServers } from '#infra/stack/running-servers.ts'
+import type { RunningServers } from '#infra/stack/servers.ts'
 import { freePort } from './listen.ts'
 
 const START_LIMIT_MS = 180_000
 
 /** Starts the five servers in containers; call it only where a Docker engine answers. */
-export async function startContainers(): Promise<Omit<RunningServers, 'restart'>> {
+export async function startContainers(): Promise<RunningServers> {
   const images = composeImages()
   const password = randomBytes(18).toString('hex')
   const readerPassword = randomBytes(18).toString('hex')
@@ -47,8 +47,6 @@ export async function startContainers(): Promise<Omit<RunningServers, 'restart'>
       clickhouseReadOnly: `http://marketlog_reader:${readerPassword}@${at(columns, 8123)}/marketlog`,
       postgres: `postgres://marketlog:${password}@${at(rows, 5432)}/marketlog`,
     },
-    provided: { kafka: 'docker', schemaRegistry: 'docker', redis: 'docker', clickhouse: 'docker', postgres: 'docker' },
-    pids: {},
     stop,
   }
 }

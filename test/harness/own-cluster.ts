@@ -14,10 +14,10 @@ import { cacheDirectory } from '#infra/stack/downloads.ts'
 import { FIRST_COMPILER_ONLY } from '#infra/stack/java.ts'
 import { type BrokerProperties, prepareBroker, replication } from '#infra/stack/native/kafka.ts'
 import type { PrepareServer } from '#infra/stack/native/native-server.ts'
+import type { NativeServers } from '#infra/stack/native-start.ts'
 import { startNative } from '#infra/stack/native-start.ts'
 import { openPortBook } from '#infra/stack/ports.ts'
 import { identify, replaceFile } from '#infra/stack/processes.ts'
-import type { StartedServers } from '#infra/stack/running-servers.ts'
 import { openSecretBook } from '#infra/stack/secrets.ts'
 import { removeServerData } from '#infra/stack/servers.ts'
 import { type Certificates, provideCertificates } from './certificates.ts'
@@ -64,7 +64,7 @@ export async function openOwnCluster(options: { users?: Record<string, string> }
     say: () => undefined,
     signal: new AbortController().signal,
   }
-  let started: StartedServers | undefined
+  let started: NativeServers | undefined
   const close = async (): Promise<void> => {
     for (const id of IDS) controlOf(started, id).thaw()
     await started?.stop()
@@ -123,10 +123,10 @@ export async function openOwnCluster(options: { users?: Record<string, string> }
 
 const nameOf = (id: number) => `kafka-${id}` as const
 
-const controlOf = (started: StartedServers | undefined, id: number): OwnProcess =>
+const controlOf = (started: NativeServers | undefined, id: number): OwnProcess =>
   controlProcess(nameOf(id), () => identify(started?.pids[nameOf(id)] ?? 0))
 
-function brokerOf(started: StartedServers, id: number, network: WireProxy, dataDir: string): OwnBroker {
+function brokerOf(started: NativeServers, id: number, network: WireProxy, dataDir: string): OwnBroker {
   const { terminate: stop, end, ...control } = controlOf(started, id)
   return {
     ...{ ...control, id, network, stop },

@@ -12,6 +12,7 @@ import { join } from 'node:path'
 import type { ServerAddresses } from '#infra/runtime/config.ts'
 import type { PrepareServer } from '#infra/stack/native/native-server.ts'
 import { postgresHomeElsewhere } from '#infra/stack/native/postgres.ts'
+import type { NativeServers, ServerName } from '#infra/stack/native-start.ts'
 import { NATIVE_SERVERS, startNative } from '#infra/stack/native-start.ts'
 import {
   identify,
@@ -21,7 +22,6 @@ import {
   signalGroup,
   waitForEnd,
 } from '#infra/stack/processes.ts'
-import type { ServerName, StartedServers } from '#infra/stack/running-servers.ts'
 import { removeServerData } from '#infra/stack/servers.ts'
 import type { Certificates } from './certificates.ts'
 
@@ -90,7 +90,7 @@ export async function openOwnServer(name: ServerName, options: OwnServerOptions 
   for (const part of ['logs', 'pids']) mkdirSync(join(dataDir, part))
   const unmount = options.diskMegabytes === undefined ? () => undefined : mountDisk(storeDir, options.diskMegabytes)
   const shared = { dataDir, environment: process.env, say: () => undefined, signal: new AbortController().signal }
-  let started: StartedServers | undefined
+  let started: NativeServers | undefined
   let identity: ProcessIdentity | undefined
   const start = async (): Promise<void> => {
     if (started) await started.restart(name)

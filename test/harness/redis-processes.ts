@@ -124,7 +124,7 @@ async function open(
     })
     running.set(control, process)
     await waitUntilReady({
-      ...{ isReady: () => redisAnswers(port), limitMs: READY_LIMIT_MS, say: () => undefined },
+      ...{ isReady: () => redisAnswers(port), limitMs: READY_LIMIT_MS },
       signal: new AbortController().signal,
       hopeless: () => process.ending()?.how,
     })

@@ -15,7 +15,7 @@ import type { Log } from '#infra/runtime/log.ts'
 import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
 import type { RoleContext, RunningRole, StartRole } from '#infra/runtime/role.ts'
 import { loadRole, type RoleName } from '#services/cli/roles.ts'
-import { openShared } from '#services/cli/shared.ts'
+import { openShared } from '#services/cli/run-roles.ts'
 import { eventually } from './eventually.ts'
 
 export interface StartedRoles {

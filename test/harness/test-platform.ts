@@ -116,7 +116,7 @@ function platformOf(opened: () => OpenedPlatform, onEnd: OnEnd): TestPlatform {
     },
     openPublisher: async (kafka, writer) => closed(await openPublisher(kafka, writer)),
     async openLagReader() {
-      const { openPlatformLag } = await import('#services/cli/wait-for-views.ts')
+      const { openPlatformLag } = await import('#services/cli/lag.ts')
       return closed(await openPlatformLag(opened().config, opened().log))
     },
     async newKey(tier = 'quant') {
@@ -124,7 +124,7 @@ function platformOf(opened: () => OpenedPlatform, onEnd: OnEnd): TestPlatform {
       return (await createAccountWithKey(platform.database, { tier })).key
     },
     async drained(without = [], limitMs = DRAIN_LIMIT_MS) {
-      const { waitForViews } = await import('#services/cli/wait-for-views.ts')
+      const { waitForViews } = await import('#services/cli/lag.ts')
       const signal = AbortSignal.timeout(limitMs)
       let behind = 'nothing is known of the groups'
       const onProgress = (text: string): void => {

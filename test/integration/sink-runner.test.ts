@@ -5,7 +5,7 @@
 import { expect } from 'chai'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import type { RoleContext, StartRole } from '#infra/runtime/role.ts'
-import { openPlatformLag } from '#services/cli/wait-for-views.ts'
+import { openPlatformLag } from '#services/cli/lag.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
 import { eventually } from '#test/harness/eventually.ts'

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { topics } from '#schemas/topics.ts'
-import { describeLag, type GroupLag, sumByGroup } from '#services/cli/group-lag.ts'
+import { describeLag, sumByGroup } from '#services/cli/lag.ts'
 import { readingGroups } from '#services/cli/reading-groups.ts'
 
 describe('reading groups', () => {
@@ -45,7 +45,7 @@ describe('lag', () => {
   })
 
   it('is summed over the partitions of a group and topic', () => {
-    const expected: GroupLag[] = [
+    const expected = [
       { group: 'book', topic: 'topic of book', partitions: 3, behind: 2, lag: 7 },
       { group: 'history', topic: 'topic of history', partitions: 1, behind: 0, lag: 0 },
     ]

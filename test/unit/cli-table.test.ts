@@ -1,13 +1,14 @@
 import { expect } from 'chai'
-import { tableText, wantsTable } from '#services/cli/table.ts'
+import { tableText, wantsTable } from '#services/cli/output.ts'
 
-const COLUMNS = [{ head: 'topic' }, { head: 'readers' }, { head: 'writer', spare: true }, { head: 'key', spare: true }]
+const COLUMNS = ['topic', 'readers', 'writer', 'key'].map((head, at) => {
+  return { head, cell: (row: readonly string[]) => row[at] ?? '', spare: at > 1 }
+})
 const ROWS = [
   ['market.book-changes', 'live-view, candles and history', 'book', 'the id of the item, in decimal'],
   ['market.fx', 'fx', 'ingest', 'constant'],
 ]
-const textOf = (columns: number, hasColors = false) =>
-  tableText({ isTTY: true, columns, hasColors: () => hasColors }, COLUMNS, ROWS)
+const textOf = (columns: number, hasColors = false) => tableText({ columns, hasColors: () => hasColors }, COLUMNS, ROWS)
 const widest = (text: string) => Math.max(...text.split('\n').map(line => line.length))
 
 describe('a table on a terminal', () => {
@@ -21,7 +22,7 @@ describe('a table on a terminal', () => {
   })
 
   it('takes a terminal of unknown width for one of 80 columns', () => {
-    expect(tableText({ isTTY: true }, COLUMNS, ROWS)).to.equal(textOf(80))
+    expect(tableText({}, COLUMNS, ROWS)).to.equal(textOf(80))
   })
 
   it('is for a terminal alone, and not for one that was asked for JSON', () => {

@@ -6,7 +6,7 @@ import { expect } from 'chai'
 import { readKafkaSettings, readRegistrySettings } from '#infra/runtime/kafka-settings.ts'
 import { readSecret } from '#infra/runtime/secret.ts'
 import { topics } from '#schemas/topics.ts'
-import { aclRoles, aclsOf } from '#services/cli/role-acls.ts'
+import { aclRoles, aclsOf } from '#services/cli/acls.ts'
 
 type Environment = Record<string, string>
 

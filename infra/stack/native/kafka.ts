@@ -12,7 +12,6 @@ import { pinnedVersion, provideArtifact } from '../downloads.ts'
 import { FIRST_COMPILER_ONLY, type JavaRuntime, JVM_GRACE_MS, provideJava, runMaven } from '../java.ts'
 import { runTool } from '../one-shot.ts'
 import { replaceFile } from '../processes.ts'
-import { sayWhile } from '../progress.ts'
 import { kafkaAnswers } from '../readiness.ts'
 import type { NativeContext, PreparedServer, PrepareServer, ToolContext } from './native-server.ts'
 
@@ -123,9 +122,8 @@ async function fetchJars(context: ToolContext, java: JavaRuntime, files: string,
       dependency('org.slf4j', 'slf4j-simple', '1.7.36') +
       '</dependencies></project>',
   )
-  await sayWhile(context.say, 'downloading 43 MB', () =>
-    runMaven(context, java, work, 'copy-dependencies', [`-DoutputDirectory=${files}`, '-DincludeScope=runtime']),
-  )
+  context.say('downloading 43 MB')
+  await runMaven(context, java, work, 'copy-dependencies', [`-DoutputDirectory=${files}`, '-DincludeScope=runtime'])
 }
 
 async function formatOnce(context: NativeContext, plan: BrokerPlan, tool: string[]): Promise<void> {

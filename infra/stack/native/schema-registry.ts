@@ -7,11 +7,10 @@
 import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { pinnedVersion, provideArtifact } from '../downloads.ts'
-import { FIRST_COMPILER_ONLY, type JavaRuntime, JVM_GRACE_MS, provideJava, runMaven } from '../java.ts'
+import { FIRST_COMPILER_ONLY, JVM_GRACE_MS, provideJava, runMaven } from '../java.ts'
 import { runTool } from '../one-shot.ts'
-import { sayWhile } from '../progress.ts'
 import { schemaRegistryAnswers } from '../readiness.ts'
-import type { NativeContext, PrepareServer } from './native-server.ts'
+import type { PrepareServer } from './native-server.ts'
 
 const LOWEST_JAVA = 21
 const UNPACK_LIMIT_MS = 120_000
@@ -26,8 +25,20 @@ export const prepareSchemaRegistry: PrepareServer = async context => {
   const application = await provideArtifact(
     'apicurio',
     context.cacheDir,
-    (files, work) => fetchArchive(context, java, files, work),
-    (files, target) => unpackArchive(context, files, target),
+    async (files, work) => {
+      const artifact = `io.apicurio:apicurio-registry-app:${pinnedVersion('apicurio')}:tar.gz:all`
+      context.say('downloading 158 MB')
+      await runMaven(context, java, work, 'copy', [`-Dartifact=${artifact}`, `-DoutputDirectory=${files}`])
+    },
+    async (files, target) => {
+      const [archive] = readdirSync(files)
+      await runTool({
+        ...context,
+        command: 'tar',
+        args: ['-xzf', join(files, archive as string), '--no-same-owner', '-C', target],
+        limitMs: UNPACK_LIMIT_MS,
+      })
+    },
   )
   const home = join(context.dataDir, 'schema-registry')
   mkdirSync(home, { recursive: true })
@@ -58,23 +69,4 @@ export const prepareSchemaRegistry: PrepareServer = async context => {
     addresses: { schemaRegistry: base },
     readyLimitMs: 90_000,
   }
-}
-
-async function fetchArchive(context: NativeContext, java: JavaRuntime, files: string, work: string): Promise<void> {
-  const artifact = `io.apicurio:apicurio-registry-app:${pinnedVersion('apicurio')}:tar.gz:all`
-  await sayWhile(context.say, 'downloading 158 MB', () =>
-    runMaven(context, java, work, 'copy', [`-Dartifact=${artifact}`, `-DoutputDirectory=${files}`]),
-  )
-}
-
-async function unpackArchive(context: NativeContext, files: string, target: string): Promise<void> {
-  const [archive] = readdirSync(files)
-  await runTool({
-    command: 'tar',
-    args: ['-xzf', join(files, archive as string), '--no-same-owner', '-C', target],
-    environment: context.environment,
-    limitMs: UNPACK_LIMIT_MS,
-    signal: context.signal,
-    logFile: context.logFile,
-  })
 }

@@ -7,8 +7,7 @@
  */
 import { once } from 'node:events'
 import { createWriteStream, renameSync, rmSync } from 'node:fs'
-import { eventOf } from '#infra/kafka/codec.ts'
-import { type LogAccess, offsetsIn, openLogAccess, rangesOf } from '#infra/kafka/log-access.ts'
+import { type Codec, eventOf } from '#infra/kafka/codec.ts'
 import { type ScannedRecord, scanTopic } from '#infra/kafka/topic-scan.ts'
 import { type ColumnType, openRecordFile, type RecordColumn } from '#infra/parquet/record-file.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
@@ -16,12 +15,10 @@ import type { Log } from '#infra/runtime/log.ts'
 import type { AvroType } from '#schemas/events/event.ts'
 import { type TopicDefinition, topics } from '#schemas/topics.ts'
 import { CommandFailure, exitCodes } from '../command-failure.ts'
-import { openProgress } from '../progress.ts'
-import { outputDestination } from './destinations.ts'
-import { parsePosition, topicOf } from './log-position.ts'
-import type { Output } from './output.ts'
+import type { Output } from '../output.ts'
+import { openRecordWriter } from './record-text.ts'
+import { withTopicRange } from './topic-range.ts'
 
-/** What is exported and where to. */
 export interface ExportOptions {
   from?: string
   to?: string
@@ -47,55 +44,46 @@ export async function exportTopic(
   output: Output,
   options: ExportOptions,
 ): Promise<void> {
-  const { parquet, ndjson } = options
+  const { from, to, parquet, ndjson, rowsPerGroup, signal } = options
   if ((parquet === undefined) === (ndjson === undefined)) {
     throw new CommandFailure('name one of --parquet FILE and --ndjson FILE', exitCodes.usage)
   }
-  const key = topicOf(topicText)
-  const nowMs = Date.now()
-  const [from, to] = [options.from, options.to].map(text =>
-    text === undefined ? undefined : parsePosition(text, nowMs),
-  )
-  const access = await openLogAccess(config, log, [key])
-  const progress = openProgress(process.stderr)
-  let target: Target | undefined
-  try {
-    const { topic, ranges } = await rangesOf(access, key, from, to)
-    const total = offsetsIn({ topic, ranges })
-    target =
+  const stretch = { topic: topicText, from, to, verb: 'export' } as const
+  await withTopicRange(config, log, stretch, async ({ access, key, topic, ranges, progress }) => {
+    const { codec } = access.kafka
+    const target =
       parquet === undefined
-        ? lines(access, key, ndjson ?? '-', output)
-        : table(access, topics[key], parquet, options.rowsPerGroup)
+        ? lines(codec, topics[key], ndjson ?? '-', output)
+        : table(codec, topics[key], parquet, rowsPerGroup)
     let count = 0
-    for await (const page of scanTopic(access.reader, topic, ranges)) {
-      if (options.signal.aborted) throw new CommandFailure('stopped before the end', exitCodes.stoppedBySignal)
-      await target.take(page)
-      count += page.length
-      progress.step(`exporting: ${count.toLocaleString('en')} of at most ${total.toLocaleString('en')} records`)
+    try {
+      for await (const page of scanTopic(access.reader, topic, ranges)) {
+        if (signal.aborted) throw new CommandFailure('stopped before the end', exitCodes.stoppedBySignal)
+        await target.take(page)
+        count += page.length
+        progress(count)
+      }
+      await target.finish()
+      return count
+    } catch (error) {
+      target.abandon()
+      throw error
     }
-    await target.finish()
-    progress.note(`exported ${count.toLocaleString('en')} records`)
-  } catch (error) {
-    target?.abandon()
-    throw error
-  } finally {
-    progress.stop()
-    await access.close()
-  }
+  })
 }
 
-function lines(access: LogAccess, key: ReturnType<typeof topicOf>, path: string, output: Output): Target {
+function lines(codec: Codec, topic: TopicDefinition, path: string, output: Output): Target {
   if (path === '-') {
-    const destination = outputDestination(access, key, output, false)
-    return { take: records => destination.put(records), finish: async () => undefined, abandon: () => undefined }
+    const take = openRecordWriter(codec, topic, output, false)
+    return { take, finish: async () => undefined, abandon: () => undefined }
   }
   const unfinished = `${path}.part`
   const file = createWriteStream(unfinished)
   const failed = once(file, 'error').then(([error]) => Promise.reject(error))
   failed.catch(() => undefined)
-  const destination = outputDestination(access, key, file, false)
+  const writeRecords = openRecordWriter(codec, topic, file, false)
   return {
-    take: records => Promise.race([destination.put(records), failed]),
+    take: records => Promise.race([writeRecords(records), failed]),
     async finish() {
       file.end()
       await Promise.race([once(file, 'finish'), failed])
@@ -108,14 +96,14 @@ function lines(access: LogAccess, key: ReturnType<typeof topicOf>, path: string,
   }
 }
 
-function table({ kafka }: LogAccess, topic: TopicDefinition, path: string, rowsPerGroup?: number): Target {
+function table(codec: Codec, topic: TopicDefinition, path: string, rowsPerGroup?: number): Target {
   const fields = fieldColumns(topic)
-  const file = openRecordFile(path, [...PLACE, ...fields.map(({ name, type }) => ({ name, type }))], rowsPerGroup)
+  const file = openRecordFile(path, [...ORIGIN, ...fields.map(({ name, type }) => ({ name, type }))], rowsPerGroup)
   return {
     async take(records) {
       for (const { partition, offset, timestamp, key, value } of records) {
         // A record that cannot be read is a row with its origin alone.
-        const decoded = eventOf(kafka.codec, value)
+        const decoded = eventOf(codec, value)
         const origin = [partition, BigInt(offset), new Date(timestamp), key?.toString() ?? null, decoded?.event ?? null]
         await file.append([...origin, ...fields.map(({ name, cell }) => cell(decoded?.value[name]))])
       }
@@ -125,7 +113,7 @@ function table({ kafka }: LogAccess, topic: TopicDefinition, path: string, rowsP
   }
 }
 
-const PLACE: readonly RecordColumn[] = [
+const ORIGIN: readonly RecordColumn[] = [
   { name: '_partition', type: 'INT32' },
   { name: '_offset', type: 'INT64' },
   { name: '_timestamp', type: 'TIMESTAMP' },

@@ -6,17 +6,17 @@
  * partition always holds. Memory holds some pages of each partition, however long the range is.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { type LogAccess, offsetsIn, openLogAccess, rangesOf, type TopicRanges } from '#infra/kafka/log-access.ts'
+import type { LogAccess, TopicRanges } from '#infra/kafka/log-access.ts'
+import { openTopicCopy } from '#infra/kafka/topic-copy.ts'
 import { type ScannedRecord, scanTopic } from '#infra/kafka/topic-scan.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
-import { CommandFailure, exitCodes } from '../command-failure.ts'
-import { openProgress } from '../progress.ts'
-import { outputDestination, topicDestination } from './destinations.ts'
-import { parsePosition, topicOf } from './log-position.ts'
-import type { Output } from './output.ts'
+import { type TopicKey, topics } from '#schemas/topics.ts'
+import { CommandFailure, exitCodes, messageOf } from '../command-failure.ts'
+import type { Output } from '../output.ts'
+import { openRecordWriter } from './record-text.ts'
+import { withTopicRange } from './topic-range.ts'
 
-/** What is replayed, how and to which destination. */
 export interface ReplayOptions {
   from?: string
   to?: string
@@ -27,42 +27,40 @@ export interface ReplayOptions {
   signal: AbortSignal
 }
 
-/** Replays; prints the number of records at the end. */
+/** Replays to the output, or to a topic of the operator's own; prints the number of records at the end. */
 export async function replay(
   config: PlatformConfig,
   log: Log,
-  topicText: string,
+  topic: string,
   output: Output,
   options: ReplayOptions,
 ): Promise<void> {
-  const key = topicOf(topicText)
-  const nowMs = Date.now()
-  const [from, to] = [options.from, options.to].map(text =>
-    text === undefined ? undefined : parsePosition(text, nowMs),
+  const { from, to, toTopic, raw = false, signal } = options
+  await withTopicRange(
+    config,
+    log,
+    { topic, from, to, verb: 'replay' },
+    async ({ access, key, progress, ...range }) => {
+      const copy = toTopic === undefined ? undefined : await openCopy(access, key, toTopic)
+      const send = copy?.send ?? openRecordWriter(access.kafka.codec, topics[key], output, raw)
+      let count = 0
+      await play(access, range, options, async records => {
+        await send(records)
+        count += records.length
+        progress(count)
+      })
+      await copy?.close()
+      if (signal.aborted) throw new CommandFailure('stopped before the end', exitCodes.stoppedBySignal)
+      return count
+    },
   )
-  const access = await openLogAccess(config, log, [key])
-  const progress = openProgress(process.stderr)
-  try {
-    const stretch = await rangesOf(access, key, from, to)
-    const total = offsetsIn(stretch)
-    const { toTopic, raw = false } = options
-    const destination =
-      toTopic === undefined ? outputDestination(access, key, output, raw) : await topicDestination(access, key, toTopic)
-    let count = 0
-    const deliver = async (records: readonly ScannedRecord[]): Promise<void> => {
-      await destination.put(records)
-      count += records.length
-      progress.step(`replaying: ${count.toLocaleString('en')} of at most ${total.toLocaleString('en')} records`)
-    }
-    await play(access, stretch, options, deliver)
-    await destination.close()
-    progress.note(`replayed ${count.toLocaleString('en')} records`)
-    if (options.signal.aborted) throw new CommandFailure('stopped before the end', exitCodes.stoppedBySignal)
-  } finally {
-    progress.stop()
-    await access.close()
-  }
 }
+
+/** A topic that the catalogue does not name; partitions, keys, bytes and times are the original's. */
+const openCopy = ({ kafka }: LogAccess, key: TopicKey, name: string) =>
+  openTopicCopy(kafka, name, topics[key].partitions).catch(error => {
+    throw new CommandFailure(messageOf(error), exitCodes.usage, error)
+  })
 
 /** By which records are due. */
 interface PlayClock {
@@ -102,20 +100,19 @@ async function playInTime(
   { speed, signal, clock }: { speed: number; signal: AbortSignal; clock: PlayClock },
   deliver: (records: readonly ScannedRecord[]) => Promise<void>,
 ): Promise<void> {
-  const heads: Head[] = []
+  const heads: { record: ScannedRecord; next(): Promise<ScannedRecord | undefined> }[] = []
   for (const [partition, range] of ranges) {
-    const head = headOf(scanTopic(reader, topic, new Map([[partition, range]])))
-    if (await head.advance()) heads.push(head)
+    const records = recordsOf(scanTopic(reader, topic, new Map([[partition, range]])))
+    const next = async () => (await records.next()).value ?? undefined
+    const record = await next()
+    if (record) heads.push({ record, next })
   }
   const startedAt = clock.now()
-  let firstTime: number | undefined
+  const firstTime = Math.min(...heads.map(({ record }) => record.timestamp))
   let due: ScannedRecord[] = []
-  for (;;) {
-    const earliest = heads.reduce<Head | undefined>((least, head) => (isEarlier(head, least) ? head : least), undefined)
-    const record = earliest?.record
-    if (signal.aborted || !earliest || !record) break
-    firstTime ??= record.timestamp
-    const dueAt = startedAt + (record.timestamp - firstTime) / speed
+  while (heads.length > 0 && !signal.aborted) {
+    const earliest = heads.reduce((least, head) => (head.record.timestamp < least.record.timestamp ? head : least))
+    const dueAt = startedAt + (earliest.record.timestamp - firstTime) / speed
     if (dueAt > clock.now() || due.length >= MOST_AT_ONCE) {
       if (due.length > 0) await deliver(due)
       due = []
@@ -124,43 +121,14 @@ async function playInTime(
       if (wait > 0) await clock.wait(wait, signal)
       continue
     }
-    due.push(record)
-    if (!(await earliest.advance())) heads.splice(heads.indexOf(earliest), 1)
+    due.push(earliest.record)
+    const next = await earliest.next()
+    if (next) earliest.record = next
+    else heads.splice(heads.indexOf(earliest), 1)
   }
   if (due.length > 0) await deliver(due)
 }
 
-/** The next record of a partition. */
-interface Head {
-  record: ScannedRecord | undefined
-  /** Goes to the next one; false at the end. */
-  advance(): Promise<boolean>
-}
-
-function headOf(pages: AsyncGenerator<ScannedRecord[]>): Head {
-  let page: ScannedRecord[] = []
-  let at = 0
-  const head: Head = {
-    record: undefined,
-    async advance() {
-      while (at >= page.length) {
-        const next = await pages.next()
-        if (next.done) {
-          head.record = undefined
-          return false
-        }
-        page = next.value
-        at = 0
-      }
-      head.record = page[at++]
-      return true
-    },
-  }
-  return head
-}
-
-function isEarlier({ record }: Head, than: Head | undefined): boolean {
-  if (!record) return false
-  const other = than?.record
-  return !other || record.timestamp < other.timestamp
+async function* recordsOf(pages: AsyncGenerator<ScannedRecord[]>): AsyncGenerator<ScannedRecord> {
+  for await (const page of pages) yield* page
 }

@@ -13,10 +13,7 @@ import { topics } from '#schemas/topics.ts'
 import { PROCESSORS } from '#streams/processors.ts'
 import { resetPositions } from '#streams/runner/changelog-positions.ts'
 import { CommandFailure, exitCodes } from '../command-failure.ts'
-import { tableText, wantsTable } from '../table.ts'
-import { type Output, write, writeJson } from './output.ts'
-
-const COLUMNS = [{ head: 'partition' }, { head: 'was' }, { head: 'goes on at' }, { head: 'why it had stopped' }]
+import { type Output, wantsTable, write, writeResults } from '../output.ts'
 
 /** Resets a processor and prints what has changed. */
 export async function reset(
@@ -44,12 +41,15 @@ export async function reset(
       goes_on_at: one.log.start,
       fault: one.fault,
     }))
-    if (!wantsTable(output, options)) for (const one of changed) await writeJson(output, one)
-    else if (changed.length === 0) await write(output, `${name} has not stopped; nothing was changed\n`)
-    else {
-      const rows = changed.map(one => [one.partition, one.was ?? '-', one.goes_on_at, one.fault])
-      await write(output, tableText(output, COLUMNS, rows))
-    }
+    const columns = [
+      { head: 'partition', cell: ({ partition }: (typeof changed)[number]) => partition },
+      { head: 'was', cell: ({ was }: (typeof changed)[number]) => was ?? '-' },
+      { head: 'goes on at', cell: ({ goes_on_at }: (typeof changed)[number]) => goes_on_at },
+      { head: 'why it had stopped', cell: ({ fault }: (typeof changed)[number]) => fault },
+    ]
+    if (changed.length === 0 && wantsTable(output, options))
+      await write(output, `${name} has not stopped; nothing was changed\n`)
+    else await writeResults(output, options, columns, changed)
   } finally {
     await reader.close()
     await ids.close()

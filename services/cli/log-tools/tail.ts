@@ -19,12 +19,10 @@ import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { topics } from '#schemas/topics.ts'
 import { CommandFailure, exitCodes, messageOf } from '../command-failure.ts'
-import { wantsTable } from '../table.ts'
-import { parsePosition, topicOf } from './log-position.ts'
-import { type Output, write } from './output.ts'
-import { lineOf, type ShownRecord, showRecord } from './shown-record.ts'
+import { type Output, wantsTable, write } from '../output.ts'
+import { type ShownRecord, showRecord } from './record-text.ts'
+import { parsePosition, topicOf } from './topic-range.ts'
 
-/** What is shown. */
 export interface TailOptions {
   from?: string
   key?: string
@@ -36,9 +34,6 @@ export interface TailOptions {
   limit?: number
   signal: AbortSignal
 }
-
-/** Whether a record is wanted. */
-type Wanted = (record: ShownRecord) => Promise<boolean>
 
 const POLL_MS = 100
 
@@ -52,7 +47,7 @@ export async function tail(
 ): Promise<void> {
   const key = topicOf(topicText)
   const position = options.from === undefined ? { last: 0 } : parsePosition(options.from, Date.now())
-  const wanted = filterOf(options.filter)
+  const passes = filterOf(options.filter)
   const access = await openLogAccess(config, log, [key])
   let left = options.limit ?? Number.POSITIVE_INFINITY
   const print = async (records: readonly ScannedRecord[]): Promise<void> => {
@@ -60,7 +55,7 @@ export async function tail(
       if (left <= 0 || options.signal.aborted) return
       if (options.key !== undefined && record.key?.toString() !== options.key) continue
       const shown = showRecord(access.kafka.codec, topics[key].name, record)
-      if (!(await wanted(shown))) continue
+      if (!(await passes(shown))) continue
       left -= 1
       const text = wantsTable(output, options) ? lineOf(shown) : JSON.stringify(shown)
       await write(output, `${text}\n`)
@@ -88,14 +83,14 @@ async function printRange(
   isEnough: () => boolean,
 ): Promise<void> {
   const last = position !== undefined && 'last' in position ? position.last : undefined
-  let kept: ScannedRecord[] = []
+  let latest: ScannedRecord[] = []
   for await (const page of scanTopic(reader, topic, ranges)) {
     if (isEnough()) return
     if (last === undefined) await print(page)
     // Each partition gave its last N: the topic's last N are among them.
-    else kept = inLogOrder([...kept, ...page]).slice(-last)
+    else latest = inLogOrder([...latest, ...page]).slice(-last)
   }
-  await print(kept)
+  await print(latest)
 }
 
 const inLogOrder = (records: ScannedRecord[]): ScannedRecord[] =>
@@ -110,8 +105,8 @@ async function after({ reader }: LogAccess, { topic, ranges }: TopicRanges): Pro
   return { topic, ranges: next }
 }
 
-/** A JSONata expression as a filter; wanted is what it finds true, as `$boolean` does. */
-function filterOf(text: string | undefined): Wanted {
+/** A JSONata expression as a filter; a record passes where it is true, as `$boolean` says. */
+function filterOf(text: string | undefined): (record: ShownRecord) => Promise<boolean> {
   if (text === undefined) return async () => true
   let expression: jsonata.Expression
   try {
@@ -128,6 +123,12 @@ function filterOf(text: string | undefined): Wanted {
       throw new CommandFailure(`--filter fails on ${partition}@${offset}: ${faultOf(error, text)}`, exitCodes.badInput)
     }
   }
+}
+
+/** One line for a terminal. */
+function lineOf({ partition, offset, key, event, value, timestamp }: ShownRecord): string {
+  const at = new Date(timestamp).toISOString()
+  return `${at}  ${partition}@${offset}  ${key ?? '-'}  ${event ?? 'unreadable'}  ${JSON.stringify(value)}`
 }
 
 const SHOWN_BEFORE = 20

@@ -1,19 +1,17 @@
 /**
  * `marketlog topics`: the catalogue of topics beside what the brokers hold of each.
  *
- * Reads the brokers only. Writes a table on a terminal and JSON lines in a pipe. Sizes are compressed bytes on disk;
- * offsets count transaction markers too, so they bound the records from above.
+ * Reads the brokers only. Sizes are compressed bytes on disk; offsets count transaction markers too, so they bound the records
+ * from above.
  */
-import { type LogAccess, offsetsIn, openLogAccess, rangesOf } from '#infra/kafka/log-access.ts'
+import { offsetsIn, openLogAccess, rangesOf } from '#infra/kafka/log-access.ts'
 import { type LiveRetention, liveRetentions } from '#infra/kafka/topic-settings.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { type TopicDefinition, type TopicKey, topics } from '#schemas/topics.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
-import { sumByGroup } from '../group-lag.ts'
-import { type TableColumn, tableText, wantsTable } from '../table.ts'
-import { readLags } from '../wait-for-views.ts'
-import { bytesText, type Output, write, writeJson } from './output.ts'
+import { readLags, sumByGroup } from '../lag.ts'
+import { bytesText, type Column, type Output, writeResults } from '../output.ts'
 
 /** A topic by the catalogue and the brokers. */
 interface TopicFacts {
@@ -29,10 +27,20 @@ interface TopicFacts {
   retention: LiveRetention | null
 }
 
-const COLUMNS: readonly TableColumn[] = [
-  ...[{ head: 'topic' }, { head: 'parts' }, { head: 'offsets' }, { head: 'on disk' }, { head: 'kept' }],
-  ...[{ head: 'readers (behind)' }, { head: 'writer', spare: true }, { head: 'key', spare: true }],
-  { head: 'events', spare: true },
+const COLUMNS: readonly Column<TopicFacts>[] = [
+  { head: 'topic', cell: ({ topic }) => topic },
+  { head: 'parts', cell: ({ partitions }) => partitions.length },
+  { head: 'offsets', cell: ({ offsets }) => offsets.toLocaleString('en') },
+  { head: 'on disk', cell: ({ bytes }) => bytesText(bytes) },
+  { head: 'kept', cell: ({ retention }) => keptText(retention) },
+  {
+    head: 'readers (behind)',
+    cell: ({ readers }) =>
+      readers.map(({ reader, lag }) => (lag ? `${reader} (${lag.toLocaleString('en')})` : reader)).join('\n'),
+  },
+  { head: 'writer', cell: ({ writer }) => writer, spare: true },
+  { head: 'key', cell: ({ key }) => key.replaceAll(', ', '\n'), spare: true },
+  { head: 'events', cell: ({ events }) => events.join('\n'), spare: true },
 ]
 
 /** Prints every topic. */
@@ -42,64 +50,37 @@ export async function showTopics(
   output: Output,
   options: { json?: boolean },
 ): Promise<void> {
-  const facts = await readTopics(config, log)
-  if (!wantsTable(output, options)) {
-    for (const one of facts) await writeJson(output, one)
-    return
-  }
-  const rows = facts.map(one => [
-    ...[one.topic, one.partitions.length, one.offsets.toLocaleString('en'), bytesText(one.bytes)],
-    ...[keptText(one.retention), one.readers.map(readerText).join('\n'), one.writer],
-    ...[one.key.replaceAll(', ', '\n'), one.events.join('\n')],
-  ])
-  await write(output, tableText(output, COLUMNS, rows))
-}
-
-const readerText = ({ reader, lag }: TopicFacts['readers'][number]): string =>
-  lag ? `${reader} (${lag.toLocaleString('en')})` : reader
-
-/** Reads what the brokers hold of every topic. */
-async function readTopics(config: PlatformConfig, log: Log): Promise<TopicFacts[]> {
   const keys = Object.keys(topics) as TopicKey[]
   const access = await openLogAccess(config, log, keys)
   try {
-    const lags = new Map(sumByGroup(await readLags(config, log)).map(each => [`${each.group} ${each.topic}`, each]))
-    const bytes = new Map(
-      (await access.reader.diskBytes()).map(each => [`${each.topic}/${each.partition}`, each.bytes]),
+    const groupLags = sumByGroup(await readLags(config, log))
+    const lags = new Map(groupLags.map(({ group, topic, lag }) => [`${group} ${topic}`, lag]))
+    const diskBytes = new Map(
+      (await access.reader.diskBytes()).map(({ topic, partition, bytes }) => [`${topic}/${partition}`, bytes]),
     )
     const retentions = await liveRetentions(access.kafka)
     const facts: TopicFacts[] = []
-    for (const key of keys) facts.push(await factsOf(access, key, { lags, bytes, retentions }))
-    return facts
+    for (const topicKey of keys) {
+      const { name, key, events, writer, readers }: TopicDefinition = topics[topicKey]
+      const ranges = await rangesOf(access, topicKey, undefined)
+      const partitions = [...ranges.ranges].map(([partition, range]) => {
+        return { partition, ...range, bytes: diskBytes.get(`${ranges.topic}/${partition}`) ?? 0 }
+      })
+      facts.push({
+        topic: name,
+        key,
+        events: events.map(event => `${event.name} v${event.version}`),
+        writer,
+        readers: readers.map(reader => ({ reader, lag: lags.get(`${reader} ${name}`) ?? null })),
+        partitions,
+        offsets: offsetsIn(ranges),
+        bytes: partitions.reduce((sum, { bytes }) => sum + bytes, 0),
+        retention: retentions.get(name) ?? null,
+      })
+    }
+    await writeResults(output, options, COLUMNS, facts)
   } finally {
     await access.close()
-  }
-}
-
-async function factsOf(
-  access: LogAccess,
-  topicKey: TopicKey,
-  known: {
-    lags: ReadonlyMap<string, { lag: number }>
-    bytes: ReadonlyMap<string, number>
-    retentions: ReadonlyMap<string, LiveRetention>
-  },
-): Promise<TopicFacts> {
-  const { name, key, events, writer, readers }: TopicDefinition = topics[topicKey]
-  const found = await rangesOf(access, topicKey, undefined)
-  const partitions = [...found.ranges].map(([partition, range]) => {
-    return { partition, ...range, bytes: known.bytes.get(`${found.topic}/${partition}`) ?? 0 }
-  })
-  return {
-    topic: name,
-    key,
-    events: events.map(event => `${event.name} v${event.version}`),
-    writer,
-    readers: readers.map(reader => ({ reader, lag: known.lags.get(`${reader} ${name}`)?.lag ?? null })),
-    partitions,
-    offsets: offsetsIn(found),
-    bytes: partitions.reduce((sum, one) => sum + one.bytes, 0),
-    retention: known.retentions.get(name) ?? null,
   }
 }
 

@@ -1,14 +1,23 @@
 /**
- * What `rebuild` and `verify` take: the views that offer both, and the alerts.
+ * `marketlog rebuild VIEW` and `marketlog verify VIEW`: a view built of the log once more, to be read or to be compared.
  *
- * Loads their code on request.
+ * A rebuild goes on while the old view is read and written, then switches to it (streams/runner/build.ts; of the alerts, which are
+ * the state of a role, streams/alert-triggers/rebuild.ts). A comparison changes nothing that is read: another version is made
+ * and dropped (streams/runner/verify.ts); the cut is the view's own position, and alerts are read until they settle.
  */
+import { openLogAccess } from '#infra/kafka/log-access.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import { readAllRules, readAllTriggers } from '#services/alerts/rules/reader.ts'
 import { alerts } from '#streams/alert-triggers/view.ts'
+import type { Findings } from '#streams/runner/findings.ts'
 import type { RebuildTask, Verification } from '#streams/runner/view.ts'
 import { VIEWS } from '#streams/views.ts'
-import { CommandFailure, exitCodes } from '../command-failure.ts'
+import { CommandFailure, exitCodes, messageOf } from '../command-failure.ts'
+import { type Output, write } from '../output.ts'
+import { openProgress } from '../progress.ts'
+import { withDatabase } from '../provide-keys.ts'
 
-/** A view as the commands know it. */
 interface CommandView {
   name: string
   aliases: readonly string[]
@@ -16,26 +25,27 @@ interface CommandView {
   verify: Verification
 }
 
-/** The accounts' alerts, which no single store holds: the state of the role alert-triggers, and rows of Postgres. */
-const ALERTS: CommandView = {
-  name: 'alerts',
-  aliases: [],
-  rebuild: alerts.rebuild,
-  verify: alerts.verifyWith(async (task, use) => (await import('./stored-alerts.ts')).withStoredAlerts(task, use)),
-}
-
-/** Every view that can be rebuilt and verified. */
-export const COMMAND_VIEWS: readonly CommandView[] = [
+/** Every view that can be rebuilt and verified, and the accounts' alerts, which no single store holds. */
+const COMMAND_VIEWS: readonly CommandView[] = [
   ...VIEWS.flatMap(({ name, aliases = [], rebuild, verify }) =>
     rebuild && verify ? [{ name, aliases, rebuild, verify }] : [],
   ),
-  ALERTS,
+  {
+    name: 'alerts',
+    aliases: [],
+    rebuild: alerts.rebuild,
+    verify: alerts.verifyWith(({ config, log }, use) =>
+      withDatabase(config, log, database =>
+        use({ rules: take => readAllRules(database, take), triggers: take => readAllTriggers(database, take) }),
+      ),
+    ),
+  },
 ]
 
 /** The view of a name; throws where it can be neither rebuilt nor verified. */
 export function viewOf(text: string): CommandView {
-  const found = COMMAND_VIEWS.find(({ name, aliases }) => name === text || aliases.includes(text))
-  if (found !== undefined) return found
+  const view = COMMAND_VIEWS.find(({ name, aliases }) => name === text || aliases.includes(text))
+  if (view !== undefined) return view
   const { computedOf } = VIEWS.find(({ name }) => name === text) ?? {}
   if (computedOf !== undefined)
     throw new CommandFailure(
@@ -44,4 +54,59 @@ export function viewOf(text: string): CommandView {
     )
   const names = [...COMMAND_VIEWS.map(({ name }) => name), ...COMMAND_VIEWS.flatMap(({ aliases }) => aliases)]
   throw new CommandFailure(`no view is called ${text}. There are ${names.join(', ')}`, exitCodes.usage)
+}
+
+/** Rebuilds a view; prints the result as a JSON line. */
+export async function rebuild(
+  config: PlatformConfig,
+  log: Log,
+  name: string,
+  output: Output,
+  { acceptLoss, signal }: { acceptLoss: boolean; signal: AbortSignal },
+): Promise<void> {
+  const progress = openProgress(process.stderr)
+  const startedAt = performance.now()
+  const onProgress = (step: string): void => progress.step(`rebuilding ${name}: ${step}`)
+  try {
+    const result = await viewOf(name).rebuild({ config, log, onProgress, signal, acceptLoss })
+    const seconds = Number(((performance.now() - startedAt) / 1000).toFixed(1))
+    await write(output, `${JSON.stringify({ view: name, seconds, ...result })}\n`)
+  } catch (error) {
+    if (!signal.aborted) throw new CommandFailure(`${name} is as it was: ${messageOf(error)}`, exitCodes.failed, error)
+    throw new CommandFailure(`stopped; ${name} is as it was`, exitCodes.stoppedBySignal)
+  } finally {
+    progress.stop()
+  }
+}
+
+/**
+ * Compares a view with the log; prints differences and a summary as JSON lines. Throws when it differs, or when nothing was
+ * compared, which proves nothing.
+ */
+export async function verify(config: PlatformConfig, log: Log, name: string, output: Output): Promise<void> {
+  const progress = openProgress(process.stderr)
+  const report = (step: string): void => progress.step(`verifying ${name}: ${step}`)
+  const { examples, ...summary } = await findingsOf(config, log, name, report).finally(() => progress.stop())
+  for (const line of [...examples, { view: name, ...summary }]) await write(output, `${JSON.stringify(line)}\n`)
+  if (summary.differences > 0) {
+    const differ = `${summary.differences.toLocaleString('en')} rows of ${name} differ from the log`
+    throw new CommandFailure(`${differ}; \`marketlog rebuild ${name}\` rebuilds it`)
+  }
+  if (summary.compared === 0) throw new CommandFailure(`no row of ${name} was compared with the log`)
+}
+
+/** Compares a view with the log. */
+export async function findingsOf(
+  config: PlatformConfig,
+  log: Log,
+  name: string,
+  report: (step: string) => void,
+): Promise<Findings> {
+  const { topics, compare } = viewOf(name).verify
+  const access = await openLogAccess(config, log, topics)
+  try {
+    return await compare({ config, log, access, report })
+  } finally {
+    await access.close()
+  }
 }

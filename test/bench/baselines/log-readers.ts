@@ -11,7 +11,8 @@ import { joinGroup } from '#infra/kafka/group-consumer.ts'
 import { openLogAccess, rangesOf } from '#infra/kafka/log-access.ts'
 import { readConfig } from '#infra/runtime/config.ts'
 import { openLog } from '#infra/runtime/log.ts'
-import { outputDestination } from '#services/cli/log-tools/destinations.ts'
+import { topics } from '#schemas/topics.ts'
+import { openRecordWriter } from '#services/cli/log-tools/record-text.ts'
 import { play } from '#services/cli/log-tools/replay.ts'
 import { answerAsBaseline, type Measured, measured } from '../baseline.ts'
 import type { BenchPlatform } from '../bench-platform.ts'
@@ -63,13 +64,13 @@ async function replay({ environment, isRaw }: ReadQuestion & { isRaw: boolean })
   const access = await openLogAccess(readConfig(environment), log, ['bookChanges'])
   const stretch = await rangesOf(access, 'bookChanges', undefined)
   const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() })
-  const destination = outputDestination(access, 'bookChanges', nowhere, isRaw)
+  const writeRecords = openRecordWriter(access.kafka.codec, topics.bookChanges, nowhere, isRaw)
   const { signal } = new AbortController()
   try {
     return await measured(async () => {
       let found = 0
       await play(access, stretch, { speed: 0, signal }, async records => {
-        await destination.put(records)
+        await writeRecords(records)
         found += records.length
       })
       return found

@@ -1,0 +1,94 @@
+/**
+ * Results on standard output, at the pace of their reader: a table on a terminal, JSON lines in a pipe.
+ *
+ * Nothing is buffered beyond the stream's own buffer. A table is as wide as the terminal at most, with colours only where the terminal takes them. A column is as wide as its longest cell while
+ * all fit; then cells wrap between words, the widest column first; then spare columns are left out, the last first, and named
+ * in a line below. Widths that cli-table3 chooses itself ignore the terminal, and its colours ignore NO_COLOR.
+ */
+import { once } from 'node:events'
+import { styleText } from 'node:util'
+import Table from 'cli-table3'
+
+/** A stream of results. `hasColors` is Node's, which heeds NO_COLOR, FORCE_COLOR and TERM. */
+export type Output = NodeJS.WritableStream & { isTTY?: boolean; columns?: number; hasColors?(): boolean }
+
+export interface Column<T> {
+  head: string
+  cell(result: T): string | number | null
+  /** A narrow terminal may do without it. */
+  spare?: boolean
+}
+
+const DEFAULT_WIDTH = 80
+/** Longer words are cut with an ellipsis when a column has to wrap. */
+const LONGEST_WORD = 24
+const PADDING = 2
+
+/** Writes and waits while the reader is slow. */
+export async function write(output: Output, text: string | Buffer): Promise<void> {
+  if (!output.write(text)) await once(output, 'drain')
+}
+
+/** Whether results go out as a table instead of JSON lines. */
+export const wantsTable = (output: Pick<Output, 'isTTY'>, options: { json?: boolean } = {}): boolean =>
+  output.isTTY === true && options.json !== true
+
+/** Writes results, one of them a line or a row. */
+export async function writeResults<T extends object>(
+  output: Output,
+  options: { json?: boolean },
+  columns: readonly Column<T>[],
+  results: readonly T[],
+): Promise<void> {
+  if (wantsTable(output, options)) return write(output, tableText(output, columns, results))
+  for (const result of results) await write(output, `${JSON.stringify(result)}\n`)
+}
+
+/** The table as text that ends with a line break. */
+export function tableText<T>(
+  output: Pick<Output, 'columns' | 'hasColors'>,
+  columns: readonly Column<T>[],
+  results: readonly T[],
+): string {
+  const width = output.columns || DEFAULT_WIDTH
+  const sized = columns.map(column => {
+    const cells = [column.head, ...results.map(result => String(column.cell(result) ?? ''))]
+    const longest = (separator: RegExp): number =>
+      Math.max(...cells.flatMap(cell => cell.split(separator)).map(text => text.length))
+    return { ...column, natural: longest(/\n/), least: Math.min(longest(/\s/), LONGEST_WORD) }
+  })
+  // A line before each column and one at the end, and the padding.
+  const total = (widths: readonly number[]): number => widths.reduce((sum, each) => sum + each + 1 + PADDING, 1)
+  const shown = [...sized]
+  while (total(shown.map(({ least }) => least)) > width) {
+    const last = shown.findLastIndex(({ spare }) => spare)
+    if (last < 0) break
+    shown.splice(last, 1)
+  }
+  const widths = shown.map(({ natural }) => natural)
+  while (total(widths) > width) {
+    const room = shown.map(({ least }, at) => ((widths[at] ?? 0) > least ? (widths[at] ?? 0) : 0))
+    const widest = room.indexOf(Math.max(...room))
+    if (room[widest] === 0) break
+    widths[widest] = (widths[widest] ?? 0) - 1
+  }
+  const isColoured = output.hasColors?.() ?? false
+  const table = new Table({
+    head: shown.map(({ head }) => (isColoured ? styleText('bold', head, { validateStream: false }) : head)),
+    colWidths: widths.map(each => each + PADDING),
+    wordWrap: true,
+    style: { head: [], border: [] },
+  })
+  for (const result of results) table.push(shown.map(({ cell }) => cell(result) ?? ''))
+  const missing = sized.filter(column => !shown.includes(column)).map(({ head }) => head)
+  const note = missing.length === 0 ? '' : `left out for want of width: ${missing.join(', ')}; --json has all\n`
+  return `${table.toString()}\n${note}`
+}
+
+/** `1.2 GB` */
+export function bytesText(bytes: number): string {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB']
+  const step = Math.min(units.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3))
+  const value = bytes / 1000 ** step
+  return `${step === 0 ? value : value.toFixed(1)} ${units[step]}`
+}
