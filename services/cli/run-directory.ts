@@ -55,7 +55,7 @@ export function runDirectory(environment: Record<string, string | undefined>) {
     /** Owner and processes of the running platform. */
     supervisor: join(root, 'supervisor'),
     state: join(root, 'state'),
-    /** What the mail server for development has received. */
+    /** Received by the mail server for development. */
     mails: join(root, 'mails'),
   }
 }

@@ -51,7 +51,7 @@ export async function setUp(
   await run('migrations', () => migrate(url))
   const database = openDatabase(url, { name: 'set-up', log, connections: 1 })
   try {
-    onPart('its turn')
+    onPart('the lock')
     await withAdvisoryLock(database, async () => {
       const kafka = connectKafka({ config, role: 'setup', log })
       await allEnded([
@@ -102,9 +102,9 @@ async function setUpTables(config: PlatformConfig): Promise<void> {
 async function withAdvisoryLock(database: Database, work: () => Promise<void>): Promise<void> {
   await database.transaction(async query => {
     const limit = performance.now() + LOCK_LIMIT_MS
-    const take = async (): Promise<boolean | undefined> =>
-      (await query<{ taken: boolean }>('SELECT pg_try_advisory_xact_lock($1) AS taken', [LOCK]))[0]?.taken
-    while (!(await take())) {
+    const acquire = async (): Promise<boolean | undefined> =>
+      (await query<{ acquired: boolean }>('SELECT pg_try_advisory_xact_lock($1) AS acquired', [LOCK]))[0]?.acquired
+    while (!(await acquire())) {
       if (performance.now() > limit)
         throw new Error(`another process has been setting up for ${LOCK_LIMIT_MS / 1000} s`)
       await pause(LOCK_POLL_MS)

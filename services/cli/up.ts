@@ -53,31 +53,31 @@ export async function demo(directory: RunDirectory, environment: Environment): P
   const stop = listenForStop(() => progress.step('stopping the platform'))
   const hasStarter = process.connected
   // Once the starter has left, this process's own output is the platform's log.
-  let tellStarter = hasStarter ? (message: UpMessage) => void process.send?.(message, () => {}) : undefined
+  let sendToStarter = hasStarter ? (message: UpMessage) => void process.send?.(message, () => {}) : undefined
   process.once('disconnect', () => {
-    if (tellStarter) stop.abort(new Error('the starter is gone'))
+    if (sendToStarter) stop.abort(new Error('the starter is gone'))
   })
   if (!hasStarter) {
     process.stdout.on('error', () => stop.abort(new Error('the output is no longer read')))
     endWithParent(stop)
   }
   const show = (kind: 'step' | 'note') => (text: string) =>
-    tellStarter ? tellStarter({ kind, text }) : progress[kind](text)
+    sendToStarter ? sendToStarter({ kind, text }) : progress[kind](text)
   try {
     await supervise({
       ...{ environment, directory, signal: stop.signal },
       progress: { step: show('step'), note: show('note') },
       onLive(platform) {
-        progress.note(`live at ${platform.base_url}`)
         progress.stop()
-        tellStarter?.({ kind: 'live', platform })
-        tellStarter = undefined
-        if (!hasStarter) void showPlatform(platform, 'Ctrl-C stops it')
+        if (!hasStarter) return void showPlatform(platform, 'Ctrl-C stops it')
+        progress.note(`live at ${platform.base_url}`)
+        sendToStarter?.({ kind: 'live', platform })
+        sendToStarter = undefined
       },
     })
   } catch (error) {
     const exitCode = error instanceof CommandFailure ? error.exitCode : exitCodes.failed
-    tellStarter?.({ kind: 'failed', text: messageOf(error), exitCode })
+    sendToStarter?.({ kind: 'failed', text: messageOf(error), exitCode })
     throw error
   } finally {
     progress.stop()

@@ -22,10 +22,10 @@ const ITEM = 'AK-47 | Redline (Field-Tested)'
 
 const README = readFileSync(join(PACKAGE, 'README.md'), 'utf8')
 const SNIPPETS = [...README.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code = '']) => code)
-/** What the snippets after the first go on with. */
+/** The snippets after the first go on with it. */
 const BEGIN = /^import[\s\S]*?\n\nconst market = .*\n/.exec(SNIPPETS[0] ?? '')?.[0] ?? ''
 
-/** What each snippet does, and what it has printed then. Some go on until they are ended. */
+/** Each snippet does this, and has printed that. Some go on until they are ended. */
 const CLAIMS: [title: string, output: RegExp][] = [
   ['prints the prices of an item', /^provider_\d\d \d+\.\d\d \d+$/m],
   ['lists rifles over all pages', /^\d+ AK-47 \| Redline \(Field-Tested\)$/m],

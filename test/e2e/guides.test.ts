@@ -249,7 +249,7 @@ echo "$printed"
   })
 })
 
-/** What a script of a sheet finds around it. */
+/** Stands around the script of a sheet. */
 const SHEET = `const { execFileSync } = require('node:child_process')
 const NAME = 'AK-47 | Redline (Field-Tested)'
 const PropertiesService = { getScriptProperties: () => ({ getProperty: name => process.env[name] }) }

@@ -22,7 +22,7 @@ const VERSIONS = {
   goRuntime: 'github.com/oapi-codegen/runtime@v1.9.0',
 }
 
-/** What is as it should be though a rule of Redocly's has doubts. */
+/** As it should be, though a rule of Redocly's has doubts. */
 const IGNORED = {
   'openapi.json': {
     // The specification has both forms, and ids are UUIDs: no request fits two of the paths.

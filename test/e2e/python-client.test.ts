@@ -70,7 +70,7 @@ function typedValue(text: string, { type }: Schema): unknown {
   return type === 'boolean' ? text === 'true' : text
 }
 
-/** What a method returns, by the name of its type. */
+/** The name of the type that a method returns. */
 function returnedBy(operation: PinnedOperation): string {
   const { status, type, schema } = operation.success
   if (BROWSERS_ALONE.has(describedAs(operation).operationId)) return 'MarketlogError'

@@ -1,3 +1,4 @@
+/** The steps end at once, so no time passes. */
 import { expect } from 'chai'
 import { openProgress } from '#services/cli/progress.ts'
 

@@ -133,12 +133,10 @@ async function formatOnce(context: NativeContext, plan: BrokerPlan, tool: string
   rmSync(join(home, 'log'), { recursive: true, force: true })
   const config = ['-c', join(home, 'server.properties')]
   await runTool({
+    ...context,
     command: tool[0] as string,
     args: [...tool.slice(1), 'format', '-t', clusterId, ...config, ...formatArguments],
-    environment: context.environment,
     limitMs: FORMAT_LIMIT_MS,
-    signal: context.signal,
-    logFile: context.logFile,
   })
   replaceFile(mark, clusterId)
 }

@@ -154,28 +154,15 @@ async function initialiseOnce(context: NativeContext, plan: ClusterPlan): Promis
   if (plan.account !== undefined) chownSync(passwordFile, plan.account.uid, plan.account.gid)
   const tool = (program: string, args: string[], input?: string) =>
     runTool({
-      command: join(plan.binaries, program),
-      args,
-      input,
+      ...{ ...context, ...plan.account },
+      ...{ command: join(plan.binaries, program), args, input },
       environment: { PATH: context.environment.PATH, LC_ALL: 'C' },
       directory: plan.home,
       limitMs: INIT_LIMIT_MS,
-      signal: context.signal,
-      logFile: context.logFile,
-      ...plan.account,
     })
   await tool('initdb', [
-    '-D',
-    plan.cluster,
-    '-U',
-    USER,
-    '-E',
-    'UTF8',
-    '--locale=C',
-    '-A',
-    'scram-sha-256',
-    '--pwfile',
-    passwordFile,
+    ...['-D', plan.cluster, '-U', USER, '-E', 'UTF8', '--locale=C'],
+    ...['-A', 'scram-sha-256', '--pwfile', passwordFile],
   ])
   rmSync(passwordFile)
   await tool('postgres', ['--single', '-D', plan.cluster, 'postgres'], `CREATE DATABASE ${DATABASE}\n`)

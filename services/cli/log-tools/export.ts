@@ -29,9 +29,9 @@ export interface ExportOptions {
   signal: AbortSignal
 }
 
-/** Takes records; has its name when finished. */
+/** A file that has its name when finished. */
 interface Target {
-  take(records: readonly ScannedRecord[]): Promise<void>
+  add(records: readonly ScannedRecord[]): Promise<void>
   finish(): Promise<void>
   abandon(): void
 }
@@ -59,7 +59,7 @@ export async function exportTopic(
     try {
       for await (const page of scanTopic(access.reader, topic, ranges)) {
         if (signal.aborted) throw new CommandFailure('stopped before the end', exitCodes.stoppedBySignal)
-        await target.take(page)
+        await target.add(page)
         count += page.length
         progress(count)
       }
@@ -74,8 +74,8 @@ export async function exportTopic(
 
 function lines(codec: Codec, topic: TopicDefinition, path: string, output: Output): Target {
   if (path === '-') {
-    const take = openRecordWriter(codec, topic, output, false)
-    return { take, finish: async () => undefined, abandon: () => undefined }
+    const add = openRecordWriter(codec, topic, output, false)
+    return { add, finish: async () => undefined, abandon: () => undefined }
   }
   const unfinished = `${path}.part`
   const file = createWriteStream(unfinished)
@@ -83,7 +83,7 @@ function lines(codec: Codec, topic: TopicDefinition, path: string, output: Outpu
   failed.catch(() => undefined)
   const writeRecords = openRecordWriter(codec, topic, file, false)
   return {
-    take: records => Promise.race([writeRecords(records), failed]),
+    add: records => Promise.race([writeRecords(records), failed]),
     async finish() {
       file.end()
       await Promise.race([once(file, 'finish'), failed])
@@ -100,7 +100,7 @@ function table(codec: Codec, topic: TopicDefinition, path: string, rowsPerGroup?
   const fields = fieldColumns(topic)
   const file = openRecordFile(path, [...ORIGIN, ...fields.map(({ name, type }) => ({ name, type }))], rowsPerGroup)
   return {
-    async take(records) {
+    async add(records) {
       for (const { partition, offset, timestamp, key, value } of records) {
         // A record that cannot be read is a row with its origin alone.
         const decoded = eventOf(codec, value)

@@ -96,7 +96,7 @@ async function printRange(
 const inLogOrder = (records: ScannedRecord[]): ScannedRecord[] =>
   records.sort((a, b) => a.timestamp - b.timestamp || a.partition - b.partition || a.offset - b.offset)
 
-/** What the log took since. */
+/** The ranges that were appended since. */
 async function after({ reader }: LogAccess, { topic, ranges }: TopicRanges): Promise<TopicRanges> {
   const next: TopicRanges['ranges'] = new Map()
   for (const [partition, { to }] of ranges) {
@@ -133,7 +133,7 @@ function lineOf({ partition, offset, key, event, value, timestamp }: ShownRecord
 
 const SHOWN_BEFORE = 20
 
-/** What JSONata throws is a plain object; its position counts the characters up to the end of the faulty token. */
+/** JSONata throws a plain object; its position counts the characters up to the end of the faulty token. */
 function faultOf(error: unknown, text: string): string {
   const { message, code, position } = error as { message?: unknown; code?: unknown; position?: unknown }
   if (typeof message !== 'string' || typeof code !== 'string') return messageOf(error)
