@@ -14,7 +14,7 @@ import { readJson, replaceFile } from './processes.ts'
 const LOWEST = 15_000
 const HIGHEST = 32_000
 const ATTEMPTS = 200
-/** Two seconds for a port that must be the same. */
+/** Two seconds for a port that was given before. */
 const TRIES = 20
 const TRY_EVERY_MS = 100
 
@@ -22,39 +22,38 @@ const TRY_EVERY_MS = 100
 export type PortBook = (purpose: string) => Promise<number>
 
 /**
- * Opens the port book of a data directory. One that is `isFixed` gives no other port instead of one that is held, since clients
- * know it: it waits a little, then throws. A process that was killed holds its port until its last thread has ended.
+ * Opens the port book of a data directory. A remembered port that is held is waited for a little, since a process that was killed
+ * holds its port until its last thread has ended; then a book that is `isFixed` throws, as clients know the port, and another one
+ * gives another port.
  */
 export function openPortBook(dataDir: string, { isFixed = false } = {}): PortBook {
   const file = join(dataDir, 'ports.json')
-  const remembered = readJson<Record<string, number>>(file) ?? {}
+  const ports = readJson<Record<string, number>>(file) ?? {}
   const usedPorts = new Set<number>()
 
-  async function free(candidate: number | undefined): Promise<boolean> {
-    if (candidate === undefined || usedPorts.has(candidate)) return false
-    usedPorts.add(candidate)
-    return canBind(candidate)
+  async function isFree(port: number, tries: number): Promise<boolean> {
+    if (usedPorts.has(port)) return false
+    usedPorts.add(port)
+    for (; tries > 0; tries--) {
+      if (await canBind(port)) return true
+      await delay(TRY_EVERY_MS)
+    }
+    return false
   }
 
   return async purpose => {
-    let port = remembered[purpose]
-    for (let attempt = 0; !(await free(port)); attempt++) {
-      if (isFixed && port !== undefined) return whenFree(port)
-      if (attempt === ATTEMPTS) throw new Error(`no free loopback port between ${LOWEST} and ${HIGHEST}`)
-      port = randomInt(LOWEST, HIGHEST)
+    const remembered = ports[purpose]
+    if (remembered !== undefined && (await isFree(remembered, TRIES))) return remembered
+    if (isFixed && remembered !== undefined) throw new Error(`its port ${remembered} is held by something else`)
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      const port = randomInt(LOWEST, HIGHEST)
+      if (!(await isFree(port, 1))) continue
+      ports[purpose] = port
+      replaceFile(file, JSON.stringify(ports, null, 2))
+      return port
     }
-    remembered[purpose] = port as number
-    replaceFile(file, JSON.stringify(remembered, null, 2))
-    return port as number
+    throw new Error(`no free loopback port between ${LOWEST} and ${HIGHEST}`)
   }
-}
-
-async function whenFree(port: number): Promise<number> {
-  for (let tries = 0; tries < TRIES; tries++) {
-    if (await canBind(port)) return port
-    await delay(TRY_EVERY_MS)
-  }
-  throw new Error(`its port ${port} is held by something else`)
 }
 
 function canBind(port: number): Promise<boolean> {
