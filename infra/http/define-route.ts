@@ -6,7 +6,7 @@
 import type { Request, Response } from 'express'
 import type { z } from 'zod'
 import { TIERS, type Tier } from '#infra/config/tiers.ts'
-import type { AddressBudget } from '#infra/redis/address-limit.ts'
+import type { AddressBudget } from '#infra/redis/rate-limit.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
 import type { Operation, Reply } from '#schemas/api/operation.ts'
 import type { Credential } from './credential.ts'
@@ -19,27 +19,23 @@ type Output<S> = S extends z.ZodType ? z.output<S> : undefined
 
 type CredentialOf<T> = T extends readonly string[] ? Credential : undefined
 
-/** A request that may be answered. */
-interface Asked<P, Q, B, C> {
-  params: P
-  query: Q
-  body: B
+/** A request whose credential and limits have been checked, and nothing else. */
+export interface AuthorizedRequest<C> {
   /** Of an accepted key or session; undefined where a route needs none. */
   credential: C
   request: Request
   response: Response
 }
 
-/** A request whose credential and limits have been checked, and nothing else. */
-export type Admitted<C> = Pick<Asked<unknown, unknown, unknown, C>, 'credential' | 'request' | 'response'>
-
-/** What a request holds until its answer is over. */
-export interface Held {
-  release(): void
+/** A request that may be answered; `lease` is what the route's `admit` gave it. */
+interface RouteContext<P, Q, B, C, L> extends AuthorizedRequest<C> {
+  params: P
+  query: Q
+  body: B
+  lease: L
 }
 
-/** A declaration of a route. */
-interface RouteSpec<P, Q, B, V, T, H> extends Omit<Operation, 'params' | 'query' | 'body' | 'reply' | 'tiers'> {
+interface RouteSpec<P, Q, B, V, T, L> extends Omit<Operation, 'params' | 'query' | 'body' | 'reply' | 'tiers'> {
   tiers: T
   params?: P
   query?: Q | PerTier<Q>
@@ -52,15 +48,14 @@ interface RouteSpec<P, Q, B, V, T, H> extends Omit<Operation, 'params' | 'query'
   /** What is answered when requests cannot be counted, SERVICE_UNAVAILABLE unless named: counters and live tables share a server. */
   uncountedCode?: ErrorCode
   /**
-   * Limits of the route's own, and what a tier may not ask: between the limits of the key and the parameters. What it gives is
-   * released if the request fails after all, else it is the handler's.
+   * Limits of the route's own, and what a tier may not ask: between the limits of the key and the parameters. The lease that it gives is
+   * released if the request fails after all, else by the handler.
    */
-  admit?(admitted: Admitted<CredentialOf<T>>): H | Promise<H>
+  admit?(authorized: AuthorizedRequest<CredentialOf<T>>): L | Promise<L>
   /** Gives the value of a JSON reply, nothing where the reply has no body, or SENT when it has answered itself. */
-  handle(asked: Asked<Output<P>, Output<Q>, Output<B>, CredentialOf<T>> & { held: H }): V | Sent | Promise<V | Sent>
+  handle(route: RouteContext<Output<P>, Output<Q>, Output<B>, CredentialOf<T>, L>): V | Sent | Promise<V | Sent>
 }
 
-/** What is served at a method and path. */
 export interface Endpoint {
   method: Operation['method']
   path: string
@@ -78,22 +73,21 @@ export interface Endpoint {
   status: number
   budget?: AddressBudget
   uncountedCode?: ErrorCode
-  admit?(admitted: Admitted<Credential | undefined>): unknown
-  handle(asked: Asked<unknown, unknown, unknown, Credential | undefined> & { held: unknown }): unknown
+  admit?(authorized: AuthorizedRequest<Credential | undefined>): unknown
+  handle(route: RouteContext<unknown, unknown, unknown, Credential | undefined, unknown>): unknown
 }
 
 /** A route with its documentation. */
 export type Route = Endpoint & Operation
 
-/** Declares a route. */
 export function defineRoute<
   P extends z.ZodObject | undefined = undefined,
   Q extends z.ZodObject | undefined = undefined,
   B extends z.ZodObject | undefined = undefined,
   T extends readonly string[] | undefined = undefined,
   V = void,
-  H = undefined,
->(spec: RouteSpec<P, Q, B, V, T, H>): Route {
+  L = undefined,
+>(spec: RouteSpec<P, Q, B, V, T, L>): Route {
   const { query } = spec
   const queries = isPerTier(query) ? query : undefined
   const route = { ...spec, query: queries ? queries[HIGHEST] : query, queries, status: spec.reply.status }
@@ -105,7 +99,7 @@ export const definePage = (
   method: 'get' | 'post',
   path: string,
   budget: AddressBudget,
-  handle: (asked: { request: Request; response: Response }) => Sent | Promise<Sent>,
+  handle: (page: { request: Request; response: Response }) => Sent | Promise<Sent>,
 ): Endpoint => ({ method, path, budget, tiers: undefined, status: 200, handle })
 
 /** One value for every tier, made once. */

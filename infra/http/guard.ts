@@ -7,8 +7,8 @@
  */
 import type { Request, Response } from 'express'
 import { requestLimits, type Tier, type TierLimits } from '#infra/config/tiers.ts'
-import type { AddressBudget, AddressLimit } from '#infra/redis/address-limit.ts'
-import type { Metered, RequestLimits, RequestMeter } from '#infra/redis/request-meter.ts'
+import type { AddressBudget, AddressLimit } from '#infra/redis/rate-limit.ts'
+import type { Metered, RequestMeter } from '#infra/redis/request-meter.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
 import type { Access } from '#schemas/api/operation.ts'
 import { exceededLimit } from '#schemas/api/rate-limit.ts'
@@ -17,10 +17,9 @@ import type { CountFirst, Credential, KeyAnswer } from './credential.ts'
 import { HttpError } from './http-error.ts'
 import { localsOf } from './reply.ts'
 
-/** What the guard is given. */
 export interface GuardNeeds {
   /**
-   * Judges the credential of a request, of the kinds that its route takes; rejects when that is not possible. What costs more than a
+   * Checks the credential of a request, of the kinds that its route takes; rejects when that is not possible. What costs more than a
    * look-up is counted first.
    */
   authenticate(request: Request, access: Access, countFirst: CountFirst): KeyAnswer | Promise<KeyAnswer>
@@ -38,7 +37,7 @@ export interface GuardNeeds {
 }
 
 /** What a route asks of a credential. */
-export interface RouteRule {
+interface RouteRule {
   tiers: readonly string[]
   access: Access
   scope: NeededScope
@@ -46,93 +45,86 @@ export interface RouteRule {
   uncountedCode: ErrorCode
 }
 
-/** The checks, one by one: who runs them awaits them in one function, since each more cost a request about 1 us of its 65. */
 export interface Guard {
-  authenticate(request: Request, rule: RouteRule): KeyAnswer | Promise<KeyAnswer>
-  /** The refusal of a credential, which is counted by its address. */
-  refused(request: Request, answer: KeyAnswer & { accepted: false }): Promise<HttpError>
-  accept(response: Response, answer: KeyAnswer & { accepted: true }): Credential
-  /** The refusal of what is closed to a credential. */
-  closed(credential: Credential, rule: RouteRule): HttpError | undefined
-  /** Gives a refusal that comes before the limits their headers, where they are known; counts nothing. */
-  withLimits(response: Response, credential: Credential, refusal: HttpError): Promise<HttpError>
-  limitsOf(credential: Credential): RequestLimits
-  count(credential: Credential, limits: RequestLimits, rule: RouteRule): Promise<Metered>
-  /** Prepares the headers of a counted request, or throws the 429 of one that exceeds a limit. */
-  enforce(response: Response, credential: Credential, metered: Metered): void
+  /** The credential of a request that may go on; rejects with the refusal of any other. */
+  authorize(request: Request, response: Response, rule: RouteRule): Promise<Credential>
   /** For what needs no key: counts by address in a budget, `requests` unless named, or in the minute of a valid key. */
-  passWithoutKey(request: Request, response: Response, budget?: AddressBudget): Promise<void>
+  passWithoutKey(request: Request, response: Response, budget?: AddressBudget): Promise<undefined>
 }
 
 /** Opens the guard. */
 export function openGuard(needs: GuardNeeds): Guard {
-  const { retryAfterSeconds: seconds } = needs
+  const { meter, addresses, retryAfterSeconds: seconds } = needs
   const headers = seconds === undefined ? [] : ['Retry-After', String(seconds)]
-  const unreachable = (cause: unknown): never => {
-    if (cause instanceof HttpError) throw cause
-    throw new HttpError('SERVICE_UNAVAILABLE', 'Keys cannot be checked at the moment.', { headers, cause })
-  }
-  /** No request passes uncounted. */
-  const uncounted = (code: ErrorCode, cause: unknown): never => {
-    const detail = 'Requests cannot be counted at the moment; try again with a growing delay.'
-    throw new HttpError(code, detail, { headers, cause })
-  }
   const limitsOf = (credential: Credential) => requestLimits(needs.tiers[credential.tier], credential)
-  const accept: Guard['accept'] = (response, { credential }) => {
+  const accept = (response: Response, credential: Credential): void => {
     localsOf(response).credential = credential
     if (credential.kind === 'key') needs.noteUse(credential.keyId)
-    return credential
   }
-  const take = ({ lineageId }: Credential, limits: RequestLimits, countsInMonth: boolean): Promise<Metered> =>
-    needs.meter.take(lineageId, limits, { countsInMonth })
-  const authenticate = (request: Request, access: Access) =>
-    needs.authenticate(request, access, async () => {
-      const address = needs.clientOf(request)
-      await chargeAddress(needs, address, 'credentials')
-      return () => void needs.addresses.giveBack(address, 'credentials')
+  /** Counts a request of a valid key, or throws the 429 of one that exceeds a limit; no request passes uncounted. */
+  const count = async (response: Response, credential: Credential, countsInMonth: boolean, code: ErrorCode) => {
+    const taking = meter.take(credential.lineageId, limitsOf(credential), { countsInMonth })
+    const metered = await taking.catch(cause => {
+      const detail = 'Requests cannot be counted at the moment; try again with a growing delay.'
+      throw new HttpError(code, detail, { headers, cause })
     })
+    enforce(response, credential, metered)
+  }
   /** Counts what comes without a valid key on its address. */
-  const charge = async (request: Request, budget: AddressBudget, isCounted = false): Promise<void> => {
+  const chargeAddress = async (address: string | undefined, budget: AddressBudget): Promise<void> => {
+    const waitSeconds = await addresses.charge(address, budget)
+    if (waitSeconds === undefined) return
+    const detail = 'Too many requests without a valid API key came from this address; wait as Retry-After says.'
+    const exceeded = exceededLimit('address', addresses.perMinute, waitSeconds, 60)
+    throw new HttpError('RATE_LIMIT_EXCEEDED', detail, { exceeded })
+  }
+  const chargeRequest = async (request: Request, budget: AddressBudget, isCounted = false): Promise<void> => {
     const address = needs.clientOf(request)
     if (budget === 'credentials') needs.noteRefused?.(address)
-    if (!isCounted) await chargeAddress(needs, address, budget)
+    if (!isCounted) await chargeAddress(address, budget)
   }
+  const authenticate = async (request: Request, access: Access): Promise<KeyAnswer> =>
+    needs.authenticate(request, access, async () => {
+      const address = needs.clientOf(request)
+      await chargeAddress(address, 'credentials')
+      return () => void addresses.giveBack(address, 'credentials')
+    })
   return {
-    limitsOf,
-    accept,
-    enforce,
-    authenticate(request, { access }) {
-      const judged = authenticate(request, access)
-      return judged instanceof Promise ? judged.catch(unreachable) : judged
-    },
-    async refused(request, { code, detail, isCounted }) {
-      await charge(request, isGuess(request) ? 'credentials' : 'requests', isCounted)
-      return new HttpError(code, detail)
-    },
-    closed,
-    async withLimits(response, credential, refusal) {
-      const limits = limitsOf(credential)
-      const metered = await needs.meter.read(credential.lineageId, limits).catch(() => undefined)
+    async authorize(request, response, rule) {
+      const answer = await authenticate(request, rule.access).catch(cause => {
+        if (cause instanceof HttpError) throw cause
+        throw new HttpError('SERVICE_UNAVAILABLE', 'Keys cannot be checked at the moment.', { headers, cause })
+      })
+      if (!answer.accepted) {
+        await chargeRequest(request, isGuess(request) ? 'credentials' : 'requests', answer.isCounted)
+        throw new HttpError(answer.code, answer.detail)
+      }
+      const { credential } = answer
+      accept(response, credential)
+      const refusal = refusalOf(credential, rule)
+      if (!refusal) {
+        await count(response, credential, rule.access === 'key', rule.uncountedCode)
+        return credential
+      }
+      // It comes before the limits, and shows them where they are known.
+      const metered = await meter.read(credential.lineageId, limitsOf(credential)).catch(() => undefined)
       if (metered) showLimits(response, credential, metered)
-      return refusal
+      throw refusal
     },
-    count: (credential, limits, { access, uncountedCode }) =>
-      take(credential, limits, access === 'key').catch(cause => uncounted(uncountedCode, cause)),
     async passWithoutKey(request, response, budget = 'requests') {
       // Without Postgres no key is known to be valid, which is no reason to refuse what needs none.
-      const answer = await Promise.resolve(authenticate(request, 'key')).catch(() => undefined)
+      const answer = await authenticate(request, 'key').catch(() => undefined)
       // Whether a key is valid shows in the headers, so a guess counts as one wherever it is made.
       const isRefused = answer !== undefined && request.headers.authorization !== undefined
-      if (!answer?.accepted) return charge(request, isRefused ? 'credentials' : budget)
-      const credential = accept(response, answer)
-      const limits = limitsOf(credential)
-      const taken = take(credential, limits, false)
-      enforce(response, credential, await taken.catch(cause => uncounted('SERVICE_UNAVAILABLE', cause)))
+      if (!answer?.accepted) return void (await chargeRequest(request, isRefused ? 'credentials' : budget))
+      accept(response, answer.credential)
+      await count(response, answer.credential, false, 'SERVICE_UNAVAILABLE')
     },
   }
 }
 
-function closed(credential: Credential, { tiers, access, scope }: RouteRule): HttpError | undefined {
+/** The refusal of a credential to which a route is closed. */
+function refusalOf(credential: Credential, { tiers, access, scope }: RouteRule): HttpError | undefined {
   const { tier, isRootKey, scopes, isRecentSession } = credential
   if (!tiers.includes(tier)) {
     return new HttpError('FORBIDDEN_TIER', `This route is for the tier ${tiers[0]} and above.`)
@@ -152,18 +144,6 @@ function closed(credential: Credential, { tiers, access, scope }: RouteRule): Ht
 
 /** Whether a refused request came with a key or session, or with the token of a feed. */
 const isGuess = ({ headers, url }: Request): boolean => headers.authorization !== undefined || /[?&]token=/.test(url)
-
-async function chargeAddress(
-  { addresses }: GuardNeeds,
-  address: string | undefined,
-  budget: AddressBudget,
-): Promise<void> {
-  const waitSeconds = await addresses.charge(address, budget)
-  if (waitSeconds === undefined) return
-  const detail = 'Too many requests without a valid API key came from this address; wait as Retry-After says.'
-  const exceeded = exceededLimit('address', addresses.perMinute, waitSeconds, 60)
-  throw new HttpError('RATE_LIMIT_EXCEEDED', detail, { exceeded })
-}
 
 function enforce(response: Response, credential: Credential, metered: Metered): void {
   showLimits(response, credential, metered)

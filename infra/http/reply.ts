@@ -1,5 +1,5 @@
 /**
- * Writes answers, errors included: head, security headers, request id, access log and latency in one place.
+ * Writes answers by three functions, json, bytes and stream: head, security headers, request id, access log and latency in one place.
  *
  * Writes to the socket, the log and the metrics. Every answer carries X-Request-Id; a log line holds neither key nor query. What is no
  * HttpError is a bug: it is logged with the request's id, and its cause is not revealed to the client.
@@ -13,18 +13,15 @@ import type { Metrics } from '#infra/runtime/metrics.ts'
 import { ERROR_STATUS, type ErrorCode } from '#schemas/api/error.ts'
 import { type Allowance, type ExceededLimit, rateLimitFields } from '#schemas/api/rate-limit.ts'
 import type { Credential } from './credential.ts'
-import { errorText } from './error-text.ts'
-import { HttpError } from './http-error.ts'
+import { errorText, HttpError } from './http-error.ts'
 
-/** What a handler returns that has answered itself, by one of the functions here. */
+/** Returned by a handler that has answered itself, by one of the functions here. */
 export interface Sent {
   readonly isSent: true
 }
 
-/** The one value of its type. */
 export const SENT: Sent = { isSent: true }
 
-/** What a request carries through its handlers. */
 interface RequestLocals {
   requestId: string
   /** Monotonic, milliseconds. */
@@ -37,7 +34,7 @@ interface RequestLocals {
   observe: Observe
 }
 
-/** What the headers say of limits; a route with a quota of its own adds that, and X-RateLimit-* are of it then. */
+/** Of the headers; a route with a quota of its own adds that, and X-RateLimit-* are of it then. */
 interface ShownLimits {
   tier: string
   quota: Pick<Allowance, 'quota' | 'remaining'>
@@ -51,112 +48,65 @@ export type Observe = (response: Response, answer: { status: number; bytes: numb
 
 const REPORT_EVERY_MS = 1_000
 const PRIVATE = 'private, no-store'
-/** The type of most answers. */
 export const JSON_TYPE = 'application/json; charset=utf-8'
 
-/** Sends a JSON text, or its bytes; `headers` are names and values alternating. */
-export function send(response: Response, status: number, body: string | Buffer, headers: readonly string[] = []): Sent {
-  const bytes = typeof body === 'string' ? Buffer.byteLength(body) : body.length
-  writeHead(response, status, bytes, headers)
-  response.end(body)
-  localsOf(response).observe(response, { status, bytes })
-  return SENT
+interface AnswerOptions {
+  status?: number
+  /** JSON unless given. */
+  type?: string
+  /** Further ones, names and values alternating. */
+  headers?: readonly string[]
+  /** How long anybody may keep it, but for the copy that shows the limits of a key; nobody keeps it unless given. */
+  cache?: string
+  /** A page's own, in place of the fixed one: of two a browser enforces both. */
+  policy?: string
 }
 
-/** Sends a JSON text that holds ASCII alone, or its bytes: it is not encoded, and its length is that of the body. */
-export function sendAscii(response: Response, status: number, text: string | Buffer): Sent {
-  writeHead(response, status, text.length, [])
-  if (typeof text === 'string') response.end(text, 'latin1')
-  else response.end(text)
-  localsOf(response).observe(response, { status, bytes: text.length })
-  return SENT
-}
+/** Sends a value as JSON. */
+export const json = (response: Response, value: unknown, options?: AnswerOptions): Sent =>
+  bytes(response, JSON.stringify(value), options)
 
-/** Sends a JSON text in pieces, which may be those of other answers too: they are not copied. */
-export function sendPieces(
+/** Sends a body, or its pieces, which may be those of other answers too: they are not copied. Undefined: the head alone. */
+export function bytes(
   response: Response,
-  status: number,
-  pieces: readonly Buffer[],
-  headers: readonly string[] = [],
+  body: string | Buffer | readonly Buffer[] | undefined,
+  { status = 200, type = JSON_TYPE, headers = [], cache, policy }: AnswerOptions = {},
 ): Sent {
-  const bytes = pieces.reduce((sum, { length }) => sum + length, 0)
-  writeHead(response, status, bytes, headers)
-  for (const piece of pieces) response.write(piece)
-  response.end()
-  localsOf(response).observe(response, { status, bytes })
-  return SENT
-}
-
-function writeHead(response: Response, status: number, bytes: number, headers: readonly string[]): void {
-  const length = ['Content-Type', JSON_TYPE, 'Content-Length', String(bytes)]
-  response.writeHead(status, [...length, 'Cache-Control', PRIVATE, ...sharedHeaders(response), ...headers])
-}
-
-/**
- * What heads of all answers hold; those to a valid key say what is left of its limits, and a refusal what it exceeds. A page has a
- * policy of its own in place of the fixed one: of two a browser enforces both.
- */
-function sharedHeaders(response: Response, policy?: string): string[] {
-  const { requestId, limits, exceeded } = localsOf(response)
-  const shared = ['X-Request-Id', requestId, ...FIXED_HEADERS]
-  if (policy !== undefined) shared[shared.indexOf('Content-Security-Policy') + 1] = policy
-  if (!limits) return exceeded ? [...shared, ...rateLimitFields({}, exceeded)] : shared
-  const { tier, quota, resetAt, allowances } = limits
-  return [
-    ...shared,
-    ...['X-RateLimit-Limit', String(quota.quota), 'X-RateLimit-Remaining', String(quota.remaining)],
-    ...['X-RateLimit-Reset', String(resetAt), 'X-RateLimit-Tier', tier],
-    ...rateLimitFields(allowances, exceeded),
-  ]
-}
-
-/**
- * Sends a document that anybody may read and keep for a while, but for the copy that shows the limits of a key. Where the client has it
- * already, the headers alone are sent, its policy too: a browser puts them in the place of those that it has kept.
- */
-export function sendDocument(
-  response: Response,
-  type: string,
-  body: string | Buffer,
-  options: { headers?: readonly string[]; cache?: string; policy?: string; isUnchanged?: boolean } = {},
-): Sent {
-  const { headers = [], cache = 'max-age=300', policy, isUnchanged = false } = options
+  const pieces = Array.isArray(body) ? (body as readonly Buffer[]) : [(body ?? '') as string | Buffer]
+  const length = pieces.reduce((sum, piece) => sum + Buffer.byteLength(piece), 0)
   const { limits, observe } = localsOf(response)
-  const status = isUnchanged ? 304 : 200
-  const bytes = isUnchanged ? 0 : Buffer.byteLength(body)
-  response.writeHead(status, [
-    ...(isUnchanged ? [] : ['Content-Type', type, 'Content-Length', String(bytes)]),
-    ...['Cache-Control', `${limits ? 'private' : 'public'}, ${cache}`],
-    ...sharedHeaders(response, policy),
-    ...headers,
-  ])
-  response.end(isUnchanged ? undefined : body)
-  observe(response, { status, bytes })
+  const content = ['Content-Type', type, 'Content-Length', String(length)]
+  const ofNothing = status === 204 || status === 304 ? [] : ['Content-Length', '0']
+  const kept = cache === undefined ? [] : ['Cache-Control', `${limits ? 'private' : 'public'}, ${cache}`]
+  beginAnswer(response, status, [...(body === undefined ? ofNothing : content), ...kept, ...headers], policy)
+  for (const piece of pieces.slice(0, -1)) response.write(piece)
+  response.end(pieces.at(-1))
+  observe(response, { status, bytes: length })
   return SENT
 }
 
 /**
- * Sends a body of a type that is made while it is sent: the first part before the head, so that a failure until then is still an error
+ * Sends a body that is made while it is sent: the first part before the head, so that a failure until then is still an error
  * answer, and no more than one part ahead of a slow reader.
  */
-export async function sendParts(
+export async function stream(
   response: Response,
-  type: string,
   parts: AsyncIterable<string | Buffer>,
-  headers: readonly string[] = [],
+  { type = JSON_TYPE, headers = [] }: Pick<AnswerOptions, 'type' | 'headers'> = {},
 ): Promise<Sent> {
-  let bytes = 0
-  let isBegun = false
+  let length = 0
+  const begin = (): void => {
+    if (!response.headersSent) beginAnswer(response, 200, ['Content-Type', type, ...headers])
+  }
   for await (const part of parts) {
-    if (!isBegun) beginAnswer(response, 200, ['Content-Type', type, ...headers])
-    isBegun = true
+    begin()
     if (response.destroyed) break
-    bytes += Buffer.byteLength(part)
+    length += Buffer.byteLength(part)
     if (!response.write(part)) await drained(response)
   }
-  if (!isBegun) beginAnswer(response, 200, ['Content-Type', type, ...headers])
+  begin()
   response.end()
-  localsOf(response).observe(response, { status: 200, bytes })
+  localsOf(response).observe(response, { status: 200, bytes: length })
   return SENT
 }
 
@@ -171,21 +121,34 @@ function drained(response: Response): Promise<void> {
   })
 }
 
-/** Begins an answer whose body its caller writes, ends and reports to the observer; kept by nobody where nothing else is said. */
-export function beginAnswer(response: Response, status: number, headers: readonly string[]): void {
-  const cache = headers.includes('Cache-Control') ? [] : ['Cache-Control', PRIVATE]
-  response.writeHead(status, [...cache, ...sharedHeaders(response), ...headers])
+/**
+ * Begins an answer whose body its caller writes, ends and reports to the observer; kept by nobody where nothing else is said. Answers
+ * to a valid key say what is left of its limits, and a refusal what it exceeds.
+ */
+export function beginAnswer(response: Response, status: number, headers: readonly string[], policy?: string): void {
+  const { requestId, limits, exceeded } = localsOf(response)
+  const fixed = [...FIXED_HEADERS]
+  if (policy !== undefined) fixed[fixed.indexOf('Content-Security-Policy') + 1] = policy
+  response.writeHead(status, [
+    ...(headers.includes('Cache-Control') ? [] : ['Cache-Control', PRIVATE]),
+    ...['X-Request-Id', requestId, ...fixed],
+    ...(limits
+      ? [
+          ...['X-RateLimit-Limit', String(limits.quota.quota), 'X-RateLimit-Remaining', String(limits.quota.remaining)],
+          ...['X-RateLimit-Reset', String(limits.resetAt), 'X-RateLimit-Tier', limits.tier],
+        ]
+      : []),
+    ...(limits || exceeded ? rateLimitFields(limits?.allowances ?? {}, exceeded) : []),
+    ...headers,
+  ])
 }
 
-/** Sends a status without a body. */
-export function sendEmpty(response: Response, status: number, headers: readonly string[]): Sent {
-  beginAnswer(response, status, headers)
-  response.end()
-  localsOf(response).observe(response, { status, bytes: 0 })
-  return SENT
+/** Whether If-None-Match names an entity tag, weakly compared (RFC 9110, 13.1.2). */
+export function isNamed(etag: string, ifNoneMatch = ''): boolean {
+  const named = ifNoneMatch.match(/(?:W\/)?"[^"]*"/g) ?? []
+  return ifNoneMatch.trim() === '*' || named.some(each => each.replace(/^W\//, '') === etag)
 }
 
-/** What the request carries. */
 export const localsOf = (response: Response): RequestLocals => response.locals as RequestLocals
 
 /**
@@ -238,7 +201,7 @@ export function answerErrors(log: Log, now: () => number, note?: (code: ErrorCod
       return
     }
     localsOf(response).exceeded = failure.exceeded
-    send(response, status, errorText(failure), failure.headers)
+    bytes(response, errorText(failure), { status, headers: failure.headers })
   }
 }
 

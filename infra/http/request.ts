@@ -2,7 +2,7 @@
  * Reads what a request says: its query string, its body, and the values that a schema makes of them.
  *
  * A query or body that cannot be decoded is a 400, one that breaks its schema a 422 with its violations. Of parameters that no schema
- * names, those are refused that parameter-names.ts takes for misspelled; the others are ignored. Express' own query parser is off: it
+ * names, those are refused that violations.ts takes for misspelled; the others are ignored. Express' own query parser is off: it
  * decodes leniently and knows nested objects that no route has.
  */
 import { isUtf8 } from 'node:buffer'
@@ -11,8 +11,7 @@ import express, { type Request, type Response } from 'express'
 import type { z } from 'zod'
 import type { ErrorCode } from '#schemas/api/error.ts'
 import { HttpError } from './http-error.ts'
-import { nameFaults } from './parameter-names.ts'
-import { validated } from './violations.ts'
+import { nameFaults, validated } from './violations.ts'
 
 /** Parameter → its text, or its texts when it was repeated. */
 export type RawQuery = Record<string, string | string[]>

@@ -11,16 +11,15 @@ import type { ErrorCode } from '#schemas/api/error.ts'
 import { getQuery } from '#schemas/api/query-values.ts'
 import { scopeNeeded } from '#schemas/api/scopes.ts'
 import type { Credential } from './credential.ts'
-import { type Admitted, type Endpoint, type Held, perTier } from './define-route.ts'
-import type { Guard, RouteRule } from './guard.ts'
+import { type AuthorizedRequest, type Endpoint, perTier } from './define-route.ts'
+import type { Guard } from './guard.ts'
 import { HttpError } from './http-error.ts'
-import { answerErrors, localsOf, type Observe, SENT, send, sendEmpty } from './reply.ts'
+import { answerErrors, bytes, json, localsOf, type Observe, SENT } from './reply.ts'
 import { decodePercent, parse, parseBody, parseParams, readBody } from './request.ts'
 
 const PREFIX = '/v1/'
 const PREFLIGHT_SECONDS = 86_400
 
-/** What an application reports, and how strict it is. */
 interface AppOptions {
   log: Log
   /** Called with every answer. */
@@ -79,34 +78,23 @@ function receive(observe: Observe, now: () => number): RequestHandler {
   }
 }
 
-/** Checks a request, reads what it asks, and answers it, in this order. One function awaits: each more is a cost per request. */
+/** Checks a request, reads it and answers it, in this order. */
 function handlerOf(own: Endpoint, guard: Guard): RequestHandler {
   const endpoint = own.method === 'get' ? takingStrict(own) : own
-  const rule = ruleOf(endpoint)
-  const { body, status, handle, admit, budget } = endpoint
+  const { tiers, access = 'key', uncountedCode = 'SERVICE_UNAVAILABLE', status, budget } = endpoint
+  const rule = tiers && { tiers, access, scope: scopeNeeded(endpoint), uncountedCode }
   return async (request, response) => {
-    let credential: Credential | undefined
-    if (!rule) await guard.passWithoutKey(request, response, budget)
-    else {
-      const judged = guard.authenticate(request, rule)
-      const answer = judged instanceof Promise ? await judged : judged
-      if (!answer.accepted) throw await guard.refused(request, answer)
-      credential = guard.accept(response, answer)
-      const closed = guard.closed(credential, rule)
-      if (closed) throw await guard.withLimits(response, credential, closed)
-      const limits = guard.limitsOf(credential)
-      guard.enforce(response, credential, await guard.count(credential, limits, rule))
-    }
-    const held = admit && (await admit({ credential, request, response }))
+    const credential = rule
+      ? await guard.authorize(request, response, rule)
+      : await guard.passWithoutKey(request, response, budget)
+    const authorized = { credential, request, response }
+    const lease = await endpoint.admit?.(authorized)
     try {
-      if (body) await readBody(request, response)
-      const result = handle(askedOf(endpoint, { credential, request, response, held }))
-      const reply = result instanceof Promise ? await result : result
-      if (reply === SENT) return
-      if (reply === undefined) sendEmpty(response, status, [])
-      else send(response, status, JSON.stringify(reply))
+      const reply = await endpoint.handle({ ...authorized, ...(await partsOf(endpoint, authorized)), lease })
+      if (reply === undefined) bytes(response, undefined, { status })
+      else if (reply !== SENT) json(response, reply, { status })
     } catch (error) {
-      ;(held as Held | undefined)?.release()
+      ;(lease as { release(): void } | undefined)?.release()
       throw error
     }
   }
@@ -118,25 +106,17 @@ const takingStrict = (endpoint: Endpoint): Endpoint => ({
   queries: endpoint.queries && perTier(endpoint.queries, getQuery),
 })
 
-function ruleOf(endpoint: Endpoint): RouteRule | undefined {
-  const { tiers, access = 'key', uncountedCode = 'SERVICE_UNAVAILABLE' } = endpoint
-  return tiers && { tiers, access, scope: scopeNeeded(endpoint), uncountedCode }
-}
-
 /** Reads path, query and body by the schemas that document them; throws the 422 of the first that does not fit. */
-function askedOf(
+async function partsOf(
   { params, areParamsChecked, query, queries, body, isBodyOptional }: Endpoint,
-  { credential, request, response, held }: Admitted<Credential | undefined> & { held: unknown },
-): Parameters<Endpoint['handle']>[0] {
+  { credential, request, response }: AuthorizedRequest<Credential | undefined>,
+) {
+  if (body) await readBody(request, response)
   const schema = queries && credential ? queries[credential.tier] : query
   return {
     params: params && areParamsChecked !== false ? parseParams(params, request) : undefined,
     query: schema && parse(schema, request),
     body: body && parseBody(body, isBodyOptional ? (request.body ?? {}) : request.body),
-    credential,
-    request,
-    response,
-    held,
   }
 }
 
@@ -149,7 +129,8 @@ function refuseOtherMethods(own: readonly Endpoint[], guard: Guard, takesHead: b
   const allow = `${allowed}, OPTIONS`
   return async (request, response) => {
     // Uncounted: that would cost more than the answer, and a browser asks by itself.
-    if (request.method === 'OPTIONS') return void sendEmpty(response, 204, preflight(request, allow))
+    if (request.method === 'OPTIONS')
+      return void bytes(response, undefined, { status: 204, headers: preflight(request, allow) })
     await guard.passWithoutKey(request, response, budget)
     const detail = `This path answers ${allowed}, not ${request.method}.`
     throw new HttpError('METHOD_NOT_ALLOWED', detail, { headers: ['Allow', allow] })
@@ -158,11 +139,11 @@ function refuseOtherMethods(own: readonly Endpoint[], guard: Guard, takesHead: b
 
 /** What a page of any origin may send: the methods of the path, and whatever headers its browser asks for. */
 function preflight({ headers }: Request, methods: string): string[] {
-  const asked = headers['access-control-request-headers']
+  const names = headers['access-control-request-headers']
   return [
     ...['Allow', methods, 'Access-Control-Allow-Methods', methods],
     ...['Access-Control-Max-Age', String(PREFLIGHT_SECONDS)],
-    ...(asked ? ['Access-Control-Allow-Headers', asked] : []),
+    ...(names ? ['Access-Control-Allow-Headers', names] : []),
     ...['Vary', 'Access-Control-Request-Headers'],
   ]
 }

@@ -7,7 +7,7 @@
  * Redis' own clock; months are UTC. Requests of one key that arrive in one turn of the event loop share
  * calls. Rejects when Redis does not answer: nothing is admitted uncounted.
  *
- * Rejected: two limiters of rate-limiter-flexible side by side (address-limit.ts uses one). Each counts by itself,
+ * Rejected: two limiters of rate-limiter-flexible side by side (rate-limit.ts uses one). Each counts by itself,
  * so a request refused for its minute would still cost a request of the month, and each is a call of its own.
  */
 import type { Allowance } from '#schemas/api/rate-limit.ts'

@@ -4,7 +4,7 @@
 import type { Tier, TierLimits } from '#infra/config/tiers.ts'
 import type { Credential } from '#infra/http/credential.ts'
 import { HttpError } from '#infra/http/http-error.ts'
-import type { AccountLimit } from '#infra/redis/account-limit.ts'
+import type { RateLimit } from '#infra/redis/rate-limit.ts'
 import { exceededLimit } from '#schemas/api/rate-limit.ts'
 
 /** Counts expensive requests. */
@@ -24,7 +24,7 @@ export const EXPENSIVE =
 export const EXPENSIVE_IF_LARGE = `Of more than ${FEW_ROWS} rows it c${EXPENSIVE.slice(1)}`
 
 /** Opens the budget of all accounts. */
-export const openAccountBudget = (limit: AccountLimit, tiers: Record<Tier, TierLimits>): AccountBudget => ({
+export const openAccountBudget = (limit: RateLimit, tiers: Record<Tier, TierLimits>): AccountBudget => ({
   async charge({ accountId, tier }, rows = Number.POSITIVE_INFINITY) {
     if (rows <= FEW_ROWS) return
     const most = tiers[tier].expensive_requests_per_minute

@@ -11,10 +11,12 @@
  */
 import { promisify } from 'node:util'
 import { constants, crc32, deflateRawSync, inflateRaw } from 'node:zlib'
-import type { ContentCoding } from '#infra/http/content-coding.ts'
 import type { ValuePiece } from '#infra/redis/value-stream.ts'
 import { crc32Combine } from '#schemas/values/crc32.ts'
 import { type PinnedSegment, plainBytes, storedBytes } from '#streams/live-view/reader.ts'
+
+/** How a body is sent. */
+export type ContentCoding = 'gzip' | 'identity'
 
 const DEFAULT_LEVEL = 0
 const FAST = 4

@@ -12,8 +12,7 @@ import { openObserver } from '#infra/http/reply.ts'
 import { makeApp } from '#infra/http/serve-routes.ts'
 import { openOutbound } from '#infra/outbound/post.ts'
 import { type DatabaseOptions, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { openAccountLimit } from '#infra/redis/account-limit.ts'
-import { openAddressLimit } from '#infra/redis/address-limit.ts'
+import { openAddressLimit, openRateLimit } from '#infra/redis/rate-limit.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { openRequestMeter } from '#infra/redis/request-meter.ts'
 import { openStreamSlots } from '#infra/redis/stream-slots.ts'
@@ -91,7 +90,7 @@ export async function start(context: RoleContext, now: () => number = Date.now):
     reads,
     longWork: openLongWork(longWork),
     deletions,
-    budget: openAccountBudget(openAccountLimit(redis, { prefix: config.namespace }), tiers),
+    budget: openAccountBudget(openRateLimit(redis, `${config.namespace}account-expensive`), tiers),
     store: openPortfolioStore(writes),
     streamSlots: openStreamSlots(redis, { prefix: config.namespace }),
     snapshots: { pin: live.pinSnapshot, streams: snapshotStreams },

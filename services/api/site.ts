@@ -9,11 +9,13 @@ import { readFileSync } from 'node:fs'
 import { definePage, type Endpoint } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import { VERSION } from '#infra/http/openapi.ts'
-import { sendDocument } from '#infra/http/reply.ts'
+import { bytes } from '#infra/http/reply.ts'
 import { isConsoleBuilt } from './console-files.ts'
 
 /** The type of a page. */
 export const HTML_TYPE = 'text/html; charset=utf-8'
+/** How long a page or description may be kept. */
+export const DOCUMENT = 'max-age=300'
 /** A file whose name changes with its content may be kept for a year. */
 export const KEPT_FILE = 'max-age=31536000, immutable'
 
@@ -72,7 +74,7 @@ export function openSite(): Site {
     files: definePage('get', '/assets/:name', 'documents', ({ request, response }) => {
       const file = byName.get(String(request.params.name))
       if (!file) throw new HttpError('NOT_FOUND', 'There is no such file.')
-      return sendDocument(response, file.type, file.body, { cache: KEPT_FILE })
+      return bytes(response, file.body, { type: file.type, cache: KEPT_FILE })
     }),
   }
 }

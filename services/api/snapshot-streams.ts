@@ -7,7 +7,6 @@
  * whole ends in a destroyed connection, never like a whole one; a slow client holds one part of the body and the source waits.
  */
 import type { Response } from 'express'
-import type { ContentCoding } from '#infra/http/content-coding.ts'
 import { beginAnswer, localsOf } from '#infra/http/reply.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { StreamSlot } from '#infra/redis/stream-slots.ts'
@@ -16,7 +15,7 @@ import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import type { RedisSettings } from '#infra/runtime/redis-settings.ts'
 import type { PinnedSnapshot } from '#streams/live-view/reader.ts'
-import { bodyLength, bodyOf } from './deflated-bodies.ts'
+import { bodyLength, bodyOf, type ContentCoding } from './deflated-bodies.ts'
 
 /** A stream that may begin. */
 interface SnapshotStream {

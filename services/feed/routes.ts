@@ -111,7 +111,7 @@ interface StreamRequest {
   credential: Credential
   request: Request
   response: Response
-  held: StreamLease
+  lease: StreamLease
 }
 
 /** What comes before the live stream or instead of it, and what it has acquired. */
@@ -134,13 +134,13 @@ async function openStream(
   side: FeedSide,
   startOf: StartOf,
 ): Promise<Sent> {
-  const { query, credential, request, response, held } = asked
+  const { query, credential, request, response, lease } = asked
   if (options.unavailable() !== undefined) throw unavailable()
   const feed = feedRequestOf(side, query, options.catalog)
   const providers = feed.providers ?? options.providersOf[side]
   const start = await startOf(asked, feed, providers, options)
   const release = (): void => {
-    held.release()
+    lease.release()
     start.release()
   }
   const admitted: AdmittedRequest = {
@@ -149,7 +149,7 @@ async function openStream(
     keyId: credential.keyId,
     recheck: access.recheckOf(request),
     release,
-    replaced: held.replaced,
+    replaced: lease.replaced,
     requestId: localsOf(response).requestId,
     begin: start.begin,
   }
@@ -190,11 +190,11 @@ const liveStart: StartOf = async ({ request, query }, feed, providers, { starts 
 const lastEventIdOf = ({ headers }: Request, query: FeedQuery): string | undefined =>
   [headers['last-event-id']].flat()[0] || query.last_event_id || query.lastEventId || undefined
 
-function replayStart({ query, held }: StreamRequest, { replays }: FeedHandlerOptions): Start {
+function replayStart({ query, lease }: StreamRequest, { replays }: FeedHandlerOptions): Start {
   const range = replayRangeOf(query as ReplayQuery, Date.now())
   const release = replays.concurrency.acquire()
   const releaseAll = (): void => {
-    held.release()
+    lease.release()
     release()
   }
   return { begin: replayOf(range, replays, releaseAll), release }

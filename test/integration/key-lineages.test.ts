@@ -4,7 +4,7 @@
  */
 import { expect } from 'chai'
 import { loadTiers, type Tier } from '#infra/config/tiers.ts'
-import { openAccountLimit } from '#infra/redis/account-limit.ts'
+import { openRateLimit } from '#infra/redis/rate-limit.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { minuteKey, monthKey, openRequestMeter, type RequestMeter } from '#infra/redis/request-meter.ts'
 import { openStreamLeases } from '#infra/redis/stream-leases.ts'
@@ -107,7 +107,7 @@ describe('lineages of keys', () => {
         'pro',
         async ({ account_id }) => {
           const { expensive_requests_per_minute: most } = built.pro
-          const limit = openAccountLimit(redis, { prefix: prefix() })
+          const limit = openRateLimit(redis, `${prefix()}account-expensive`)
           for (let i = 0; i < most; i++) await limit.charge(account_id, most)
         },
         ['GET', '/account/alerts?search=AK'],

@@ -7,7 +7,7 @@ import type { Credential } from '#infra/http/credential.ts'
 import { definePage, defineRoute, perTier, type Route } from '#infra/http/define-route.ts'
 import { openGuard } from '#infra/http/guard.ts'
 import { HttpError } from '#infra/http/http-error.ts'
-import { sendEmpty } from '#infra/http/reply.ts'
+import { bytes, isNamed } from '#infra/http/reply.ts'
 import { makeApp } from '#infra/http/serve-routes.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { ALL, type Operation, QUANT } from '#schemas/api/operation.ts'
@@ -67,10 +67,10 @@ describe('a served route', () => {
         steps.push('admitted')
         return { release: () => void steps.push('released') }
       },
-      async handle({ params, body, held }) {
+      async handle({ params, body, lease }) {
         steps.push('handled')
         if (body.name === 'taken') throw new HttpError('WEBHOOK_PAUSED', 'It is taken.')
-        return { got: [params.id, body.name, typeof held.release] }
+        return { got: [params.id, body.name, typeof lease.release] }
       },
     }),
     defineRoute({
@@ -83,7 +83,7 @@ describe('a served route', () => {
       handle: () => undefined,
     }),
   ]
-  const page = definePage('get', '/page', 'documents', ({ response }) => sendEmpty(response, 204, []))
+  const page = definePage('get', '/page', 'documents', ({ response }) => bytes(response, undefined, { status: 204 }))
   const metered = () => {
     if (isLost) throw new Error('the store is lost')
     return waitSeconds === undefined ? meteredKey() : meteredKey('minute', waitSeconds)
@@ -199,4 +199,24 @@ describe('a served route', () => {
     }
     expect(steps, 'nothing is checked').to.deep.equal([])
   })
+})
+
+describe('If-None-Match', () => {
+  const cases: [header: string | undefined, isNamed: boolean][] = [
+    [undefined, false],
+    ['', false],
+    ['"a"', true],
+    ['W/"a"', true],
+    ['"b"', false],
+    ['"b", "a"', true],
+    ['"b",W/"a"', true],
+    ['*', true],
+    ['a', false],
+    ['"aa"', false],
+    ['"b, \\"a"', false],
+  ]
+  for (const [header, expected] of cases)
+    it(`${expected ? 'names' : 'does not name'} "a": ${header ?? 'no header'}`, () => {
+      expect(isNamed('"a"', header)).to.equal(expected)
+    })
 })

@@ -8,7 +8,7 @@ import type { Tier, TierLimits } from '#infra/config/tiers.ts'
 import type { Credential } from '#infra/http/credential.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { HttpError, orUnavailable } from '#infra/http/http-error.ts'
-import { JSON_TYPE, sendParts } from '#infra/http/reply.ts'
+import { stream } from '#infra/http/reply.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { accountExport } from '#schemas/api/account-export.ts'
@@ -78,13 +78,13 @@ function exportAccount(needs: AccountDataNeeds): Route {
       running.add(accountId)
       return { release: () => void running.delete(accountId) }
     },
-    async handle({ credential, request, response, held }) {
+    async handle({ credential, request, response, lease }) {
       const at = needs.now()
       const origin = originOf(needs, { credential, request })
       await recordAction(needs.database.rows, origin, { kind: 'account.exported', at })
       const parts = whileOpen(documentOf(needs, credential, at), () => requireSession(needs.reads.rows, origin))
-      const sent = await sendParts(response, JSON_TYPE, parts)
-      held.release()
+      const sent = await stream(response, parts)
+      lease.release()
       return sent
     },
   })

@@ -7,7 +7,7 @@
  */
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
-import { sendAscii } from '#infra/http/reply.ts'
+import { bytes } from '#infra/http/reply.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { type BatchBody, batchBody, bidsBatchReply, pricesBatchReply } from '#schemas/api/batch.ts'
 import { ascii } from '#schemas/api/entry-text.ts'
@@ -54,7 +54,7 @@ function batchPrices(needs: BatchNeeds): Route {
     reply: json('PricesBatchReply', pricesBatchReply, 'One entry per item that any provider lists.'),
     errors: ['PRICES_INDEX_UNAVAILABLE'],
     uncountedCode: 'PRICES_INDEX_UNAVAILABLE',
-    handle: async ({ body, response }) => sendAscii(response, 200, await write(body)),
+    handle: async ({ body, response }) => bytes(response, await write(body)),
   })
 }
 
@@ -70,7 +70,7 @@ function batchBids(needs: BatchNeeds): Route {
     reply: json('BidsBatchReply', bidsBatchReply, 'One entry per item that has a buy order.'),
     errors: ['BIDS_INDEX_UNAVAILABLE'],
     uncountedCode: 'BIDS_INDEX_UNAVAILABLE',
-    handle: async ({ body, response }) => sendAscii(response, 200, await write(body)),
+    handle: async ({ body, response }) => bytes(response, await write(body)),
   })
 }
 

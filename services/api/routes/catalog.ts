@@ -5,7 +5,7 @@
  */
 import type { Response } from 'express'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
-import { JSON_TYPE, type Sent, sendParts, sendPieces } from '#infra/http/reply.ts'
+import { bytes, type Sent, stream } from '#infra/http/reply.ts'
 import { noteShared } from '#infra/runtime/connection-limits.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { imagesQuery, imagesReply, itemsMetadataReply, itemsQuery, itemsReply } from '#schemas/api/catalog.ts'
@@ -66,8 +66,11 @@ export function catalogRoutes({ catalog }: CatalogNeeds): Route[] {
   ]
 }
 
-function sendPage(response: Response, { bytes, pieces }: CatalogPage): Sent | Promise<Sent> {
-  if (Symbol.asyncIterator in pieces) return sendParts(response, JSON_TYPE, pieces, ['Content-Length', String(bytes)])
+function sendPage(response: Response, page: CatalogPage): Sent | Promise<Sent> {
+  const { pieces } = page
+  if (Symbol.asyncIterator in pieces) {
+    return stream(response, pieces, { headers: ['Content-Length', String(page.bytes)] })
+  }
   noteShared(response)
-  return sendPieces(response, 200, pieces)
+  return bytes(response, pieces)
 }

@@ -4,10 +4,9 @@
  * Needs no key. The files may be kept for a year; the page is asked for each time, by its entity tag.
  */
 import { createHash } from 'node:crypto'
-import { chooseCoding, isNamed } from '#infra/http/content-coding.ts'
 import { definePage, type Endpoint } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
-import { sendDocument } from '#infra/http/reply.ts'
+import { bytes, isNamed } from '#infra/http/reply.ts'
 import { readConsole } from '../console-files.ts'
 import { FILE_TYPES, HTML_TYPE, KEPT_FILE, policyOf, rootFrom } from '../site.ts'
 
@@ -24,11 +23,11 @@ export function consolePages(): Endpoint[] {
       const file = built?.files.get(name)
       if (!file) throw new HttpError('NOT_FOUND', 'There is no such file.')
       const type = FILE_TYPES[name.split('.').at(-1) ?? ''] ?? 'application/octet-stream'
-      const isPacked = chooseCoding(request.headers['accept-encoding']) === 'gzip'
+      const isPacked = request.acceptsEncodings('gzip', 'identity') === 'gzip'
       const headers = ['Vary', 'Accept-Encoding', ...(isPacked ? ['Content-Encoding', 'gzip'] : [])]
       // A worker has the policy of its own file.
-      const options = { cache: KEPT_FILE, headers, policy: policyOf() }
-      return sendDocument(response, type, isPacked ? await file.packed() : file.body, options)
+      const options = { type, cache: KEPT_FILE, headers, policy: policyOf() }
+      return bytes(response, isPacked ? await file.packed() : file.body, options)
     }),
     definePage('get', '/console{/*path}', 'documents', ({ request, response }) => {
       if (!built) throw new HttpError('NOT_FOUND', 'The console is not built here; npm run console:build does it.')
@@ -37,12 +36,9 @@ export function consolePages(): Endpoint[] {
       const root = path === 'console' ? 'console/' : rootFrom(path).slice('../'.length)
       const body = built.page.replaceAll(/(src|href)="\.\//g, `$1="${root}`)
       const isUnchanged = isNamed(etag, request.headers['if-none-match'])
-      return sendDocument(response, HTML_TYPE, body, {
-        cache: 'no-cache',
-        headers: ['ETag', etag],
-        policy: policyOf(),
-        isUnchanged,
-      })
+      const options = { type: HTML_TYPE, cache: 'no-cache', headers: ['ETag', etag], policy: policyOf() }
+      // Its policy too: a browser puts the headers of a 304 in the place of those that it has kept.
+      return isUnchanged ? bytes(response, undefined, { ...options, status: 304 }) : bytes(response, body, options)
     }),
   ]
 }

@@ -9,12 +9,12 @@ import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import { definePage, type Endpoint } from '#infra/http/define-route.ts'
 import { openApiDocument } from '#infra/http/openapi.ts'
-import { JSON_TYPE, sendDocument } from '#infra/http/reply.ts'
+import { bytes } from '#infra/http/reply.ts'
 import { asyncApiDocument } from '#schemas/api/asyncapi.ts'
 import { llmsText } from '#schemas/api/llms-text.ts'
 import type { Operation } from '#schemas/api/operation.ts'
 import type { Guide } from '../guide-text.ts'
-import { HTML_TYPE, KEPT_FILE, policyOf, readAsset, type Site } from '../site.ts'
+import { DOCUMENT, HTML_TYPE, KEPT_FILE, policyOf, readAsset, type Site } from '../site.ts'
 
 /** What the documents are made of. */
 interface DocumentNeeds {
@@ -39,25 +39,24 @@ export function documentPages({ operations, guides, baseUrl }: DocumentNeeds, si
   const packed = readAsset(SCRIPT.file)
   let unpacked: Promise<Buffer> | undefined
   return [
-    definePage('get', '/openapi.json', 'documents', ({ response }) => sendDocument(response, JSON_TYPE, description)),
-    definePage('get', '/asyncapi.json', 'documents', ({ response }) => sendDocument(response, JSON_TYPE, feeds)),
+    definePage('get', '/openapi.json', 'documents', ({ response }) =>
+      bytes(response, description, { cache: DOCUMENT }),
+    ),
+    definePage('get', '/asyncapi.json', 'documents', ({ response }) => bytes(response, feeds, { cache: DOCUMENT })),
     definePage('get', '/llms.txt', 'documents', ({ response }) =>
-      sendDocument(response, 'text/plain; charset=utf-8', prose),
+      bytes(response, prose, { type: 'text/plain; charset=utf-8', cache: DOCUMENT }),
     ),
     definePage('get', '/docs/reference', 'documents', ({ response }) =>
-      sendDocument(response, HTML_TYPE, reference, { policy: REFERENCE_POLICY }),
+      bytes(response, reference, { type: HTML_TYPE, cache: DOCUMENT, policy: REFERENCE_POLICY }),
     ),
     definePage('get', `/${SCRIPT.path}`, 'documents', async ({ request, response }) => {
-      const type = 'text/javascript; charset=utf-8'
+      const file = { type: 'text/javascript; charset=utf-8', cache: KEPT_FILE }
       const vary = ['Vary', 'Accept-Encoding']
-      if (/\bgzip\b/.test(String(request.headers['accept-encoding'] ?? ''))) {
-        return sendDocument(response, type, packed, {
-          cache: KEPT_FILE,
-          headers: [...vary, 'Content-Encoding', 'gzip'],
-        })
+      if (request.acceptsEncodings('gzip', 'identity') === 'gzip') {
+        return bytes(response, packed, { ...file, headers: [...vary, 'Content-Encoding', 'gzip'] })
       }
       unpacked ??= promisify(gunzip)(packed)
-      return sendDocument(response, type, await unpacked, { cache: KEPT_FILE, headers: vary })
+      return bytes(response, await unpacked, { ...file, headers: vary })
     }),
   ]
 }

@@ -6,11 +6,11 @@
 import { readFileSync } from 'node:fs'
 import type { Tier, TierLimits } from '#infra/config/tiers.ts'
 import { definePage, type Endpoint } from '#infra/http/define-route.ts'
-import { sendDocument, sendEmpty } from '#infra/http/reply.ts'
+import { bytes } from '#infra/http/reply.ts'
 import type { Operation } from '#schemas/api/operation.ts'
 import { errorTables, tierTable } from '../guide-parts.ts'
 import { type Guide, openHighlight, renderGuide } from '../guide-text.ts'
-import { escaped, HTML_TYPE, policyOf, rootFrom, type Site } from '../site.ts'
+import { DOCUMENT, escaped, HTML_TYPE, policyOf, rootFrom, type Site } from '../site.ts'
 
 /** What guides are made of. */
 interface GuideNeeds {
@@ -74,8 +74,8 @@ export function guidePages({ overview, guides }: Guides, site: Site): Endpoint[]
     return definePage('get', `/${path}`, 'documents', ({ request, response }) =>
       // Links are relative to the path without the slash.
       request.path.endsWith('/')
-        ? sendEmpty(response, 308, ['Location', `../${path.split('/').at(-1)}`])
-        : sendDocument(response, HTML_TYPE, page, { policy }),
+        ? bytes(response, undefined, { status: 308, headers: ['Location', `../${path.split('/').at(-1)}`] })
+        : bytes(response, page, { type: HTML_TYPE, cache: DOCUMENT, policy }),
     )
   })
 }

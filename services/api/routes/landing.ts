@@ -7,8 +7,8 @@ import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { TIERS, type Tier, type TierLimits } from '#infra/config/tiers.ts'
 import { definePage, type Endpoint } from '#infra/http/define-route.ts'
 import { VERSION } from '#infra/http/openapi.ts'
-import { JSON_TYPE, sendDocument } from '#infra/http/reply.ts'
-import { HTML_TYPE, policyOf, type Site } from '../site.ts'
+import { bytes } from '#infra/http/reply.ts'
+import { DOCUMENT, HTML_TYPE, policyOf, type Site } from '../site.ts'
 
 /** What the page is made of. */
 interface LandingNeeds {
@@ -43,7 +43,7 @@ export function landingPage({ registry, tiers, baseUrl }: LandingNeeds, site: Si
   return definePage('get', '/', 'documents', ({ request, response }) =>
     // Of equal weights the first: a program that names no type takes any.
     request.accepts(['application/json', 'text/html']) === 'text/html'
-      ? sendDocument(response, HTML_TYPE, page, { headers, policy: policyOf() })
-      : sendDocument(response, JSON_TYPE, about, { headers }),
+      ? bytes(response, page, { type: HTML_TYPE, cache: DOCUMENT, headers, policy: policyOf() })
+      : bytes(response, about, { cache: DOCUMENT, headers }),
   )
 }

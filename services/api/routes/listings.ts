@@ -7,7 +7,7 @@
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import type { Tier, TierLimits } from '#infra/config/tiers.ts'
 import { defineRoute, perTier, type Route } from '#infra/http/define-route.ts'
-import { sendAscii } from '#infra/http/reply.ts'
+import { bytes } from '#infra/http/reply.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { type AnswerCurrency, ascii } from '#schemas/api/entry-text.ts'
 import { bidsReply, type ListingQuery, listingQuery, pricesReply } from '#schemas/api/listing.ts'
@@ -56,7 +56,7 @@ const listPrices = (needs: ListingNeeds): Route => {
     async handle({ query, credential: { tier }, response }) {
       const currency = needs.fx.currencyOf(query.currency)
       const listing = await readListing(source, query)
-      return sendAscii(response, 200, body(listing, query, currency, tier === 'pro' || tier === 'quant'))
+      return bytes(response, body(listing, query, currency, tier === 'pro' || tier === 'quant'))
     },
   })
 }
@@ -77,7 +77,7 @@ const listBids = (needs: ListingNeeds): Route => {
     uncountedCode: 'BIDS_INDEX_UNAVAILABLE',
     async handle({ query, response }) {
       const currency = needs.fx.currencyOf(query.currency)
-      return sendAscii(response, 200, body(await readListing(source, query), query, currency, false))
+      return bytes(response, body(await readListing(source, query), query, currency, false))
     },
   })
 }

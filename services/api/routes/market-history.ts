@@ -9,7 +9,7 @@ import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { orUnavailable } from '#infra/http/http-error.ts'
-import { send } from '#infra/http/reply.ts'
+import { bytes } from '#infra/http/reply.ts'
 import { JsonText } from '#infra/runtime/json-text.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { inTurns, type PausingWork } from '#infra/runtime/turns.ts'
@@ -159,7 +159,7 @@ const readHistoryChart = ({ catalog, clickhouse, fx, registry, now }: MarketHist
       body.text(`{"meta":${JSON.stringify(meta)},"series":`)
       await inTurns(addSeries(body, chart, query.currency, rateAt))
       body.text('}')
-      return send(response, 200, body.take())
+      return bytes(response, body.take())
     },
   })
 

@@ -7,10 +7,9 @@
 import type { z } from 'zod'
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { ProviderRegistry } from '#infra/config/providers.ts'
-import { chooseCoding } from '#infra/http/content-coding.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { HttpError, orUnavailable } from '#infra/http/http-error.ts'
-import { sendPieces } from '#infra/http/reply.ts'
+import { bytes } from '#infra/http/reply.ts'
 import { rawQuery } from '#infra/http/request.ts'
 import type { ViewStore } from '#infra/redis/redis.ts'
 import { noteShared } from '#infra/runtime/connection-limits.ts'
@@ -113,7 +112,7 @@ function listArbitrage({ market, registry, catalog, now }: ArbitrageNeeds): Rout
       }
       const before = Buffer.from(`{"meta":${JSON.stringify(meta)},"data":{"items":[`)
       const after = Buffer.from(`]},"pagination":${JSON.stringify(pagination)}}`)
-      return sendPieces(response, 200, [before, items, after])
+      return bytes(response, [before, items, after])
     },
   })
 }
@@ -159,13 +158,13 @@ const listMarketItems = ({ market, now }: SummaryNeeds): Route =>
     errors: [],
     async handle({ request, response }) {
       const { asOf, crc, text, deflated } = await currentSummary(market)
-      const coding = chooseCoding(String(request.headers['accept-encoding'] ?? '')) ?? 'identity'
+      const coding = request.acceptsEncodings('gzip', 'identity') === 'gzip' ? 'gzip' : 'identity'
       const meta = analyticsMeta('cache', asOf, now(), '24h')
       const rows = { text, deflated, crc }
       const body = preparedBody(`{"meta":${JSON.stringify(meta)},"data":{"items":[`, rows, ']}}', coding)
       const encoded = coding === 'gzip' ? ['Content-Encoding', 'gzip'] : []
       noteShared(response)
-      return sendPieces(response, 200, body, ['Vary', 'Accept-Encoding', ...encoded])
+      return bytes(response, body, { headers: ['Vary', 'Accept-Encoding', ...encoded] })
     },
   })
 

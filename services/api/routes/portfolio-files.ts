@@ -7,7 +7,7 @@ import type { Tier, TierLimits } from '#infra/config/tiers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { openFormFiles } from '#infra/http/form-file.ts'
 import { HttpError } from '#infra/http/http-error.ts'
-import { sendParts } from '#infra/http/reply.ts'
+import { stream } from '#infra/http/reply.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { json } from '#schemas/api/operation.ts'
@@ -139,10 +139,13 @@ const exportPortfolio = (needs: PortfolioFileNeeds): Route =>
       if (part === undefined ? parts > 1 : part > parts) throw partFault(parts, part)
       const suffix = parts > 1 ? `-${part}-of-${parts}` : ''
       const file = type === 'items' ? snapshotFile(needs, id) : ledgerFile(needs, id, parts > 1 ? part : undefined)
-      return sendParts(response, 'text/csv; charset=utf-8', bom ? marked(file) : file, [
-        ...['Content-Disposition', `attachment; filename="portfolio-${id}-${type}${suffix}.csv"`],
-        ...['X-Export-Parts', String(parts)],
-      ])
+      return stream(response, bom ? marked(file) : file, {
+        type: 'text/csv; charset=utf-8',
+        headers: [
+          ...['Content-Disposition', `attachment; filename="portfolio-${id}-${type}${suffix}.csv"`],
+          ...['X-Export-Parts', String(parts)],
+        ],
+      })
     },
   })
 

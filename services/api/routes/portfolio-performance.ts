@@ -9,7 +9,7 @@ import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { orUnavailable } from '#infra/http/http-error.ts'
-import { JSON_TYPE, sendParts } from '#infra/http/reply.ts'
+import { stream } from '#infra/http/reply.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { nextTurn } from '#infra/runtime/turns.ts'
 import type { AnswerCurrency } from '#schemas/api/entry-text.ts'
@@ -86,7 +86,7 @@ export function readPortfolioPerformance(needs: PerformanceNeeds): Route {
         cost_method: 'fifo' as const,
         rate_basis: 'transaction_day' as const,
       }
-      return sendParts(response, JSON_TYPE, textOf(meta, items, values, catalog))
+      return stream(response, textOf(meta, items, values, catalog))
     },
   })
 }

@@ -6,7 +6,7 @@
 import type { z } from 'zod'
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
-import { JSON_TYPE, sendParts } from '#infra/http/reply.ts'
+import { stream } from '#infra/http/reply.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { nextTurn } from '#infra/runtime/turns.ts'
@@ -66,7 +66,7 @@ export function portfolioValueRoutes(needs: PortfolioValueNeeds): Route[] {
       reply: json('ValueReply', valueReply, 'One line per item of the request that the catalog has.'),
       errors: NO_PRICES,
       handle: ({ body: { items, providers, currency }, response }) =>
-        sendParts(response, JSON_TYPE, valueText(needs, items, { providers, currency })),
+        stream(response, valueText(needs, items, { providers, currency })),
     }),
     defineRoute({
       ...OWN,
@@ -82,7 +82,7 @@ export function portfolioValueRoutes(needs: PortfolioValueNeeds): Route[] {
         const { item_count } = await kept(findPortfolio(store, credential.accountId, id))
         await budget.charge(credential, item_count)
         const held = await kept(listHoldings(reads, id))
-        return sendParts(response, JSON_TYPE, valueText(needs, held, query))
+        return stream(response, valueText(needs, held, query))
       },
     }),
   ]

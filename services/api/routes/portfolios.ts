@@ -5,7 +5,7 @@
  */
 import type { Tier, TierLimits } from '#infra/config/tiers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
-import { JSON_TYPE, sendParts } from '#infra/http/reply.ts'
+import { stream } from '#infra/http/reply.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { nextTurn } from '#infra/runtime/turns.ts'
@@ -139,7 +139,7 @@ function entryRoutes(needs: PortfolioNeeds): Route[] {
         const slices = entrySlices(reads, id, records =>
           JSON.stringify(records.map(one => shownEntry(catalog, one))).slice(1, -1),
         )
-        return sendParts(response, JSON_TYPE, joined('[', slices, ']'))
+        return stream(response, joined('[', slices, ']'))
       },
     }),
     defineRoute({
@@ -208,7 +208,7 @@ function transactionRoutes(needs: PortfolioNeeds): Route[] {
         const slices = ledgerSlices(reads, { portfolioId: id, order: 'newest' }, records =>
           JSON.stringify(records.map(one => shownTransaction(catalog, one))).slice(1, -1),
         )
-        return sendParts(response, JSON_TYPE, joined('[', slices, ']'))
+        return stream(response, joined('[', slices, ']'))
       },
     }),
     defineRoute({

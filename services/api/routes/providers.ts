@@ -6,7 +6,7 @@
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { orUnavailable } from '#infra/http/http-error.ts'
-import { send } from '#infra/http/reply.ts'
+import { bytes } from '#infra/http/reply.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { ALL, json } from '#schemas/api/operation.ts'
 import { fxReply, providersQuery, providersReply } from '#schemas/api/providers.ts'
@@ -66,7 +66,7 @@ const listRates = ({ fx }: ProviderNeeds): Route =>
     handle({ response }) {
       const table = fx.current()
       if (!table) throw ratesUnavailable()
-      return send(response, 200, fxText(table))
+      return bytes(response, fxText(table))
     },
   })
 

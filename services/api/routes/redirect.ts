@@ -7,7 +7,7 @@
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
-import { sendEmpty } from '#infra/http/reply.ts'
+import { bytes } from '#infra/http/reply.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { redirectParams } from '#schemas/api/listing.ts'
 import { openListingWriter } from '../listing-text.ts'
@@ -59,7 +59,7 @@ export function openListing({ catalog, registry, live, baseUrl }: RedirectNeeds)
       const row = rows.find(entry => entry.listed.provider === provider.key)?.listed.row
       const url = urlOf(provider, item, row)
       if (url === undefined) throw new HttpError('NOT_FOUND', 'The offer is at no host of its provider.')
-      return sendEmpty(response, 302, ['Location', url, 'Content-Length', '0'])
+      return bytes(response, undefined, { status: 302, headers: ['Location', url] })
     },
   })
 }

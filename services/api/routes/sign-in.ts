@@ -8,7 +8,7 @@
 import type { Request } from 'express'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
-import { JSON_TYPE, send, sendDocument, sendEmpty } from '#infra/http/reply.ts'
+import { bytes } from '#infra/http/reply.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import { ALL, json } from '#schemas/api/operation.ts'
 import {
@@ -81,7 +81,8 @@ const signIns = (needs: SignInNeeds): Route[] => [
     async handle({ response }) {
       const { url, browser } = await beginSignIn(scopeOf(needs), needs.now())
       const cookie = cookieOf(SIGN_IN_COOKIE, browser, needs.baseUrl)
-      return sendEmpty(response, 302, ['Location', url, ...cookie, 'Cache-Control', 'no-store', 'Content-Length', '0'])
+      const headers = ['Location', url, ...cookie, 'Cache-Control', 'no-store']
+      return bytes(response, undefined, { status: 302, headers })
     },
   }),
   defineRoute({
@@ -180,7 +181,7 @@ const sessions = (needs: SignInNeeds): Route[] => [
     errors: [UNSET],
     async handle({ response }) {
       const keys = await scopeOf(needs).sessions.publicKeys(needs.now())
-      return sendDocument(response, JSON_TYPE, JSON.stringify({ keys }))
+      return bytes(response, JSON.stringify({ keys }), { cache: 'max-age=300' })
     },
   }),
 ]
@@ -202,7 +203,8 @@ const platformLinks = (needs: SignInNeeds): Route[] => [
       const origin = originOf(needs, { credential, request })
       const begun = await beginPlatformLink(platformOf(needs), origin, needs.now())
       const body = { url: begun.url, expires_at: formatInstant(begun.expiresAt) }
-      return send(response, 200, JSON.stringify(body), cookieOf(PLATFORM_COOKIE, begun.browser, needs.baseUrl))
+      const headers = cookieOf(PLATFORM_COOKIE, begun.browser, needs.baseUrl)
+      return bytes(response, JSON.stringify(body), { headers })
     },
   }),
   defineRoute({

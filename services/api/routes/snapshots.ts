@@ -8,11 +8,10 @@ import type { Request, Response } from 'express'
 import type { z } from 'zod'
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import type { Tier, TierLimits } from '#infra/config/tiers.ts'
-import { type ContentCoding, chooseCoding, isNamed } from '#infra/http/content-coding.ts'
 import type { Credential } from '#infra/http/credential.ts'
-import { type Admitted, defineRoute, type Route } from '#infra/http/define-route.ts'
+import { type AuthorizedRequest, defineRoute, type Route } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
-import { localsOf, SENT, type Sent, sendEmpty } from '#infra/http/reply.ts'
+import { bytes, isNamed, localsOf, SENT, type Sent } from '#infra/http/reply.ts'
 import type { StreamQuota, StreamSlots, StreamStart } from '#infra/redis/stream-slots.ts'
 import { bidEntry, priceEntry, snapshotQuery } from '#schemas/api/listing.ts'
 import { json, PRO, type Reply, STARTER } from '#schemas/api/operation.ts'
@@ -22,6 +21,7 @@ import type { Side } from '#schemas/events/book-changed.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import type { KeyDirectory } from '#services/accounts/access/reader.ts'
 import type { PinnedSnapshot } from '#streams/live-view/reader.ts'
+import type { ContentCoding } from '../deflated-bodies.ts'
 import { snapshotUnavailable } from '../queries/live-view.ts'
 import type { SnapshotStreams } from '../snapshot-streams.ts'
 import { MONEY_NOTE } from './listings.ts'
@@ -116,7 +116,7 @@ function openSide(needs: SnapshotNeeds, side: Side, quotaName: QuotaName) {
   const subjectOf = ({ lineageId }: Credential): string => `${side}:${lineageId}`
   return {
     /** A request that only asks whether a snapshot has changed may not start a stream at all. */
-    async admit({ credential, request, response }: Admitted<Credential>): Promise<void> {
+    async admit({ credential, request, response }: AuthorizedRequest<Credential>): Promise<void> {
       const quota = await streamSlots.read(subjectOf(credential), tiers[credential.tier][quotaName]).catch(unavailable)
       showQuota(response, credential, quota)
       if (quota.remaining === 0 && request.headers['if-none-match'] === undefined) {
@@ -124,7 +124,7 @@ function openSide(needs: SnapshotNeeds, side: Side, quotaName: QuotaName) {
       }
     },
     async answer(
-      { credential, request, response }: Admitted<Credential>,
+      { credential, request, response }: AuthorizedRequest<Credential>,
       providers: readonly string[] | undefined,
     ): Promise<Sent> {
       const coding = codingOf(request)
@@ -132,7 +132,7 @@ function openSide(needs: SnapshotNeeds, side: Side, quotaName: QuotaName) {
       const snapshot = await snapshots.pin(side, chosen)
       const headers = headersOf(snapshot, coding, now)
       if (isNamed(etagOf(snapshot, coding), request.headers['if-none-match'])) {
-        return sendEmpty(response, 304, headers)
+        return bytes(response, undefined, { status: 304, headers })
       }
 
       if (!snapshots.streams.hasRoom()) throw noRoom()
@@ -152,8 +152,8 @@ function openSide(needs: SnapshotNeeds, side: Side, quotaName: QuotaName) {
 }
 
 function codingOf(request: Request): ContentCoding {
-  const coding = chooseCoding(request.headers['accept-encoding'])
-  if (coding) return coding
+  const coding = request.acceptsEncodings('gzip', 'identity')
+  if (coding === 'gzip' || coding === 'identity') return coding
   throw new HttpError('BAD_REQUEST', 'Accept-Encoding refuses both gzip and identity, and there is no other coding.')
 }
 

@@ -1,0 +1,79 @@
+/**
+ * Counts requests by a subject and minute, over all processes: by an account what costs more than most, over all of its keys, and by an
+ * address what comes without a valid key.
+ *
+ * Writes one counter per subject and minute through rate-limiter-flexible. A subject that is over its limit is refused from memory until
+ * its minute ends, and while Redis is lost each process counts for itself: requests are never uncounted and cost a lost server nothing.
+ */
+import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
+import { networkOf } from '#infra/runtime/trusted-proxies.ts'
+import type { Redis } from './redis.ts'
+
+export interface RateLimit {
+  /** Counts a request; the seconds to wait, at least 1, when its subject is over the limit. */
+  charge(subject: string, perMinute: number): Promise<number | undefined>
+  /** Takes a request back that was not to be counted after all; never rejects. */
+  giveBack(subject: string, perMinute: number): Promise<void>
+}
+
+/** Opens a count whose keys begin with a prefix. */
+export function openRateLimit(redis: Redis, keyPrefix: string): RateLimit {
+  const limiters = new Map<number, RateLimiterRedis>()
+  const limiterOf = (perMinute: number): RateLimiterRedis => {
+    const limit = { points: perMinute, duration: 60 }
+    const limiter =
+      limiters.get(perMinute) ??
+      new RateLimiterRedis({
+        ...limit,
+        storeClient: redis,
+        keyPrefix,
+        rejectIfRedisNotReady: true,
+        inMemoryBlockOnConsumed: perMinute,
+        insuranceLimiter: new RateLimiterMemory(limit),
+      })
+    limiters.set(perMinute, limiter)
+    return limiter
+  }
+  return {
+    async charge(subject, perMinute) {
+      try {
+        await limiterOf(perMinute).consume(subject)
+        return undefined
+      } catch (refused) {
+        if (!(refused instanceof RateLimiterRes)) throw refused
+        return Math.max(Math.ceil(refused.msBeforeNext / 1000), 1)
+      }
+    },
+    async giveBack(subject, perMinute) {
+      await limiterOf(perMinute)
+        .reward(subject)
+        .catch(() => undefined)
+    },
+  }
+}
+
+const BUDGETS = ['requests', 'credentials', 'sign-in', 'redirects', 'documents'] as const
+
+/** What a request without a valid key counts in; `credentials` are those that were refused. */
+export type AddressBudget = (typeof BUDGETS)[number]
+
+/** Budgets do not touch each other: who follows links or guesses keys leaves sign-in open to others of the same address. */
+export interface AddressLimit {
+  /** Of each budget. */
+  perMinute: number
+  charge(address: string | undefined, budget: AddressBudget): Promise<number | undefined>
+  giveBack(address: string | undefined, budget: AddressBudget): Promise<void>
+}
+
+/** Opens the counts of a namespace by address; each budget has `perMinute`. */
+export function openAddressLimit(redis: Redis, options: { prefix: string; perMinute: number }): AddressLimit {
+  const { prefix, perMinute } = options
+  const opened = BUDGETS.map(budget => [budget, openRateLimit(redis, `${prefix}address-${budget}`)])
+  const limits: Record<AddressBudget, RateLimit> = Object.fromEntries(opened)
+  const subjectOf = (address = 'unknown'): string => networkOf(address)
+  return {
+    perMinute,
+    charge: (address, budget) => limits[budget].charge(subjectOf(address), perMinute),
+    giveBack: (address, budget) => limits[budget].giveBack(subjectOf(address), perMinute),
+  }
+}
