@@ -9,12 +9,12 @@ export interface Credential {
   tier: Tier
   isRootKey: boolean
   rootKeyId: string
-  /** What its limits are counted for; a key that replaces this one has the same. */
+  /** Counts for its limits; a key that replaces this one has the same. */
   lineageId: string
   /** Lowered limits of a child key; null = the tier's. */
   quotaPerMonthOverride: number | null
   ratePerMinuteOverride: number | null
-  /** What a child key is confined to; null = nothing. */
+  /** Confine a child key; null = nothing does. */
   scopes: readonly Scope[] | null
   /** Of a session alone. */
   sessionId?: string

@@ -43,9 +43,9 @@ interface RouteSpec<P, Q, B, V, T, L> extends Omit<Operation, 'params' | 'query'
   reply: Reply<V>
   /** False: a path that does not fit its schema names nothing, and the handler answers so. */
   areParamsChecked?: false
-  /** What requests count in that need no key, by address. */
+  /** Counts requests that need no key, by address. */
   budget?: AddressBudget
-  /** What is answered when requests cannot be counted, SERVICE_UNAVAILABLE unless named: counters and live tables share a server. */
+  /** Answered when requests cannot be counted, SERVICE_UNAVAILABLE unless named: counters and live tables share a server. */
   uncountedCode?: ErrorCode
   /**
    * Limits of the route's own, and what a tier may not ask: between the limits of the key and the parameters. The lease that it gives is
@@ -77,7 +77,6 @@ export interface Endpoint {
   handle(route: RouteContext<unknown, unknown, unknown, Credential | undefined, unknown>): unknown
 }
 
-/** A route with its documentation. */
 export type Route = Endpoint & Operation
 
 export function defineRoute<

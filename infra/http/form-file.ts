@@ -9,11 +9,11 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import busboy from 'busboy'
+import PQueue from 'p-queue'
 import type { Violation } from '#schemas/api/error.ts'
 import { exceededLimit } from '#schemas/api/rate-limit.ts'
 import { HttpError } from './http-error.ts'
 
-/** What a form may carry. */
 interface FormFileLimits {
   /** Name of the field. */
   field: string
@@ -24,7 +24,7 @@ interface FormFileLimits {
   atOnce: number
   /** Bytes of all files together that have come while their rest has not. */
   receivingBytes: number
-  /** What must come of a file within each `paceMs`. */
+  /** Bytes of a file that must come within each `paceMs`. */
   leastBytes: number
   paceMs: number
 }
@@ -39,14 +39,13 @@ interface Upload {
 /** Runs work on the file of a request's form. */
 type WithFormFile = <T>(upload: Upload, work: (file: Buffer) => Promise<T>) => Promise<T>
 
-/** What all uploads of a route hold together. */
+/** Held by all uploads of a route together. */
 interface Received {
   /** Without those of a large file. */
   bytes: number
   hasLarge: boolean
 }
 
-/** The bytes of a file as they come. */
 interface FileBytes {
   isLarge: boolean
   /** Throws the refusal of a file that may not be as large as it is. */
@@ -60,47 +59,39 @@ const busy = (): HttpError =>
     headers: ['Retry-After', '1'],
   })
 
-/** Opens the reader of the forms of a route. */
 export function openFormFiles(limits: FormFileLimits): WithFormFile {
-  const accounts = new Map<string, { last: Promise<unknown>; count: number }>()
+  const accounts = new Map<string, PQueue>()
   const received: Received = { bytes: 0, hasLarge: false }
   let working = 0
-  async function workOn<T>(file: Buffer, work: (file: Buffer) => Promise<T>): Promise<T> {
-    if (working >= limits.atOnce) throw busy()
-    working += 1
+  const open = (accountId: string): PQueue => {
+    const queue = new PQueue({ concurrency: 1 })
+    queue.addEventListener('idle', () => accounts.delete(accountId))
+    accounts.set(accountId, queue)
+    return queue
+  }
+  const readAndWork = async <T>(request: IncomingMessage, work: (file: Buffer) => Promise<T>): Promise<T> => {
+    const bytes = openFileBytes(limits, received)
     try {
-      return await work(file)
+      const file = await readFile(request, limits, { received, bytes })
+      if (working >= limits.atOnce) throw busy()
+      working += 1
+      return await work(file).finally(() => {
+        working -= 1
+      })
     } finally {
-      working -= 1
+      bytes.close()
     }
   }
   return async ({ request, response, accountId }, work) => {
+    const queue = accounts.get(accountId) ?? open(accountId)
     try {
-      const turn = accounts.get(accountId) ?? { last: Promise.resolve(), count: 0 }
-      if (turn.count >= ACCOUNT_UPLOADS_MAX) {
+      if (queue.size + queue.pending >= ACCOUNT_UPLOADS_MAX) {
         const detail = 'Other files of this account are being read; send one after the other.'
         throw new HttpError('RATE_LIMIT_EXCEEDED', detail, {
           exceeded: exceededLimit('uploads', ACCOUNT_UPLOADS_MAX, 1),
         })
       }
-      accounts.set(accountId, turn)
-      turn.count += 1
-      try {
-        const before = turn.last
-        const own = before.then(async () => {
-          const bytes = openFileBytes(limits, received)
-          try {
-            return await workOn(await readFile(request, limits, { received, bytes }), work)
-          } finally {
-            bytes.close()
-          }
-        })
-        turn.last = own.catch(() => undefined)
-        return await own
-      } finally {
-        turn.count -= 1
-        if (turn.count === 0) accounts.delete(accountId)
-      }
+      return await queue.add(() => readAndWork(request, work))
     } catch (error) {
       if (!request.readableEnded) response.shouldKeepAlive = false
       throw error

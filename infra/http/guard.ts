@@ -36,12 +36,11 @@ export interface GuardNeeds {
   retryAfterSeconds?: number
 }
 
-/** What a route asks of a credential. */
 interface RouteRule {
   tiers: readonly string[]
   access: Access
   scope: NeededScope
-  /** What is answered when requests cannot be counted. */
+  /** Answered when requests cannot be counted. */
   uncountedCode: ErrorCode
 }
 
@@ -52,7 +51,6 @@ export interface Guard {
   passWithoutKey(request: Request, response: Response, budget?: AddressBudget): Promise<undefined>
 }
 
-/** Opens the guard. */
 export function openGuard(needs: GuardNeeds): Guard {
   const { meter, addresses, retryAfterSeconds: seconds } = needs
   const headers = seconds === undefined ? [] : ['Retry-After', String(seconds)]

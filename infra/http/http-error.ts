@@ -18,7 +18,7 @@ export class HttpError extends Error {
   readonly exceeded: ExceededLimit | undefined
   /** Violations beside those of `detail`. */
   readonly omitted: number
-  /** What the body holds beside code and detail. */
+  /** Of the body, beside code and detail. */
   readonly members: object
 
   constructor(
@@ -48,16 +48,6 @@ export class HttpError extends Error {
   }
 }
 
-/** Runs a read of a dependency; its failure becomes a 503 that names no cause to the client. */
-export async function orUnavailable<T>(read: Promise<T>, code: ErrorCode, detail: string): Promise<T> {
-  try {
-    return await read
-  } catch (error) {
-    if (error instanceof HttpError) throw error
-    throw new HttpError(code, detail, { cause: error })
-  }
-}
-
 /** Violations that one answer describes. */
 export const VIOLATIONS_MAX = 20
 
@@ -69,7 +59,6 @@ const STEP_MAX = 100
 /** Entries of a list of a refusal, such as the rows of a file that are at fault. */
 const LIST_MAX = 128
 
-/** Writes the body of an error. */
 export function errorText({ code, detail, omitted, members }: HttpError): string {
   for (let most = LIST_MAX; ; most = Math.floor(most / 2)) {
     const reply = { code, ...shownDetail(detail, omitted, most), ...(cut(members, most) as object) } as ErrorReply

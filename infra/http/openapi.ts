@@ -49,7 +49,7 @@ does not know are ignored, or with \`strict=true\` a 422; a known one in other l
 parameter that comes twice. On 429 and 409 wait as \`Retry-After\` says; on 503 try again with a growing delay.
 Every path answers at the root as well as below \`/v1\`.`
 
-/** Makes the document; `baseUrl` is the public root, without a trailing slash. */
+/** `baseUrl` is the public root, without a trailing slash. */
 export function openApiDocument(operations: readonly Operation[], { baseUrl }: { baseUrl: string }): Json {
   const paths: Record<string, Json> = {}
   for (const operation of operations) {
@@ -113,19 +113,15 @@ function describe(operation: Operation): Json {
 }
 
 function describeDelivered({ id, group, summary, description, headers, body, responses }: Delivered): Json {
+  const parameters = parametersOf('header', headers)
   return {
-    operationId: id,
-    tags: [group],
-    summary,
-    description,
-    security: [],
-    parameters: parametersOf('header', headers),
+    ...{ operationId: id, tags: [group], summary, description, security: [], parameters },
     requestBody: { required: true, content: jsonOf(body.name, { example: body.schema.meta()?.example }) },
     responses: mapped(responses, answered => ({ description: answered })),
   }
 }
 
-/** What it asks of a child key with scopes. */
+/** Asked of a child key with scopes. */
 const scopeOf = (operation: Operation): NeededScope => {
   const { tiers, access } = operation
   if (tiers === undefined) return 'any'
@@ -209,7 +205,7 @@ const headersOf = (shared: readonly string[] = [], own: Record<string, string> =
   ...mapped(own, description => ({ description, schema: { type: 'string' } })),
 })
 
-/** What any operation of its kind may refuse with, beside its own errors. */
+/** All that an operation may refuse with: its own errors, and those of any of its kind. */
 function codesOf(operation: Operation): ErrorCode[] {
   const { errors, tiers, access = 'key', params, isCreate } = operation
   const hasBody = operation.body !== undefined || operation.upload !== undefined

@@ -7,9 +7,11 @@
  * whole GET /prices (45 to 67 us in bare Express, 32 so).
  */
 import type { ErrorRequestHandler, Response } from 'express'
+import { PostgresUnavailable } from '#infra/postgres/pool.ts'
 import { FIXED_HEADERS } from '#infra/runtime/answer-headers.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
+import { Refused } from '#infra/runtime/refused.ts'
 import { ERROR_STATUS, type ErrorCode } from '#schemas/api/error.ts'
 import { type Allowance, type ExceededLimit, rateLimitFields } from '#schemas/api/rate-limit.ts'
 import type { Credential } from './credential.ts'
@@ -29,7 +31,7 @@ interface RequestLocals {
   credential?: Credential
   /** Of a valid key, once they are known. */
   limits?: ShownLimits
-  /** What refuses the request. */
+  /** Refuses the request. */
   exceeded?: ExceededLimit | undefined
   observe: Observe
 }
@@ -48,7 +50,7 @@ export type Observe = (response: Response, answer: { status: number; bytes: numb
 
 const REPORT_EVERY_MS = 1_000
 const PRIVATE = 'private, no-store'
-export const JSON_TYPE = 'application/json; charset=utf-8'
+const JSON_TYPE = 'application/json; charset=utf-8'
 
 interface AnswerOptions {
   status?: number
@@ -154,7 +156,7 @@ export const localsOf = (response: Response): RequestLocals => response.locals a
 /**
  * Opens the observer: one log line and one measurement per answer.
  *
- * What lines of a key, and measurements of a route, have in common is prepared once: an answer costs 3 us here
+ * The common part of the lines of a key, and of the measurements of a route, is prepared once: an answer costs 3 us here
  * instead of 8, with a whole GET at about 70.
  */
 export function openObserver(log: Log, metrics: Metrics, now: () => number = () => performance.now()): Observe {
@@ -187,12 +189,22 @@ export function openObserver(log: Log, metrics: Metrics, now: () => number = () 
   }
 }
 
+interface ErrorOptions {
+  log: Log
+  /** Monotonic, milliseconds. */
+  now(): number
+  /** Called with the code of every error that is answered. */
+  noteError?(code: ErrorCode): void
+  /** The refusal that an error means to an application; undefined for all that the kit knows. */
+  refusalOf?(error: unknown): HttpError | undefined
+}
+
 /** Answers errors, by the status of their code; the last handler of an application. */
-export function answerErrors(log: Log, now: () => number, note?: (code: ErrorCode) => void): ErrorRequestHandler {
+export function answerErrors({ log, now, noteError, refusalOf }: ErrorOptions): ErrorRequestHandler {
   const report = openReporter(log, now)
   return (error, _request, response, _next) => {
-    const failure = asHttpError(error)
-    note?.(failure.code)
+    const failure = refusalOf?.(error) ?? asHttpError(error)
+    noteError?.(failure.code)
     const status = ERROR_STATUS[failure.code]
     if (status >= 500) report(failure, localsOf(response).requestId)
     if (response.headersSent) {
@@ -229,6 +241,10 @@ function asHttpError(error: unknown): HttpError {
   if (error instanceof HttpError) return error
   if ((error as { status?: number } | null)?.status === 400) {
     return new HttpError('BAD_REQUEST', 'The request line cannot be decoded.', { cause: error })
+  }
+  if (error instanceof PostgresUnavailable || error instanceof Refused) {
+    const detail = 'What is stored of accounts is temporarily unavailable; try again.'
+    return new HttpError('SERVICE_UNAVAILABLE', detail, { cause: error })
   }
   return new HttpError('INTERNAL_ERROR', 'Something went wrong on our side; the request id helps us find it.', {
     cause: error,

@@ -65,7 +65,7 @@ export function decodePercent(text: string): string {
 /** A hundred names of 200 characters, escaped to six bytes each, are 120 kB. */
 const BODY_MAX_BYTES = 256 * 1024
 
-/** What a packed body may unpack to without being compared with what arrived: as much could be sent as it is. */
+/** A packed body may unpack to as much without being compared with what arrived: it could be sent as it is. */
 const UNPACKED_FREE_BYTES = 16 * 1024
 /** A hundred alerts that differ in little shrink to a fifteenth. */
 const UNPACKED_RATIO_MAX = 32

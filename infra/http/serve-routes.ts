@@ -6,8 +6,6 @@
  */
 import express, { type Express, type Request, type RequestHandler, Router } from 'express'
 import { requestIdOf } from '#infra/runtime/answer-headers.ts'
-import type { Log } from '#infra/runtime/log.ts'
-import type { ErrorCode } from '#schemas/api/error.ts'
 import { getQuery } from '#schemas/api/query-values.ts'
 import { scopeNeeded } from '#schemas/api/scopes.ts'
 import type { Credential } from './credential.ts'
@@ -20,12 +18,9 @@ import { decodePercent, parse, parseBody, parseParams, readBody } from './reques
 const PREFIX = '/v1/'
 const PREFLIGHT_SECONDS = 86_400
 
-interface AppOptions {
-  log: Log
+interface AppOptions extends Omit<Parameters<typeof answerErrors>[0], 'now'> {
   /** Called with every answer. */
   observe: Observe
-  /** Called with the code of every error that is answered. */
-  noteError?(code: ErrorCode): void
   /** Whether HEAD is answered where GET is; true unless given. */
   takesHead?: boolean
 }
@@ -46,7 +41,7 @@ export function makeApp(endpoints: readonly Endpoint[], guard: Guard, options: A
     await guard.passWithoutKey(request, response)
     throw new HttpError('NOT_FOUND', 'There is no such path.')
   })
-  app.use(answerErrors(options.log, now, options.noteError))
+  app.use(answerErrors({ ...options, now }))
   return app
 }
 
@@ -137,7 +132,7 @@ function refuseOtherMethods(own: readonly Endpoint[], guard: Guard, takesHead: b
   }
 }
 
-/** What a page of any origin may send: the methods of the path, and whatever headers its browser asks for. */
+/** A page of any origin may send the methods of the path, and whatever headers its browser asks for. */
 function preflight({ headers }: Request, methods: string): string[] {
   const names = headers['access-control-request-headers']
   return [

@@ -174,7 +174,7 @@ export function nameFaults(known: readonly string[], raw: Readonly<Record<string
   return faults
 }
 
-/** What spellings of one name have in common. */
+/** The same for all spellings of one name. */
 const formOf = (name: string): string => (name.split('[', 1)[0] as string).replaceAll(/[-_]/g, '').toLowerCase()
 
 function nearestOf(known: readonly string[], name: string): string {

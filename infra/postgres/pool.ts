@@ -9,12 +9,15 @@
 import { type CustomTypesConfig, DatabaseError, type Pool, type QueryResultRow, types } from 'pg'
 import type { Log } from '../runtime/log.ts'
 import { parsePostgresAddress, withDatabase } from '../runtime/postgres-address.ts'
+import { Refused } from '../runtime/refused.ts'
 import { openPool } from './client.ts'
 
 /** Runs one statement; it refers to values as `$1`, `$2`. */
 export type Query = <T extends object = QueryResultRow>(statement: string, values?: readonly unknown[]) => Promise<T[]>
 
-/** A Postgres database. */
+/** The server does not answer, not in time or not now; another try may help. */
+export class PostgresUnavailable extends Error {}
+
 export interface Database {
   rows: Query
   /** Runs `work` in one transaction and commits it; rolls back when it throws. */
@@ -76,7 +79,7 @@ export function openDatabase(url: string, options: DatabaseOptions): Database {
   return {
     transaction,
     rows: (statement, values = []) =>
-      isPooled ? transaction(query => query(statement, values)) : runStatement(pool, statement, values),
+      isPooled ? transaction(query => query(statement, values)) : answered(runStatement(pool, statement, values)),
     close: () => pool.end(),
   }
 }
@@ -100,13 +103,15 @@ async function runStatement<T extends object>(pool: Pool, statement: string, val
 }
 
 async function inTransaction<T>(pool: Pool, begin: string, work: (query: Query) => Promise<T>): Promise<T> {
-  const client = await pool.connect()
+  const client = await answered(pool.connect())
   let isSound = false
   try {
-    await client.query(begin)
+    await answered(client.query(begin))
     try {
-      const result = await work(async (statement, values = []) => (await client.query(statement, [...values])).rows)
-      await client.query('COMMIT')
+      const result = await work(
+        async (statement, values = []) => (await answered(client.query(statement, [...values]))).rows,
+      )
+      await answered(client.query('COMMIT'))
       isSound = true
       return result
     } catch (error) {
@@ -122,8 +127,25 @@ async function inTransaction<T>(pool: Pool, begin: string, work: (query: Query) 
   }
 }
 
+/** Codes of a mistake of ours in a statement or a value; with all others another try may help. */
+const OUR_MISTAKE = /^(22|23|42|P0)/
+
+async function answered<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    const isOurs = error instanceof DatabaseError && OUR_MISTAKE.test(error.code ?? '')
+    if (isOurs || error instanceof TypeError || error instanceof Refused) throw error
+    throw new PostgresUnavailable(`Postgres cannot answer: ${(error as Error).message}`, { cause: error })
+  }
+}
+
 /** The server has answered, and the session goes on: operator's codes end it (https://www.postgresql.org/docs/current/errcodes-appendix.html). */
 const isAnswer = (error: unknown): boolean => error instanceof DatabaseError && !error.code?.startsWith('57P')
+
+/** Whether a statement referred by a column to a row that is not there. */
+export const lacksReference = (error: unknown, column: string): boolean =>
+  error instanceof DatabaseError && error.code === '23503' && error.constraint?.endsWith(`_${column}_fkey`) === true
 
 /** Waits for the advisory lock of a name, which the transaction of `query` then holds until it ends. */
 export async function acquireAdvisoryLock(query: Query, name: string): Promise<void> {

@@ -54,7 +54,7 @@ export function openRateLimit(redis: Redis, keyPrefix: string): RateLimit {
 
 const BUDGETS = ['requests', 'credentials', 'sign-in', 'redirects', 'documents'] as const
 
-/** What a request without a valid key counts in; `credentials` are those that were refused. */
+/** Counts a request without a valid key; `credentials` are those that were refused. */
 export type AddressBudget = (typeof BUDGETS)[number]
 
 /** Budgets do not touch each other: who follows links or guesses keys leaves sign-in open to others of the same address. */

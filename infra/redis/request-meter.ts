@@ -15,7 +15,7 @@ import { MINUTE_MS } from '#schemas/values/instant.ts'
 import type { Redis } from './redis.ts'
 
 /** What a key may use. */
-export interface RequestLimits {
+interface RequestLimits {
   perMinute: number
   perMonth: number
 }

@@ -9,11 +9,9 @@ import { transactionReply } from './transactions.ts'
 import { deliveryReply, webhookRecord } from './webhooks.ts'
 
 const AT = '2026-03-01T09:00:00.000Z'
-/** The example of a schema that has one. */
 const example = <T>(schema: z.ZodType<T>): T => schema.meta()?.example as T
 const { secret_last4: _, ...exampleWebhook } = example(webhookRecord)
 
-/** Answer of GET /account/export. */
 export const accountExport = z
   .strictObject({
     generated_at: instant,

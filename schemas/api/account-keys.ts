@@ -41,13 +41,10 @@ export const childKeyScope = (tier: { requests_per_month: number; requests_per_m
   rateMax: tier.requests_per_minute,
 })
 
-/** Path of one child key. */
 export const childKeyParams = z.object({ id: uuid().meta({ description: 'Id of the child key.', example: CHILD_ID }) })
 
-/** Query of GET /account/sub-keys. */
 export const childKeysQuery = z.object(clampedPage({ max: 100, otherwise: 25 }))
 
-/** Body of POST /account/sub-keys. */
 export const childKeyBody = (scope: ChildKeyScope) => {
   const { quota, rate, scopes } = limitsOf(scope)
   return z.strictObject({
@@ -74,7 +71,6 @@ export const childKeyPatch = (scope: ChildKeyScope) => {
     )
 }
 
-/** The members of a key that clients may see. */
 export const keyInfo = z
   .strictObject({
     id: z.uuid(),
@@ -94,7 +90,6 @@ export const keyInfo = z
   })
   .meta({ id: 'KeyInfo' })
 
-/** The members of a key that clients may see. */
 export type KeyInfo = z.infer<typeof keyInfo>
 
 const exampleRootKey: KeyInfo = {
@@ -125,12 +120,10 @@ const exampleChildKey: KeyInfo = {
   scopes: ['market:read', 'feeds'],
 }
 
-/** Answer of GET /account/key. */
 export const keyReply = z.strictObject({ key: keyInfo }).meta({ example: { key: exampleRootKey } })
 
 const keyText = z.string().describe('The text of the key, in no other reply.')
 
-/** Answer of POST /account/key/reissue. */
 export const reissuedKeyReply = z
   .strictObject({
     key: keyText,
@@ -151,7 +144,6 @@ export const reissuedKeyReply = z
 
 const exampleChild = { key: exampleChildKey, requests_this_month: 1_204 }
 
-/** One child key. */
 export const childKeyReply = z
   .strictObject({
     key: keyInfo,
@@ -159,12 +151,10 @@ export const childKeyReply = z
   })
   .meta({ example: exampleChild })
 
-/** Answer of GET /account/sub-keys. */
 export const childKeysReply = z
   .strictObject({ keys: z.array(childKeyReply), pagination: offsetPagination })
   .meta({ example: { keys: [exampleChild], pagination: examplePage(25) } })
 
-/** Answer of the operations that issue a child key. */
 export const issuedChildKeyReply = z.strictObject({ key: keyText, key_info: keyInfo, message: z.string() }).meta({
   example: {
     key: `sk_live_child_${EXAMPLE_TEXT}`,
@@ -173,7 +163,6 @@ export const issuedChildKeyReply = z.strictObject({ key: keyText, key_info: keyI
   },
 })
 
-/** Answer of DELETE /account/sub-keys/:id. */
 export const revokedKeyReply = z
   .strictObject({ ok: z.literal(true), key_id: z.uuid(), revoked_at: instant })
   .meta({ example: { ok: true, key_id: CHILD_ID, revoked_at: '2026-03-04T08:00:00.000Z' } })

@@ -15,7 +15,6 @@ const pauseText = (seconds: number): string =>
 
 const decimalText = z.string()
 
-/** The body that custom and google_sheets destinations are sent. */
 export const alertTriggeredBody = z
   .strictObject({
     id: z.uuid(),
@@ -54,10 +53,8 @@ export const alertTriggeredBody = z
     },
   })
 
-/** The body that custom and google_sheets destinations are sent. */
 export type AlertTriggeredBody = z.infer<typeof alertTriggeredBody>
 
-/** The request to a destination. */
 export const alertTriggered: Delivered = {
   event: ALERT_TRIGGERED,
   id: 'deliverAlertTriggered',

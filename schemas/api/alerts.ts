@@ -4,13 +4,18 @@
  */
 import { z } from 'zod'
 import { ALERT_KINDS, parseThreshold } from '../values/alert.ts'
-import { clampedPage, currencyCode, list, optional, text, unlistedCurrency, uuid, violates } from './query-values.ts'
+import {
+  clampedPage,
+  currencyCode,
+  list,
+  type MarketScope,
+  optional,
+  text,
+  unlistedCurrency,
+  uuid,
+  violates,
+} from './query-values.ts'
 import { exampleItem, examplePage, instant, itemMembers, offsetPagination } from './reply-values.ts'
-
-/** What the bodies depend on. */
-interface AlertScope {
-  isCurrency: (code: string) => boolean
-}
 
 const BATCH_MAX = 100
 const EXAMPLE_ID = '019515d4-8a00-7c31-9b52-6f0de1a4c733'
@@ -42,7 +47,7 @@ const CURRENCY_NOTE = {
 const ENABLED_NOTE = { description: 'Whether the alert waits for its condition.', example: true }
 
 /** Body of POST /account/alerts, and one entry of a batch; for a spread the currency is ignored, not checked. */
-export const alertBody = (scope: AlertScope) =>
+export const alertBody = (scope: Pick<MarketScope, 'isCurrency'>) =>
   z
     .strictObject({
       item_id: z.int().min(1).meta({ description: 'Catalog id of the item.', example: exampleItem.item_id }),
@@ -63,11 +68,9 @@ export const alertBody = (scope: AlertScope) =>
       context.addIssue({ code: 'custom', path: ['threshold_currency'], ...unlistedCurrency })
     })
 
-/** A parsed alert of a body. */
 export type AlertBody = z.infer<ReturnType<typeof alertBody>>
 
-/** Body of POST /account/alerts/batch. */
-export const alertBatchBody = (scope: AlertScope) =>
+export const alertBatchBody = (scope: Pick<MarketScope, 'isCurrency'>) =>
   z.strictObject({
     alerts: list(alertBody(scope), { min: 1, max: BATCH_MAX }).meta({
       description: `1 to ${BATCH_MAX} alerts.`,
@@ -76,7 +79,7 @@ export const alertBatchBody = (scope: AlertScope) =>
   })
 
 /** Body of PATCH /account/alerts/:alert_id: at least one member. */
-export const alertPatch = (scope: AlertScope) =>
+export const alertPatch = (scope: Pick<MarketScope, 'isCurrency'>) =>
   z
     .strictObject({
       threshold_value: optional(threshold).meta(THRESHOLD_NOTE),
@@ -88,18 +91,15 @@ export const alertPatch = (scope: AlertScope) =>
       violates('value_error', 'The body should name something to change'),
     )
 
-/** Path of one alert. */
 export const alertParams = z.object({
   alert_id: uuid().meta({ description: 'Id of the alert.', example: EXAMPLE_ID }),
 })
 
-/** Query of GET /account/alerts. */
 export const alertsQuery = z.object({
   ...clampedPage({ max: 200, otherwise: 50 }),
   search: text().optional().meta({ description: 'An item id, or part of a name in any case.', example: 'redline' }),
 })
 
-/** Query of GET /account/alerts/events. */
 export const alertEventsQuery = z.object(clampedPage({ max: 100, otherwise: 50 }))
 
 const item = z.strictObject(itemMembers).meta({ id: 'AlertItem' })
@@ -116,7 +116,6 @@ const exampleAlert = {
   item: exampleItem,
 }
 
-/** One alert. */
 export const alertReply = z
   .strictObject({
     id: z.uuid(),
@@ -131,12 +130,10 @@ export const alertReply = z
   })
   .meta({ example: exampleAlert })
 
-/** Answer of GET /account/alerts. */
 export const alertsReply = z
   .strictObject({ alerts: z.array(alertReply), pagination: offsetPagination })
   .meta({ example: { alerts: [exampleAlert], pagination: examplePage(50) } })
 
-/** Answer of POST /account/alerts/batch. */
 export const alertBatchReply = z
   .strictObject({
     created: z.int().min(0),
@@ -170,7 +167,6 @@ export const alertBatchReply = z
     },
   })
 
-/** Answer of DELETE /account/alerts/:alert_id. */
 export const deletedAlertReply = z.strictObject({ ok: z.literal(true) }).meta({ example: { ok: true } })
 
 const delivery = z
@@ -189,7 +185,7 @@ const delivery = z
   })
   .meta({ id: 'AlertDelivery' })
 
-/** What an alert reported when it fired. */
+/** Reported when an alert fired. */
 export const alertEventReply = z
   .strictObject({
     id: z.uuid(),
@@ -204,7 +200,6 @@ export const alertEventReply = z
   })
   .meta({ id: 'AlertEvent' })
 
-/** Answer of GET /account/alerts/events. */
 export const alertEventsReply = z
   .strictObject({ events: z.array(alertEventReply), pagination: offsetPagination })
   .meta({

@@ -4,14 +4,8 @@ import { count, exampleMarketMeta, marketMeta, usd } from './market.ts'
 import { decimal, integer, pageOffset, providerKey, repeated } from './query-values.ts'
 import { exampleItem, instant, itemMembers } from './reply-values.ts'
 
-/** What the parameters of arbitrage depend on. */
-interface ArbitrageScope {
-  askKeys: readonly string[]
-  bidKeys: readonly string[]
-}
-
 /** Parameters of GET /market/arbitrage; `cursor` is refused before they are read. */
-export const arbitrageQuery = ({ askKeys, bidKeys }: ArbitrageScope) =>
+export const arbitrageQuery = ({ askKeys, bidKeys }: { askKeys: readonly string[]; bidKeys: readonly string[] }) =>
   z.object({
     min_spread_pct: decimal({ min: -100, max: 1_000_000_000 })
       .default(1)
@@ -34,10 +28,8 @@ export const arbitrageQuery = ({ askKeys, bidKeys }: ArbitrageScope) =>
     offset: pageOffset(),
   })
 
-/** Parsed parameters of GET /market/arbitrage. */
 export type ArbitrageQuery = z.infer<ReturnType<typeof arbitrageQuery>>
 
-/** One pair of an ask and a bid. */
 const arbitrageItem = z
   .strictObject({
     ...itemMembers,
@@ -55,7 +47,6 @@ const arbitrageItem = z
   })
   .meta({ id: 'ArbitragePair' })
 
-/** Answer of GET /market/arbitrage. */
 export const arbitrageReply = z
   .strictObject({
     meta: z.strictObject({

@@ -63,7 +63,6 @@ const FEEDS = [
 
 const AVRO = 'application/vnd.apache.avro;version=1.9.0'
 
-/** Makes the document. */
 export function asyncApiDocument(options: { baseUrl: string }): object {
   const { protocol, host, pathname } = new URL(options.baseUrl)
   const events = new Map(allTopics.flatMap(topic => topic.events.map(event => [event.name, event])))

@@ -6,21 +6,22 @@
  */
 import { z } from 'zod'
 import { askMembers, bidMembers, exampleAsk, exampleBid, exampleTimes, quoteTimes } from './listing.ts'
-import { currencyMember, list, NAME_NOTE, optional, providersMember, text, violates } from './query-values.ts'
+import {
+  currencyMember,
+  list,
+  type MarketScope,
+  NAME_NOTE,
+  optional,
+  providersMember,
+  text,
+  violates,
+} from './query-values.ts'
 import { exampleItem, instant, itemMembers } from './reply-values.ts'
-
-/** What the body of a batch depends on. */
-interface BatchScope {
-  /** The provider keys of the side. */
-  providers: readonly string[]
-  isCurrency: (code: string) => boolean
-}
 
 /** Ids and names that one batch may hold together. */
 const BATCH_ITEMS_MAX = 100
 
-/** Body of a batch lookup. */
-export const batchBody = ({ providers, isCurrency }: BatchScope) =>
+export const batchBody = ({ providers, isCurrency }: MarketScope) =>
   z
     .strictObject({
       item_ids: optional(list(z.int().min(1), { max: BATCH_ITEMS_MAX })).meta({
@@ -47,7 +48,6 @@ export const batchBody = ({ providers, isCurrency }: BatchScope) =>
       when: () => true,
     })
 
-/** Parsed body of a batch lookup. */
 export type BatchBody = z.infer<ReturnType<typeof batchBody>>
 
 /** The lengths of ids and names in a body as it was sent, also where other members are invalid. */
@@ -95,8 +95,6 @@ const replyOf = <T extends z.ZodType>(quote: T, exampleQuote: object) =>
       },
     })
 
-/** Answer of POST /prices/batch. */
 export const pricesBatchReply = replyOf(askQuote, exampleAsk)
 
-/** Answer of POST /bids/batch. */
 export const bidsBatchReply = replyOf(bidQuote, exampleBid)

@@ -9,6 +9,7 @@ import {
   hasItem,
   isOrdered,
   itemSelector,
+  type MarketScope,
   needsItem,
   needsOrder,
   timeWindow,
@@ -25,15 +26,10 @@ export function parseLookback(text: string): { count: number; unit: 'd' | 'h' } 
   return match && count > 0 ? { count, unit: match[2] === 'h' ? 'h' : 'd' } : undefined
 }
 
-/** What the parameters of candles depend on. */
-interface CandlesScope {
-  isCurrency: (code: string) => boolean
-  /** Longest lookback of the tier in days; null = as far as candles are kept. */
-  lookbackDaysMax: number | null
-}
-
-/** Parameters of GET /prices/candles. */
-export const candlesQuery = ({ isCurrency, lookbackDaysMax }: CandlesScope) =>
+export const candlesQuery = ({
+  isCurrency,
+  lookbackDaysMax,
+}: Pick<MarketScope, 'isCurrency'> & { lookbackDaysMax: number | null }) =>
   z
     .object({
       ...itemSelector,
@@ -67,10 +63,8 @@ export const candlesQuery = ({ isCurrency, lookbackDaysMax }: CandlesScope) =>
     .refine(hasItem, needsItem)
     .refine(isOrdered, needsOrder)
 
-/** Parsed parameters of GET /prices/candles. */
 export type CandlesQuery = z.infer<ReturnType<typeof candlesQuery>>
 
-/** One candle. */
 const candle = z
   .strictObject({
     t: z.int().describe('Start of the bucket.'),
@@ -86,7 +80,6 @@ const candle = z
   })
   .meta({ id: 'Candle' })
 
-/** Answer of GET /prices/candles. */
 export const candlesReply = z
   .strictObject({
     meta: z.strictObject({

@@ -53,12 +53,10 @@ export const itemsQuery = z.object({
   offset: pageOffset(),
 })
 
-/** Parsed parameters of GET /items. */
 export type ItemsQuery = z.infer<typeof itemsQuery>
 
 const known = z.string().nullable()
 
-/** One item of the catalog. */
 const catalogEntry = z
   .strictObject({
     item_id: z.int(),
@@ -90,7 +88,6 @@ const catalogEntry = z
   })
   .meta({ id: 'CatalogItem' })
 
-/** Answer of GET /items. */
 export const itemsReply = z
   .strictObject({
     items: z.array(catalogEntry),
@@ -144,7 +141,6 @@ export const ENUMERATED_FIELDS = [
 /** A field whose values GET /items/metadata lists. */
 type EnumeratedField = (typeof ENUMERATED_FIELDS)[number]
 
-/** Answer of GET /items/metadata. */
 export const itemsMetadataReply = z
   .strictObject({
     catalog: z.strictObject({ total_items: z.int() }),
@@ -172,7 +168,6 @@ export const itemsMetadataReply = z
     },
   })
 
-/** Parameters of GET /images. */
 export const imagesQuery = z.object({
   format: z.enum(['png', 'webp']).default('png').meta({ description: 'Suffix of the image URLs.', example: 'png' }),
 })

@@ -15,7 +15,7 @@ export interface AnswerCurrency {
   rate: Rate
 }
 
-/** What is listed of one provider and item. */
+/** A row as it is listed of one provider and item. */
 interface ListedRow {
   /** Hundredths of `currency`. */
   price: number
@@ -30,7 +30,6 @@ interface ListedRow {
 /** Which members an entry has: a quote has neither item nor link. */
 export type EntryMembers = 'quote' | 'entry' | 'entry with url'
 
-/** A row with its item and provider. */
 interface EntryRow {
   itemId: number
   provider: string
@@ -49,7 +48,6 @@ export interface EntrySources<P> {
   baseUrl: string
 }
 
-/** Writes the entries of one side. */
 export interface EntryText<P> {
   /** All of an entry before the value of `last_updated`; undefined when its item or provider is unknown. */
   opening(entry: EntryRow, currency: AnswerCurrency, members: EntryMembers): string | undefined
@@ -64,7 +62,6 @@ export interface EntryText<P> {
 
 const INSTANTS_KEPT = 20_000
 
-/** Opens the writer of a side's entries. */
 export function openEntryText<P extends { hosts: readonly string[] }>(
   side: Side,
   sources: EntrySources<P>,

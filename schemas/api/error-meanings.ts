@@ -1,4 +1,4 @@
-/** What each code means to a client: its cause, what to do, and `detail` as it is sent for one cause of it. */
+/** The meaning of each code to a client: its cause, what to do, and `detail` as it is sent for one cause of it. */
 import type { ErrorCode, ErrorReply } from './error.ts'
 
 /** Sentences of Markdown; a code between backticks is linked by the guides. */
@@ -259,7 +259,6 @@ export const ERROR_MEANINGS: Readonly<Record<ErrorCode, ErrorMeaning>> = {
   },
 }
 
-/** An answer with a code. */
 export const errorExample = (code: ErrorCode): ErrorReply =>
   code === 'VALIDATION_ERROR'
     ? {

@@ -87,7 +87,6 @@ const VIOLATION_TYPES = [
   'value_error',
 ] as const
 
-/** A kind of violation. */
 export type ViolationType = (typeof VIOLATION_TYPES)[number]
 
 /** One thing that is wrong with a request. */
@@ -106,10 +105,8 @@ export type Violation = z.infer<typeof violation>
 
 const codes = Object.keys(ERROR_STATUS) as [ErrorCode, ...ErrorCode[]]
 
-/** The body of an error answer. */
 export const plainErrorReply = z.strictObject({ code: z.enum(codes).exclude(['VALIDATION_ERROR']), detail: z.string() })
 
-/** The body of a 422. */
 export const validationErrorReply = z.strictObject({
   code: z.literal('VALIDATION_ERROR'),
   detail: z.array(violation).min(1),
@@ -120,8 +117,6 @@ export const validationErrorReply = z.strictObject({
     .describe('Violations beside those of `detail`, where there are more than it lists.'),
 })
 
-/** The body of every error answer. */
 export const errorReply = z.union([plainErrorReply, validationErrorReply])
 
-/** The body of every error answer. */
 export type ErrorReply = z.infer<typeof errorReply>

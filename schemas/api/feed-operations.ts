@@ -22,7 +22,7 @@ const liveOf = (what: string) =>
   `Server-Sent Events: \`ready\` first, then ${what} as refreshes bring them, one event per provider and moment, or several with 1000 items and a line of 65,535 bytes at most; a comment \`: ping\` every 20 seconds while idle. Nothing is kept for who is away. A key holds two connections at once over all feeds. The stream ends within a second of the end of its key, and when its client leaves more than 16 MiB unread.`
 const LIVE = liveOf('changes')
 
-/** What every stream begins with. */
+/** Begins every stream. */
 const READY = { ready: { name: 'FeedReady', schema: readyEvent } }
 const CHANGED = { name: 'FeedChanged', schema: changedEvent }
 const RECORDED = { name: 'FeedSalesRecorded', schema: recordedEvent }
@@ -58,7 +58,6 @@ function streamOf(name: keyof typeof FEED_EXAMPLES, description: string, own: Re
   }
 }
 
-/** All operations of the feeds. */
 export function feedOperations(providers: readonly string[]) {
   return {
     prices: {

@@ -95,14 +95,12 @@ const live = (providers: readonly string[]) => ({
   token,
 })
 
-/** Parameters of GET /feed/sales. */
 export const salesFeedQuery = (providers: readonly string[]) =>
   z
     .object(live(providers))
     .refine(within100('item_ids'), tooMany('item_ids'))
     .refine(within100('market_hash_names'), tooMany('market_hash_names'))
 
-/** Parameters of GET /feed/prices and GET /feed/bids. */
 export const feedQuery = (providers: readonly string[]) =>
   z
     .object({
@@ -127,7 +125,6 @@ export const feedQuery = (providers: readonly string[]) =>
       path: ['policy'],
     })
 
-/** Parameters of GET /feed/replay/prices, GET /feed/replay/bids and GET /feed/replay/sales. */
 export const replayQuery = (providers: readonly string[]) =>
   z
     .object({
@@ -166,8 +163,6 @@ export const replayQuery = (providers: readonly string[]) =>
     .refine(within100('item_ids'), tooMany('item_ids'))
     .refine(within100('market_hash_names'), tooMany('market_hash_names'))
 
-/** Parsed parameters of a live feed. */
 export type FeedQuery = z.infer<ReturnType<typeof feedQuery>>
 
-/** Parsed parameters of a replay. */
 export type ReplayQuery = z.infer<ReturnType<typeof replayQuery>>

@@ -52,7 +52,6 @@ export const snapshotEndEvent = z.strictObject({ items: z.int().min(0).describe(
 /** A replay is complete. */
 export const replayEndEvent = z.strictObject({ items: z.int().min(0).describe('Changes or sales that were replayed') })
 
-/** What POST /feed/token answers. */
 export const feedTokenReply = z
   .strictObject({
     token: z.string().describe('Opens one stream, as the query parameter `token`'),

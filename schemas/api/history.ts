@@ -12,6 +12,7 @@ import {
   integer,
   isOrdered,
   itemSelector,
+  type MarketScope,
   needsItem,
   needsOrder,
   pageCursor,
@@ -21,14 +22,7 @@ import {
 } from './query-values.ts'
 import { amount, cursorPagination, exampleCursorPage, exampleItem, instant, itemMembers } from './reply-values.ts'
 
-/** What the parameters of history depend on. */
-interface HistoryScope {
-  providers: readonly string[]
-  isCurrency: (code: string) => boolean
-}
-
-/** Parameters of GET /prices/history. */
-export const historyQuery = ({ providers, isCurrency }: HistoryScope) =>
+export const historyQuery = ({ providers, isCurrency }: MarketScope) =>
   z
     .object({
       ...itemSelector,
@@ -45,7 +39,6 @@ export const historyQuery = ({ providers, isCurrency }: HistoryScope) =>
     .refine(hasItem, needsItem)
     .refine(isOrdered, needsOrder)
 
-/** One observed ask. */
 const historyRecord = z
   .strictObject({
     ...itemMembers,
@@ -57,7 +50,6 @@ const historyRecord = z
   })
   .meta({ id: 'HistoryEntry' })
 
-/** Answer of GET /prices/history. */
 export const historyReply = z
   .strictObject({
     meta: z.strictObject({
@@ -96,11 +88,10 @@ export const historyReply = z
     },
   })
 
-/** Parameters of GET /market/history/chart. */
 export const historyChartQuery = ({
   askKeys,
   isCurrency,
-}: { askKeys: readonly string[] } & Pick<HistoryScope, 'isCurrency'>) =>
+}: { askKeys: readonly string[] } & Pick<MarketScope, 'isCurrency'>) =>
   z
     .object({
       item_id: itemSelector.item_id,
@@ -120,10 +111,8 @@ export const historyChartQuery = ({
     .refine(hasItem, needsItem)
     .refine(query => query.lookback !== undefined || isOrdered(query), needsOrder)
 
-/** Parsed parameters of GET /market/history/chart. */
 export type HistoryChartQuery = z.infer<ReturnType<typeof historyChartQuery>>
 
-/** Answer of GET /market/history/chart. */
 export const historyChartReply = z
   .strictObject({
     meta: z.strictObject({

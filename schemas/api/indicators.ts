@@ -8,7 +8,6 @@ import { exampleItem, instant, itemMembers } from './reply-values.ts'
 
 const interval = z.enum(['1h', '1d'])
 
-/** Parameters of GET /market/indicators. */
 export const indicatorsQuery = ({ isCurrency }: { isCurrency: (code: string) => boolean }) =>
   z
     .object({
@@ -54,7 +53,6 @@ const indicatorValues = z.strictObject({
   }),
 })
 
-/** The indicators that the candles of an item give. */
 export type IndicatorValues = z.infer<typeof indicatorValues>
 
 const exampleValues = {
@@ -84,7 +82,6 @@ const exampleValues = {
   },
 }
 
-/** Answer of GET /market/indicators. */
 export const indicatorsReply = z
   .strictObject({
     meta: z.strictObject({ ...marketMeta, interval, currency: z.string(), provider: z.literal('All Providers') }),

@@ -5,7 +5,6 @@ import { violates } from './query-values.ts'
 
 const ACCOUNT_FORM = /^(\d{17}|[A-Za-z0-9_-]{2,32})$/
 
-/** Query of GET /inventory/gamestore/lookup. */
 export const lookupQuery = z.object({
   gamestore_id: z
     .string()
@@ -20,7 +19,6 @@ export const lookupQuery = z.object({
     }),
 })
 
-/** Answer of both inventory routes. */
 export const inventoryReply = z
   .strictObject({
     data: z.array(

@@ -4,20 +4,10 @@
  * currency.
  */
 import { z } from 'zod'
-import { currency, integer, itemSelector, pageOffset, providersParameter } from './query-values.ts'
+import { currency, integer, itemSelector, type MarketScope, pageOffset, providersParameter } from './query-values.ts'
 import { amount, exampleItem, examplePage, instant, itemMembers, offsetPagination } from './reply-values.ts'
 
-/** What the parameters of a listing depend on. */
-interface ListingScope {
-  /** The provider keys of the side. */
-  providers: readonly string[]
-  isCurrency: (code: string) => boolean
-  /** Largest page of the tier, and its default. */
-  pageMax: number
-}
-
-/** Parameters of GET /prices and GET /bids. */
-export const listingQuery = (scope: ListingScope) =>
+export const listingQuery = (scope: MarketScope & { pageMax: number }) =>
   z.object({
     ...itemSelector,
     providers: providersParameter(scope.providers),
@@ -29,13 +19,11 @@ export const listingQuery = (scope: ListingScope) =>
     offset: pageOffset(),
   })
 
-/** Parsed parameters of a listing. */
 export type ListingQuery = z.infer<ReturnType<typeof listingQuery>>
 
 /** Parameters of a bulk snapshot; `providers` are the keys of its side. */
 export const snapshotQuery = (providers: readonly string[]) => z.object({ providers: providersParameter(providers) })
 
-/** Path of the redirect to a marketplace's page of an item. */
 export const redirectParams = z.object({
   provider: z.string().meta({ description: 'One provider key.', example: 'provider_02' }),
   item_id: integer({ min: 1 }).meta({ description: 'Catalog id of the item.', example: exampleItem.item_id }),
@@ -109,15 +97,12 @@ const exampleMeta = {
   returned_providers: ['provider_02'],
 }
 
-/** Answer of GET /prices. */
 export const pricesReply = z
   .strictObject({ meta, items: z.array(priceEntry), pagination: offsetPagination })
   .meta({ example: { meta: exampleMeta, items: [examplePriceEntry], pagination: examplePage(100) } })
 
-/** Answer of GET /bids. */
 export const bidsReply = z
   .strictObject({ meta, items: z.array(bidEntry), pagination: offsetPagination })
   .meta({ example: { meta: exampleMeta, items: [exampleBidEntry], pagination: examplePage(100) } })
 
-/** The `meta` of a listing. */
 export type ListingMeta = z.infer<typeof meta>

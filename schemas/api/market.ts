@@ -9,12 +9,10 @@ import { exampleItem, instant, itemMembers } from './reply-values.ts'
 
 const groupBy = z.enum(['item_type', 'weapon_type'])
 
-/** Parameters of GET /market/indexes. */
 export const indexesQuery = z.object({
   group_by: groupBy.default('item_type').meta({ description: 'Category of the groups.', example: 'item_type' }),
 })
 
-/** Path of GET /market/items/:item_id. */
 export const marketItemParams = z.object({
   item_id: integer({ min: 1 }).meta({ description: 'Catalog id of the item.', example: exampleItem.item_id }),
 })
@@ -41,7 +39,6 @@ export const exampleMarketMeta = {
   window: { timeframe: '24h' },
 }
 
-/** Answer of GET /market/indexes. */
 export const indexesReply = z
   .strictObject({
     meta: z.strictObject({ ...marketMeta, group_by: groupBy }),
@@ -135,7 +132,6 @@ const exampleSummary = {
   liquidity_last_updated: exampleMarketMeta.generated_at,
 }
 
-/** Answer of GET /market/items. */
 export const marketItemsReply = z
   .strictObject({
     meta: z.strictObject(marketMeta),
@@ -175,7 +171,6 @@ const itemProvider = z
 /** A provider that has an ask. */
 export type ItemProvider = z.infer<typeof itemProvider>
 
-/** Answer of GET /market/items/:item_id. */
 export const marketItemReply = z
   .strictObject({
     meta: z.strictObject(marketMeta),

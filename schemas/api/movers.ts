@@ -4,7 +4,6 @@ import { count, exampleMarketMeta, marketMeta, usd } from './market.ts'
 import { decimal, integer, text } from './query-values.ts'
 import { exampleItem, instant, itemMembers } from './reply-values.ts'
 
-/** Parameters of GET /market/movers. */
 export const moversQuery = z.object({
   window: z
     .enum(['1h', '24h', '7d'])
@@ -28,10 +27,8 @@ export const moversQuery = z.object({
     .meta({ description: 'Class of the items, in any case; see `GET /v1/items/metadata`.', example: 'Weapon' }),
 })
 
-/** Parsed parameters of GET /market/movers. */
 export type MoversQuery = z.infer<typeof moversQuery>
 
-/** Answer of GET /market/movers. */
 export const moversReply = z
   .strictObject({
     meta: z.strictObject(marketMeta),

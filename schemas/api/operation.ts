@@ -1,5 +1,5 @@
 /**
- * What one operation of the API is: what it takes, who may call it, what it answers and refuses.
+ * An operation of the API: its parameters, who may call it, its answers and refusals.
  *
  * Routes are declared with these words (infra/http/define-route.ts). Request and reply schemas are those that routes parse with and
  * that tests hold answers against.
@@ -30,10 +30,8 @@ export const ACCESS = {
   uncounted: 'Takes an API key; exempt from the monthly quota.',
 } as const
 
-/** The name of an access. */
 export type Access = keyof typeof ACCESS
 
-/** What operations are about. */
 export const GROUPS = {
   Prices: 'The lowest ask of each item at each provider: now, in candles, and change by change.',
   Bids: 'The highest buy order of each item at each provider.',
@@ -50,10 +48,8 @@ export const GROUPS = {
   Feeds: 'Changes as Server-Sent Events, live or recorded.',
 } as const
 
-/** The name of a group. */
 export type Group = keyof typeof GROUPS
 
-/** One operation. */
 export interface Operation {
   id: string
   method: 'get' | 'post' | 'patch' | 'delete'
@@ -102,11 +98,10 @@ export interface Delivered extends Pick<Operation, 'id' | 'group' | 'summary' | 
   event: string
   headers: z.ZodObject
   body: NamedSchema
-  /** What follows from the answer, by its status or the range of it. */
   responses: Record<string, string>
 }
 
-/** What an operation answers when all is well. */
+/** Answered when all is well. */
 export interface Reply<V = unknown> {
   status: 200 | 201 | 204 | 302
   description: string

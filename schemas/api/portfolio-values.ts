@@ -9,6 +9,7 @@ import {
   day,
   integer,
   list,
+  type MarketScope,
   pageCursor,
   providersMember,
   providersParameter,
@@ -16,17 +17,10 @@ import {
 } from './query-values.ts'
 import { amount, cursorPagination, exampleCursorPage, exampleItem, instant, itemMembers } from './reply-values.ts'
 
-/** What valuations depend on. */
-interface ValuationScope {
-  providers: readonly string[]
-  isCurrency: (code: string) => boolean
-}
-
 /** Items of one stateless valuation. */
 const VALUED_ITEMS_MAX = 100
 
-/** Body of POST /portfolio/value. */
-export const valueBody = ({ providers, isCurrency }: ValuationScope) =>
+export const valueBody = ({ providers, isCurrency }: MarketScope) =>
   z.strictObject({
     items: list(z.strictObject({ item_id: z.int().min(1), quantity: z.int().min(1).max(1_000_000) }), {
       min: 1,
@@ -39,8 +33,7 @@ export const valueBody = ({ providers, isCurrency }: ValuationScope) =>
     currency: currencyMember(isCurrency),
   })
 
-/** Query of GET /portfolio/:id/value and of GET /portfolio/:id/performance. */
-export const valueQuery = ({ providers, isCurrency }: ValuationScope) =>
+export const valueQuery = ({ providers, isCurrency }: MarketScope) =>
   z.object({ currency: currency(isCurrency), providers: providersParameter(providers) })
 
 const lineItem = z
@@ -66,7 +59,6 @@ const exampleMeta = {
 }
 const EXAMPLE_PORTFOLIO_ID = '7d9f3c52-64a8-4a0a-9d8e-0b6f6f3f2a11'
 
-/** Answer of both valuations. */
 export const valueReply = z
   .strictObject({
     meta: z.strictObject(valueMeta),
@@ -106,8 +98,7 @@ const DAYS_PAGE = { max: 2000, default: 365 }
 
 const LOOKBACK_FORM = /^[1-9]\d{0,4}d?$/
 
-/** Query of GET /portfolio/:id/history. */
-export const dailyQuery = (scope: ValuationScope) =>
+export const dailyQuery = (scope: MarketScope) =>
   valueQuery(scope).extend({
     start_date: day().optional().meta({
       description: 'First day of the window, included. The day of the first transaction when left out.',
@@ -136,7 +127,6 @@ export const dailyQuery = (scope: ValuationScope) =>
     cursor: pageCursor(500),
   })
 
-/** Answer of GET /portfolio/:id/history. */
 export const dailyReply = z
   .strictObject({
     meta: z.strictObject({
@@ -200,7 +190,6 @@ const exampleProfit = {
   unrealised_profit: 306,
 }
 
-/** Answer of GET /portfolio/:id/performance. */
 export const performanceReply = z
   .strictObject({
     meta: z.strictObject({

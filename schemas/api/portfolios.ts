@@ -19,22 +19,18 @@ const examplePortfolio = {
 }
 const EXAMPLE_ENTRY_ID = '1c3ff1a2-9f0e-4a64-8a77-5a2f9f6b0c31'
 
-/** Path of a portfolio. */
 export const portfolioParams = z.object({
   id: uuid().meta({ description: 'Id of the portfolio.', example: examplePortfolio.id }),
 })
 
-/** Path of an entry. */
 export const entryParams = portfolioParams.extend({
   entry_id: uuid().meta({ description: 'Id of the entry, not the `item_id`.', example: EXAMPLE_ENTRY_ID }),
 })
 
-/** Body of POST /portfolio. */
 export const portfolioBody = z.strictObject({
   name: text(100).meta({ description: 'Name, 1 to 100 characters.', example: examplePortfolio.name }),
 })
 
-/** Answer of POST /portfolio. */
 export const portfolioReply = z
   .strictObject({
     id: z.uuid(),
@@ -45,7 +41,6 @@ export const portfolioReply = z
   })
   .meta({ example: examplePortfolio })
 
-/** Answer of GET /portfolio. */
 export const portfoliosReply = z
   .strictObject({ data: z.array(portfolioReply) })
   .meta({ example: { data: [examplePortfolio] } })
@@ -53,7 +48,6 @@ export const portfoliosReply = z
 /** Units of an item in a body. */
 export const quantity = z.int().min(1).max(QUANTITY_MAX)
 
-/** What a body's `quantity` means. */
 export const QUANTITY_NOTE = { description: 'Units, 1 to 1,000,000.', example: 2 }
 
 /** Body members that select an item; one of the first two is required. */
@@ -80,7 +74,6 @@ export const ITEM_MISSING = {
   when: () => true,
 }
 
-/** Body of POST /portfolio/:id/items. */
 export const entryBody = z
   .strictObject({ ...itemChoice, quantity: quantity.meta(QUANTITY_NOTE) })
   .refine(choosesItem, ITEM_MISSING)
@@ -121,7 +114,6 @@ const exampleEntry = {
   created_at: examplePortfolio.updated_at,
 }
 
-/** An entry. */
 export const entryReply = z
   .strictObject({
     id: z.uuid(),
@@ -134,10 +126,8 @@ export const entryReply = z
   })
   .meta({ example: exampleEntry })
 
-/** Answer of GET /portfolio/:id/items. */
 export const entriesReply = z.array(entryReply).meta({ example: [exampleEntry] })
 
-/** Body of POST /portfolio/:id/import. */
 export const importBody = z.strictObject({
   asset_ids: optional(list(text(30), { min: 1, max: 10_000 })).meta({
     description: 'Assets to import; the whole inventory when left out.',
@@ -145,7 +135,6 @@ export const importBody = z.strictObject({
   }),
 })
 
-/** Answer of POST /portfolio/:id/import. */
 export const importReply = z
   .strictObject({
     imported: z.int().min(0),
@@ -172,7 +161,6 @@ export const csvMembers = z
 /** The 422 of a CSV import. */
 export const csvRefusal = z.strictObject({ ...validationErrorReply.shape, ...csvMembers.partial().shape })
 
-/** Query of GET /portfolio/:id/export. */
 export const exportQuery = z.object({
   type: z.enum(['transactions', 'items']).default('transactions').meta({
     description: 'What the file holds: `transactions`, or `items` for the holdings.',
@@ -188,7 +176,6 @@ export const exportQuery = z.object({
   }),
 })
 
-/** Answer of GET /portfolio/:id/export. */
 export const portfolioFile = z.string().meta({
   example:
     'date,type,market_hash_name,item_id,phase,quantity,price,currency,fee_amount,fee_percentage,marketplace,note\r\n2026-02-14,buy,AK-47 | Redline (Field-Tested),4940,,2,2710,USD,,2.5,provider_02,\r\n',

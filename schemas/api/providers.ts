@@ -6,7 +6,6 @@ import { z } from 'zod'
 import { providerKey } from './query-values.ts'
 import { amount, instant } from './reply-values.ts'
 
-/** Parameters of GET /providers. */
 export const providersQuery = (keys: readonly string[]) =>
   z.object({
     provider: providerKey(keys)
@@ -16,7 +15,6 @@ export const providersQuery = (keys: readonly string[]) =>
 
 const fee = z.number().nullable()
 
-/** One provider. */
 export const providerRecord = z
   .strictObject({
     key: z.string(),
@@ -38,7 +36,6 @@ export const providerRecord = z
   })
   .meta({ id: 'Provider' })
 
-/** One provider. */
 export type ProviderRecord = z.infer<typeof providerRecord>
 
 /** Answer of GET /providers: display name → record. */
@@ -65,7 +62,6 @@ export const providersReply = z.record(z.string(), providerRecord).meta({
   },
 })
 
-/** Answer of GET /fx. */
 export const fxReply = z.strictObject({ timestamp: instant, rates: z.record(z.string(), z.number().positive()) }).meta({
   example: { timestamp: '2026-03-03T00:00:00.000Z', rates: { USD: 1, EUR: 0.8537041, BTC: 0.000012017405 } },
 })

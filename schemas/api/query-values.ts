@@ -10,7 +10,14 @@ import { parseInstant } from '../values/instant.ts'
 import { PHASES } from '../values/phase.ts'
 import type { ViolationType } from './error.ts'
 
-/** What a custom check reports about its violation. */
+/** Bounds of a request that are not the same everywhere and always; `pageMax` of a tier is its largest page, and the default. */
+export interface MarketScope {
+  /** Keys that `providers` may name. */
+  providers: readonly string[]
+  isCurrency: (code: string) => boolean
+}
+
+/** Reported by a custom check about its violation. */
 export interface ViolationParams {
   type: ViolationType
   ctx?: Record<string, unknown>
@@ -131,7 +138,6 @@ const KEYS_MAX = 200
 export const repeated = <T extends z.ZodType>(one: T) =>
   z.preprocess(value => (typeof value === 'string' ? [value] : value), list(one, { min: 1, max: KEYS_MAX }))
 
-/** One of a set of provider keys. */
 export const providerKey = (keys: readonly string[]) => z.enum(keys as readonly [string, ...string[]])
 
 /** The parameter `providers` of a query. */
@@ -210,7 +216,7 @@ const DEFAULT_CURRENCY = 'USD'
 
 const LISTED_CODE = 'a currency code that GET /fx lists'
 
-/** What is wrong with a currency code that the FX table does not list. */
+/** The violation of a currency code that the FX table does not list. */
 export const unlistedCurrency = violates('enum', `Input should be ${LISTED_CODE}`, { expected: LISTED_CODE })
 
 /** A currency code that the FX table lists. */

@@ -12,7 +12,7 @@ export const amount = z.number().nonnegative().refine(Number.isInteger, 'expecte
 /** ISO 8601 in UTC, with milliseconds. */
 export const instant = z.iso.datetime({ precision: 3 })
 
-/** What names an item. */
+/** Names an item. */
 export const itemMembers = {
   item_id: z.int(),
   market_hash_name: z.string(),

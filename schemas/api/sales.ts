@@ -8,6 +8,7 @@ import {
   decimal,
   integer,
   itemSelector,
+  type MarketScope,
   pageCursor,
   providersParameter,
   repeated,
@@ -16,16 +17,7 @@ import {
 } from './query-values.ts'
 import { amount, cursorPagination, exampleCursorPage, exampleItem, instant, itemMembers } from './reply-values.ts'
 
-/** What the parameters of sales depend on. */
-interface SalesScope {
-  providers: readonly string[]
-  isCurrency: (code: string) => boolean
-  /** Largest page of the tier, and its default. */
-  pageMax: number
-}
-
-/** Parameters of GET /sales. */
-export const salesQuery = ({ providers, isCurrency, pageMax }: SalesScope) =>
+export const salesQuery = ({ providers, isCurrency, pageMax }: MarketScope & { pageMax: number }) =>
   z
     .object({
       ...itemSelector,
@@ -57,14 +49,12 @@ export const salesQuery = ({ providers, isCurrency, pageMax }: SalesScope) =>
       when: () => true,
     })
 
-/** Parsed parameters of GET /sales. */
 export type SalesQuery = z.infer<ReturnType<typeof salesQuery>>
 
 function hasOrderedFloats({ min_float, max_float }: { min_float?: unknown; max_float?: unknown }): boolean {
   return typeof min_float !== 'number' || typeof max_float !== 'number' || min_float <= max_float
 }
 
-/** One completed sale. */
 export const saleRecord = z.strictObject({
   date: instant,
   provider: z.string(),
@@ -98,7 +88,6 @@ export const exampleSale = {
   inspect: null,
 }
 
-/** Answer of GET /sales. */
 export const salesReply = z
   .strictObject({
     meta: z.strictObject({

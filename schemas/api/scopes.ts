@@ -1,11 +1,10 @@
-/** What a child key may be confined to, and which scope an operation needs. Rules: DECISIONS.md, "Keys and sessions". */
+/** The scopes to which a child key may be confined, and those that operations need. Rules: DECISIONS.md, "Keys and sessions". */
 
 import type { Group } from './operation.ts'
 
 /** The scopes, in the order in which a key lists them. */
 export const SCOPES = ['market:read', 'feeds', 'portfolio', 'alerts', 'webhooks'] as const
 
-/** The name of a scope. */
 export type Scope = (typeof SCOPES)[number]
 
 /** The scope of the operations of a group; one that is not here is closed to keys with scopes. */
@@ -22,7 +21,7 @@ const OF_GROUP: Readonly<Partial<Record<Group, Scope>>> = {
   Webhooks: 'webhooks',
 }
 
-/** What an operation asks of a key with scopes: one of them, nothing (`any`), or that it has none (`none`). */
+/** Asked of a key with scopes: one of them, nothing (`any`), or that it has none (`none`). */
 export type NeededScope = Scope | 'any' | 'none'
 
 /** The scope that an operation needs. */

@@ -1,5 +1,5 @@
 /**
- * What a violation may repeat of the input that it reports.
+ * Cuts the input that a violation repeats.
  *
  * Clients log errors and pass them on, so keys, tokens and secrets of this platform are cut out, wherever a client
  * sent them by mistake. Everything else is repeated unchanged up to SHOWN_MAX characters; of what is longer, the

@@ -29,7 +29,6 @@ export const callbackQuery = z.object({
   }),
 })
 
-/** Body of POST /account/session. */
 export const sessionBody = z.strictObject({
   code: text(TOKEN_MAX).meta({
     description: 'Code of a completed sign-in.',
@@ -37,7 +36,6 @@ export const sessionBody = z.strictObject({
   }),
 })
 
-/** Body of POST /account/session/refresh. */
 export const refreshBody = z.strictObject({
   refresh_token: text(TOKEN_MAX).meta({
     description: 'The newest refresh token of the session.',
@@ -45,7 +43,6 @@ export const refreshBody = z.strictObject({
   }),
 })
 
-/** Body of POST /account/email. */
 export const emailBody = z.strictObject({
   email: text(ADDRESS_MAX)
     .refine(value => ADDRESS_FORM.test(value), violates('value_error', 'Input should be an e-mail address'))
@@ -63,10 +60,8 @@ export const verifyQuery = z.object({
     }),
 })
 
-/** Answer of operations that have nothing to return. */
 export const okReply = z.strictObject({ ok: z.literal(true) }).meta({ example: { ok: true } })
 
-/** Answer of GET /account. */
 export const accountReply = z
   .strictObject({
     id: z.uuid(),
@@ -89,7 +84,6 @@ export const accountReply = z
     },
   })
 
-/** Answer of GET /account/callback. */
 export const signedInReply = z
   .strictObject({
     code: z.string().describe('For POST /account/session, once.'),
@@ -98,7 +92,6 @@ export const signedInReply = z
   })
   .meta({ example: { code: `code_${EXAMPLE_TEXT}`, expires_at: EXAMPLE_INSTANT, account_id: EXAMPLE_ID } })
 
-/** Answer of the operations that open or renew a session. */
 export const sessionReply = z
   .strictObject({
     access_token: z.string(),
@@ -117,10 +110,8 @@ export const sessionReply = z
     },
   })
 
-/** A page for a browser. */
 export const pageReply = z.string().meta({ example: '<!doctype html><html lang="en">…</html>' })
 
-/** Body of DELETE /account. */
 export const deletionBody = z.strictObject({
   confirm: text(ADDRESS_MAX).meta({
     description: 'The e-mail address of the account as `GET /v1/account` shows it, or its `id` where it has none.',
@@ -128,17 +119,14 @@ export const deletionBody = z.strictObject({
   }),
 })
 
-/** Answer of POST /account/platform. */
 export const platformBegunReply = z
   .strictObject({ url: z.string(), expires_at: instant })
   .meta({ example: { url: 'https://platform.example.com/openid/login', expires_at: EXAMPLE_INSTANT } })
 
-/** Answer of GET /account/platform/callback. */
 export const platformLinkedReply = z
   .strictObject({ ok: z.literal(true), platform_id: z.string(), linked_at: instant })
   .meta({ example: { ok: true, platform_id: '70000000000000001', linked_at: EXAMPLE_INSTANT } })
 
-/** Answer of GET /.well-known/jwks.json: public keys, as RFC 7517 has them. */
 export const keySetReply = z
   .strictObject({
     keys: z.array(

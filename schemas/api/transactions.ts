@@ -9,7 +9,6 @@ import { choosesItem, ITEM_MISSING, itemChoice, portfolioParams, QUANTITY_NOTE, 
 import { currencyCode, currencyMember, day, optional, text, uuid, violates } from './query-values.ts'
 import { amount, exampleItem, instant, itemMembers } from './reply-values.ts'
 
-/** What the bodies of transactions depend on. */
 interface TransactionScope {
   isCurrency: (code: string) => boolean
   /** The last day that a transaction may have, YYYY-MM-DD. */
@@ -35,7 +34,6 @@ const exampleTransaction = {
   updated_at: '2026-03-03T21:44:10.000Z',
 }
 
-/** Path of a transaction. */
 export const transactionParams = portfolioParams.extend({
   tx_id: uuid().meta({ description: 'Id of the transaction.', example: exampleTransaction.id }),
 })
@@ -84,7 +82,6 @@ const NOTES = {
   note: { description: 'Free text, 1 to 1000 characters.', example: 'from the spring sale' },
 }
 
-/** Body of POST /portfolio/:id/transactions. */
 export const transactionBody = ({ isCurrency, latestDay }: TransactionScope) =>
   z
     .strictObject({
@@ -123,7 +120,6 @@ export const transactionPatch = ({ isCurrency, latestDay }: TransactionScope) =>
       path: [],
     })
 
-/** A transaction. */
 export const transactionReply = z
   .strictObject({
     id: z.uuid(),
@@ -142,5 +138,4 @@ export const transactionReply = z
   })
   .meta({ example: exampleTransaction })
 
-/** Answer of GET /portfolio/:id/transactions. */
 export const transactionsReply = z.array(transactionReply).meta({ example: [exampleTransaction] })

@@ -10,7 +10,6 @@ import { examplePage, instant, offsetPagination } from './reply-values.ts'
 /** Kinds of destination; the last two are sent bodies of their own form. */
 const WEBHOOK_PLATFORMS = ['custom', 'google_sheets', 'discord', 'telegram'] as const
 
-/** The kind of a destination. */
 export type WebhookPlatform = (typeof WEBHOOK_PLATFORMS)[number]
 
 /** Destinations that an account may have. */
@@ -44,7 +43,7 @@ export const hasChat = (url: string): boolean => !!(URL.canParse(url) && new URL
 
 const CHAT_MISSING = violates('value_error', 'The URL of a telegram destination must have a chat_id parameter')
 
-/** What is wrong with the URL of a telegram destination, at its member. */
+/** The violation of the URL of a telegram destination, at its member. */
 export const chatMissing = { ...CHAT_MISSING, path: ['url'] }
 
 const exampleWebhook = {
@@ -71,7 +70,6 @@ const NOTES = {
   is_active: { description: 'false pauses the destination.', example: true },
 }
 
-/** Body of POST /account/webhooks. */
 export const webhookBody = (refuses: RefusesUrl) =>
   z
     .strictObject({
@@ -86,10 +84,8 @@ export const webhookBody = (refuses: RefusesUrl) =>
     })
     .refine(body => body.platform !== 'telegram' || hasChat(body.url), { ...chatMissing })
 
-/** Parsed body of POST /account/webhooks. */
 export type WebhookBody = z.infer<ReturnType<typeof webhookBody>>
 
-/** Body of PATCH /account/webhooks/:id. */
 export const webhookPatch = (refuses: RefusesUrl) =>
   z
     .strictObject({
@@ -103,18 +99,14 @@ export const webhookPatch = (refuses: RefusesUrl) =>
       path: [],
     })
 
-/** Parsed body of PATCH /account/webhooks/:id. */
 export type WebhookPatch = z.infer<ReturnType<typeof webhookPatch>>
 
-/** Path of one destination or delivery. */
 export const webhookPath = z.object({
   id: uuid().meta({ description: 'Id of the destination or delivery.', example: exampleWebhook.id }),
 })
 
-/** Query of GET /account/webhooks/deliveries. */
 export const deliveriesQuery = z.object(clampedPage({ max: 100, otherwise: 25 }))
 
-/** A destination. */
 export const webhookRecord = z
   .strictObject({
     id: z.uuid(),
@@ -131,10 +123,8 @@ export const webhookRecord = z
   })
   .meta({ example: exampleWebhook })
 
-/** A destination. */
 export type WebhookRecord = z.infer<typeof webhookRecord>
 
-/** Answer of GET /account/webhooks. */
 export const webhooksReply = z
   .strictObject({ webhooks: z.array(webhookRecord) })
   .meta({ example: { webhooks: [exampleWebhook] } })
@@ -144,7 +134,6 @@ export const webhookSecretReply = z
   .strictObject({ webhook: webhookRecord, secret: z.string() })
   .meta({ example: { webhook: exampleWebhook, secret: 'whsec_YW4gZXhhbXBsZSwgbm90IGEgc2VjcmV0LCBhdCBhbGw' } })
 
-/** Answer of DELETE /account/webhooks/:id. */
 export const webhookRemovedReply = z.strictObject({ ok: z.literal(true) }).meta({ example: { ok: true } })
 
 /** How far a delivery has come. */
@@ -184,18 +173,14 @@ const exampleDelivery = {
   completed_at: '2026-03-03T21:41:05.310Z',
 }
 
-/** Answer of a test and of a redelivery. */
 export const deliveryIdReply = z
   .strictObject({ delivery_id: z.uuid() })
   .meta({ example: { delivery_id: exampleDelivery.id } })
 
-/** One row of the list of deliveries. */
 const delivery = z.strictObject(deliveryMembers).meta({ id: 'Delivery' })
 
-/** One row of the list of deliveries. */
 export type Delivery = z.infer<typeof delivery>
 
-/** Answer of GET /account/webhooks/deliveries. */
 export const deliveriesReply = z
   .strictObject({ deliveries: z.array(delivery), pagination: offsetPagination })
   .meta({ example: { deliveries: [exampleDelivery], pagination: examplePage(25) } })
@@ -212,7 +197,6 @@ const deliveryAttempt = z
   })
   .meta({ id: 'DeliveryAttempt' })
 
-/** Answer of GET /account/webhooks/deliveries/:id. */
 export const deliveryReply = z
   .strictObject({
     ...deliveryMembers,
@@ -244,5 +228,4 @@ export const deliveryReply = z
     },
   })
 
-/** Answer of GET /account/webhooks/deliveries/:id. */
 export type DeliveryDetail = z.infer<typeof deliveryReply>

@@ -18,7 +18,6 @@ interface CursorPosition {
   after: readonly (string | number)[]
 }
 
-/** Writes and reads cursors. */
 export interface Cursors {
   /** `scope` names the route and its filters. */
   write(scope: readonly unknown[], position: CursorPosition): string

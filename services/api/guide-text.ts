@@ -10,7 +10,6 @@ import { ERROR_STATUS } from '#schemas/api/error.ts'
 import { type Operation, referenceAnchor } from '#schemas/api/operation.ts'
 import { escaped } from './site.ts'
 
-/** A page of the documents. */
 export interface Guide {
   /** Last part of its path. */
   name: string
@@ -28,7 +27,6 @@ interface GuideHeading {
   text: string
 }
 
-/** What a guide refers to. */
 interface GuideSources {
   operations: readonly Operation[]
   /** From the page to the folder of the guides. */
@@ -41,7 +39,7 @@ interface GuideSources {
   drawing(file: string): string
 }
 
-/** What is used of highlight.js. An import would bring its types, and with them those of a browser into every file. */
+/** Of highlight.js. An import would bring its types, and with them those of a browser into every file. */
 interface Highlighter {
   registerLanguage(name: string, language: unknown): void
   highlight(code: string, options: { language: string }): { value: string }
@@ -59,7 +57,7 @@ const LANGUAGES: Readonly<Record<string, string>> = {
 
 const OUTPUTS = new Set(['json', 'text'])
 
-/** Opens what writes code as HTML, with the names of its parts as classes. */
+/** Writes code as HTML, with the names of its parts as classes. */
 export function openHighlight(): (code: string, language: string) => string {
   const load = createRequire(import.meta.url)
   const highlighter: Highlighter = load('highlight.js/lib/core')

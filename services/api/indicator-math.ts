@@ -9,7 +9,6 @@
 import { BollingerBands, EMA, SMA, TR, WSMA } from 'trading-signals'
 import type { IndicatorValues } from '#schemas/api/indicators.ts'
 
-/** A candle in major units. */
 export interface SeriesCandle {
   open: number
   high: number

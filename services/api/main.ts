@@ -4,6 +4,7 @@
  * Reads Redis, ClickHouse and Postgres; never reads Kafka but for the catalog that the process shares. Counts
  * requests in Redis and writes no view. Invariant: a lost dependency is a 503 on the routes that need it while the others answer on.
  */
+
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import { loadAddressLimit, loadTiers } from '#infra/config/tiers.ts'
@@ -11,7 +12,7 @@ import { openGuard } from '#infra/http/guard.ts'
 import { openObserver } from '#infra/http/reply.ts'
 import { makeApp } from '#infra/http/serve-routes.ts'
 import { openOutbound } from '#infra/outbound/post.ts'
-import { type DatabaseOptions, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { type DatabaseOptions, databaseUrl, lacksReference, openDatabase } from '#infra/postgres/pool.ts'
 import { openAddressLimit, openRateLimit } from '#infra/redis/rate-limit.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { openRequestMeter } from '#infra/redis/request-meter.ts'
@@ -24,21 +25,18 @@ import { openClientOf } from '#infra/runtime/trusted-proxies.ts'
 import { openKeyUse } from '#services/accounts/access/commands.ts'
 import { openAuthenticate, openKeyDirectory } from '#services/accounts/access/reader.ts'
 import { openRefusalWatch } from '#services/accounts/audit/commands.ts'
-import { openUnsubscribeLinks } from '#services/accounts/reader.ts'
+import { accountGone, openUnsubscribeLinks } from '#services/accounts/reader.ts'
 import { openSignIn } from '#services/accounts/sign-in/commands.ts'
 import { openInventoriesAt } from '#services/inventory/reader.ts'
 import { openPortfolioStore } from '#services/portfolios/commands.ts'
 import { openFxReader } from '#streams/fx/reader.ts'
 import { openLiveReader } from '#streams/live-view/reader.ts'
-import { openHealthReader } from '#streams/provider-health/reader.ts'
 import { openWholeTables } from '#streams/runner/whole-tables.ts'
-import { openAccountBudget } from './account-budget.ts'
 import { apiEndpoints } from './app.ts'
+import { type ApiContext, fxRatesOf, openComputedViews, openLiveView, openStoredPrices } from './context.ts'
 import { openCursors } from './cursors.ts'
-import { AT_ONCE, openLongWork } from './long-work.ts'
-import { fxRatesOf } from './queries/fx-rates.ts'
-import { openLiveView } from './queries/live-view.ts'
 import { openSnapshotStreams } from './snapshot-streams.ts'
+import { AT_ONCE, openAccountBudget, openLongWork } from './work-limits.ts'
 
 const NAME = 'api'
 const KEY_CHECK_LIMIT_MS = 1_500
@@ -65,41 +63,35 @@ export async function start(context: RoleContext, now: () => number = Date.now):
   const tiers = loadTiers(config.tiersFile)
   const directory = openKeyDirectory(postgres)
   const meter = openRequestMeter(redis, { prefix: config.namespace, now })
-  const live = openLiveView(openLiveReader(redis, config.namespace, { ask: registry.askKeys, bid: registry.bidKeys }))
   const { signIn, ...mailAndLinks } = openSignIn(config, signIns, now)
   const forget = (accountId: string) => [directory, signIn?.sessions].map(one => one?.forget(accountId))
   const keys = { ...directory, forget }
-  const settings = { ...settingsOf(config, context.signal), now }
+  const clientOf = openClientOf(config.clients.trustedProxies)
   const guard = openGuard({
     authenticate: openAuthenticate(keys, signIn?.sessions),
     meter,
     addresses: openAddressLimit(redis, { prefix: config.namespace, perMinute: loadAddressLimit(config.tiersFile) }),
-    clientOf: settings.clientOf,
+    clientOf,
     tiers,
     ...{ noteUse: id => keyUse.note(id, now()), noteRefused: openRefusalWatch(writes, log, now).note },
   })
-  const endpoints = apiEndpoints({
-    ...mailAndLinks,
-    ...settings,
-    catalog,
-    registry,
-    ...{ tiers, keys, meter, signIn },
-    clickhouse,
-    fx,
-    database: writes,
-    reads,
+  const api: ApiContext = {
+    ...{ ...mailAndLinks, signIn, registry, catalog, tiers, fx, keys, now, clientOf },
+    ...{ database: writes, reads, deletions, snapshotStreams, baseUrl: config.baseUrl },
+    ...settingsOf(config),
+    ...openComputedViews({ redis, prefix: config.namespace }, meter),
+    live: openLiveView(openLiveReader(redis, config.namespace, { ask: registry.askKeys, bid: registry.bidKeys })),
+    clickhouse: openStoredPrices(clickhouse),
     longWork: openLongWork(longWork),
-    deletions,
     budget: openAccountBudget(openRateLimit(redis, `${config.namespace}account-expensive`), tiers),
     store: openPortfolioStore(writes),
     streamSlots: openStreamSlots(redis, { prefix: config.namespace }),
-    snapshots: { pin: live.pinSnapshot, streams: snapshotStreams },
-    live,
-    health: openHealthReader(redis, config.namespace),
-    viewStore: { redis, prefix: config.namespace },
-  })
+    inventories: openInventoriesAt(config.inventoryUrl, context.signal),
+  }
   const accessLog = openLineLog(log)
-  http.mount(['/'], makeApp(endpoints, guard, { log, observe: openObserver(accessLog.log, metrics) }))
+  const refusalOf = (error: unknown) => (lacksReference(error, 'account_id') ? accountGone() : undefined)
+  const observe = openObserver(accessLog.log, metrics)
+  http.mount(['/'], makeApp(apiEndpoints(api), guard, { log, observe, refusalOf }))
   return {
     name: NAME,
     ready: async () => (redis.status === 'ready' ? undefined : 'Redis does not answer'),
@@ -135,17 +127,10 @@ function openPools(config: PlatformConfig, log: Log) {
   }
 }
 
-/** What routes are given of the settings alone. */
-function settingsOf(config: PlatformConfig, signal: AbortSignal) {
-  const { secretKey, baseUrl } = config
-  return {
-    box: secretKey === undefined ? undefined : openSealedBox(secretKey),
-    unsubscribeLinks: secretKey === undefined ? undefined : openUnsubscribeLinks(secretKey, baseUrl),
-    refusesUrl: openOutbound({ allow: config.webhookAllow, ports: config.webhookPorts, dns: config.webhookDns })
-      .refuses,
-    inventories: openInventoriesAt(config.inventoryUrl, signal),
-    cursors: openCursors(signingKey(config.cursorKey)),
-    clientOf: openClientOf(config.clients.trustedProxies),
-    baseUrl,
-  }
-}
+/** Of the settings alone. */
+const settingsOf = ({ secretKey, baseUrl, cursorKey, webhookAllow, webhookPorts, webhookDns }: PlatformConfig) => ({
+  box: secretKey === undefined ? undefined : openSealedBox(secretKey),
+  unsubscribeLinks: secretKey === undefined ? undefined : openUnsubscribeLinks(secretKey, baseUrl),
+  refusesUrl: openOutbound({ allow: webhookAllow, ports: webhookPorts, dns: webhookDns }).refuses,
+  cursors: openCursors(signingKey(cursorKey)),
+})

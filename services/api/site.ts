@@ -5,14 +5,14 @@
  * of both roots. Invariant: a page loads nothing from any other host and runs no script but files of this one, which its policy enforces.
  */
 import { createHash } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
 import { definePage, type Endpoint } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import { VERSION } from '#infra/http/openapi.ts'
 import { bytes } from '#infra/http/reply.ts'
-import { isConsoleBuilt } from './console-files.ts'
 
-/** The type of a page. */
 export const HTML_TYPE = 'text/html; charset=utf-8'
 /** How long a page or description may be kept. */
 export const DOCUMENT = 'max-age=300'
@@ -29,6 +29,11 @@ export const FILE_TYPES: Readonly<Record<string, string>> = {
 const FILES = [
   ...['frame.css', 'site.css', 'guide.css', 'reference.css', 'landing.js', 'guide.js', 'reference.js', 'icon.svg'],
 ]
+/** Left there by services/console/build; nothing in a checkout that was not built. */
+const BUILT = new URL('../console/dist/', import.meta.url)
+const INDEX = new URL('index.html', BUILT)
+export const isConsoleBuilt = (): boolean => existsSync(INDEX)
+
 const NAVIGATION: readonly (readonly [string, string])[] = [
   ...(isConsoleBuilt() ? [['console', 'Console'] as const] : []),
   ['docs', 'Guides'],
@@ -38,7 +43,6 @@ const NAVIGATION: readonly (readonly [string, string])[] = [
   ['llms.txt', 'llms.txt'],
 ]
 
-/** What is put into a template. */
 interface PageValues {
   /** Where the page is, below the root. */
   path: string
@@ -79,7 +83,7 @@ export function openSite(): Site {
   }
 }
 
-/** What a page may do: load from this host, and no script or style of its own text; `more` are further rules. */
+/** A page may load from this host, and no script or style of its own text; `more` are further rules. */
 export const policyOf = (...more: string[]): string =>
   [
     ...["default-src 'none'", "connect-src 'self'", "script-src 'self'", "form-action 'none'", "base-uri 'none'"],
@@ -112,4 +116,35 @@ function readHashed(file: string): { name: string; body: Buffer } {
   const body = readAsset(file)
   const hash = createHash('sha256').update(body).digest('hex').slice(0, HASH_DIGITS)
   return { name: file.replace('.', `-${hash}.`), body }
+}
+
+export interface ConsoleFile {
+  body: Buffer
+  /** By gzip, once for all clients. */
+  packed(): Promise<Buffer>
+}
+
+/**
+ * The page, whose links begin with `./`, and by name the files that it loads, whose names have hashes of their content. Undefined where
+ * nothing is built.
+ */
+export function readConsole(): { page: string; files: ReadonlyMap<string, ConsoleFile> } | undefined {
+  if (!isConsoleBuilt()) return undefined
+  const folder = new URL('assets/', BUILT)
+  const names = readdirSync(folder)
+  return {
+    page: readFileSync(INDEX, 'utf8'),
+    files: new Map(names.map(name => [name, openFile(readFileSync(new URL(name, folder)))])),
+  }
+}
+
+function openFile(body: Buffer): ConsoleFile {
+  let packing: Promise<Buffer> | undefined
+  return {
+    body,
+    packed() {
+      packing ??= promisify(gzip)(body, { level: 9 })
+      return packing
+    },
+  }
 }

@@ -28,7 +28,6 @@ interface SnapshotStream {
   headers: readonly string[]
 }
 
-/** The streams of a process. */
 export interface SnapshotStreams {
   /** Whether another stream may begin. */
   hasRoom(): boolean
@@ -38,7 +37,6 @@ export interface SnapshotStreams {
   close(): Promise<void>
 }
 
-/** What the streams work with. */
 export interface SnapshotStreamOptions {
   /** How Redis is reached, and a connection to it. */
   settings: RedisSettings
@@ -73,7 +71,6 @@ interface RunningStream {
   isAccepted: SnapshotStream['isAccepted']
 }
 
-/** Opens the streams of a process. */
 export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStreams {
   const { settings, redis, log, metrics, stallLimitMs = STALL_LIMIT_MS, finishLimitMs = FINISH_LIMIT_MS } = options
   const active = metrics.gauge('api_snapshot_streams', 'Bulk streams that run.')

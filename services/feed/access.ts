@@ -15,7 +15,6 @@ import { type ExceededLimit, exceededLimit } from '#schemas/api/rate-limit.ts'
 import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { bearerOf, hashOfKey, type KeyDirectory } from '#services/accounts/access/reader.ts'
 
-/** What decides on access. */
 export interface FeedAccessParts {
   keys: Pick<KeyDirectory, 'authenticate' | 'authenticateHash'>
   /** Each carries the hash of a key. */
@@ -25,7 +24,6 @@ export interface FeedAccessParts {
   leases: Pick<StreamLeases, 'take'>
 }
 
-/** Decides on access. */
 export interface FeedAccess {
   /** Checks the key or, for a stream, the feed token of a request. */
   authenticate(request: Request, access: Access): Promise<KeyAnswer>
@@ -64,7 +62,6 @@ export const unavailable = (cause?: unknown): HttpError =>
 /** The feed token of a URL; undefined when there is none that can be read. */
 const tokenOf = (url: string): string | undefined => /[?&]token=([^&]*)/.exec(url)?.[1]
 
-/** Opens the access to the feeds. */
 export function openFeedAccess({ keys, tokens, connectionsOf, leases }: FeedAccessParts): FeedAccess {
   const holders = new WeakMap<Request, { keyHash: string; token?: string }>()
   const lost = (cause: unknown): never => {

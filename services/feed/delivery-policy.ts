@@ -1,10 +1,11 @@
 /**
- * What is done with a live event for one subscriber: it is sent, sent with its id, or conflated.
+ * Delivers a live event to one subscriber: at once, with its id, or conflated, which keeps the latest of each row for a slow client.
  *
+ * A conflated client that applies what it gets has the same rows as one that got every change; a row that appeared and went before
+ * it was delivered is never delivered.
  * Invariant: all that waits here counts against the subscriber's cap, and what does not fit ends its stream.
  */
 import type { BookChanged } from '#schemas/events/book-changed.ts'
-import { openConflation } from './conflation.ts'
 import type { EventStream, SendOutcome } from './event-stream.ts'
 import type { FeedChange } from './feed-topics.ts'
 
@@ -16,7 +17,7 @@ interface LiveEvent {
   changes(): readonly FeedChange[]
 }
 
-/** What is done with a subscriber's events, in their order. */
+/** Takes a subscriber's events, in their order. */
 export type DeliveryPolicy = (event: LiveEvent) => SendOutcome
 
 /** Bytes that may wait on a conflating stream before changes do. */
@@ -53,4 +54,44 @@ export function conflatingPolicy(
     // No other than streams of asks and bids conflate.
     return waiting.add(changes() as readonly BookChanged[]) ? 'queued' : stream.giveUp()
   }
+}
+
+/** Changes that wait, one per row at most. */
+interface Conflation {
+  /** Adds changes; false when there is no room for them. */
+  add(changes: readonly BookChanged[]): boolean
+  /** Removes up to `max` changes, oldest first. */
+  pop(max: number): BookChanged[]
+  size(): number
+}
+
+/** Opens an empty one for at most `rowsMax` rows. */
+export function openConflation(rowsMax: number): Conflation {
+  const rows = new Map<string, BookChanged>()
+  return {
+    add(changes) {
+      for (const change of changes) {
+        const key = `${change.provider}|${change.item_id}`
+        const merged = merge(rows.get(key), change)
+        // A row moves to the end, so that a provider's moments stay in order.
+        rows.delete(key)
+        if (merged) rows.set(key, merged)
+      }
+      return rows.size <= rowsMax
+    },
+    pop(max) {
+      const oldest = [...rows.entries().take(max)]
+      for (const [key] of oldest) rows.delete(key)
+      return oldest.map(([, change]) => change)
+    },
+    size: () => rows.size,
+  }
+}
+
+/** One change that replaces two of the same row; undefined when they undo each other. */
+function merge(before: BookChanged | undefined, after: BookChanged): BookChanged | undefined {
+  if (before === undefined) return after
+  if (before.change === 'added') return after.change === 'removed' ? undefined : { ...after, change: 'added' }
+  if (before.change === 'removed' && after.change === 'added') return { ...after, change: 'updated' }
+  return after
 }

@@ -14,10 +14,9 @@ import { beginAnswer } from '#infra/http/reply.ts'
 import { takeSocketOver } from '#infra/runtime/raw-socket.ts'
 import { PING, partingFrame } from './frames.ts'
 
-/** What became of a frame: a stream that is over takes none, and is over now where its client reads too slowly. */
+/** A stream that is over takes no frame, and is over now where its client reads too slowly. */
 export type SendOutcome = 'queued' | 'over' | 'too_slow'
 
-/** An open stream of events. */
 export interface EventStream {
   send(frame: Buffer): SendOutcome
   /** Unread bytes. */
@@ -36,7 +35,6 @@ export interface EventStream {
   onClose(call: () => void): void
 }
 
-/** How streams behave. */
 interface EventStreamOptions {
   /** Most unread bytes. */
   capBytes: number

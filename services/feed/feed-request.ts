@@ -1,4 +1,4 @@
-/** What a request for a stream asks for, with its names as the catalog spells them. */
+/** A request for a stream, with its names as the catalog spells them. */
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { FeedQuery, ReplayQuery } from '#schemas/api/feed-query.ts'
 import type { FeedSide } from '#schemas/events/feed-advanced.ts'
@@ -23,7 +23,6 @@ export interface FeedRequest {
   }
 }
 
-/** What names are looked up in. */
 export type FeedCatalog = Pick<CatalogReader, 'byId' | 'idsOfName'>
 
 /** The catalog's spelling of a name; of one that it lacks, those under which its item would most likely come. */
@@ -32,7 +31,7 @@ function spellingsOf(catalog: FeedCatalog, name: string): string[] {
   return item ? [item.market_hash_name] : [name, plainName(name)]
 }
 
-/** What a subscriber asks for; a replay has none of the options. */
+/** Reads a query; a replay has none of the options. */
 export function feedRequestOf(side: FeedSide, query: FeedQuery | ReplayQuery, catalog: FeedCatalog): FeedRequest {
   const { providers, item_ids: ids = [], market_hash_names: names = [] } = query
   const { resume = false, snapshot = false, policy } = 'from' in query ? {} : query

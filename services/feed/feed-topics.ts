@@ -14,10 +14,10 @@ interface RecordedSale {
   row: SaleRow
 }
 
-/** What the items of events are made of. */
+/** A change that becomes an item of an event. */
 export type FeedChange = BookChanged | RecordedSale
 
-/** What feeds read of a record. */
+/** Of a record, as feeds read it. */
 export type FeedEvent =
   | { event: 'BookChanged'; value: BookChanged }
   | { event: 'RefreshMarked'; value: RefreshMarked }
@@ -26,7 +26,7 @@ export type FeedEvent =
 /** A topic that feeds deliver. */
 export interface FeedTopic {
   key: 'bookChanges' | 'sales'
-  /** What feeds deliver of an event that the log took at a time; undefined: nothing. */
+  /** The event that feeds deliver of one that the log took at a time; undefined: nothing. */
   read(decoded: Decoded, appendedAt: number): FeedEvent | undefined
 }
 

@@ -49,7 +49,7 @@ export const replayEndFrame = (items: number): Buffer => frameOf('replay.end', {
 /** An event with an id before it, for clients that may resume after it. */
 export const identifiedFrame = (frame: Buffer, id: string): Buffer => Buffer.concat([Buffer.from(`id: ${id}\n`), frame])
 
-/** What `items[]` holds of a row. */
+/** A row in `items[]`. */
 interface FeedRow {
   /** Hundredths of a US dollar; null when it is removed. */
   price: number | null

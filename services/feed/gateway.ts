@@ -24,9 +24,8 @@ import type { AssembledBatch } from './refresh-assembler.ts'
 import { type FeedWindow, framesOf } from './window.ts'
 
 /** Brings a stream to live, or through a replay to its end. */
-export type Begin = (subscriber: StartingSubscriber) => Promise<void>
+export type StartStream = (subscriber: StartingSubscriber) => Promise<void>
 
-/** A subscriber that is not live yet. */
 export interface StartingSubscriber extends Subscription {
   stream: EventStream
   /** The frame of `ready`, which is sent first. */
@@ -39,9 +38,9 @@ export interface StartingSubscriber extends Subscription {
 }
 
 /** A request that has passed every check. */
-export interface AdmittedRequest {
+export interface AuthorizedStream {
   feed: FeedRequest
-  /** What `ready` lists. */
+  /** Listed by `ready`. */
   providers: readonly string[]
   keyId: string
   /** Checks the key of the request again. */
@@ -51,7 +50,7 @@ export interface AdmittedRequest {
   /** Aborts when another connection has taken its lease over. */
   replaced: AbortSignal
   requestId: string
-  begin: Begin
+  begin: StartStream
 }
 
 interface GatewayOptions extends FrameItems {
@@ -68,10 +67,9 @@ interface GatewayOptions extends FrameItems {
   now?: () => number
 }
 
-/** The subscribers of this process. */
 export interface Gateway {
   /** Opens the stream of a request that has passed every check; what it has acquired is released when the stream is over. */
-  connect(request: IncomingMessage, response: Response, admitted: AdmittedRequest): void
+  connect(request: IncomingMessage, response: Response, authorized: AuthorizedStream): void
   /** Puts a batch into the window of its topic and queues it for the subscribers whom it concerns; one batch of a topic at a time. */
   deliver(batch: AssembledBatch, log: { window: FeedWindow; ids: EventIds }): Promise<void>
   /** Ends all streams and the gateway's own timers; resolves when the connections are gone, or at a limit. */
@@ -81,7 +79,7 @@ export interface Gateway {
 interface Subscriber extends Subscription {
   stream: EventStream
   policy: DeliveryPolicy
-  admitted: AdmittedRequest
+  authorized: AuthorizedStream
 }
 
 type EndReason = 'client' | 'too_slow' | 'key' | 'replaced' | 'stopping' | 'begin'
@@ -98,11 +96,10 @@ const RETRY_MS = { shortest: 500, longest: 5_000 }
 
 const jitter = (): number => Math.round(RETRY_MS.shortest + Math.random() * (RETRY_MS.longest - RETRY_MS.shortest))
 
-/** Opens a gateway without subscribers. */
 export function openGateway(options: GatewayOptions): Gateway {
   const { metrics, capBytes = CAP_BYTES } = options
   const { pingAfterMs = PING_AFTER_MS, endLimitMs = END_LIMIT_MS, now = () => performance.now() } = options
-  const registry = openSubscribers(options)
+  const registry = openSubscriberRegistry(options)
   const { hub, subscribers, leave, dismiss } = registry
   const recheckKeys = openRecheck(subscribers, options, subscriber =>
     dismiss(subscriber, 'key', 'closed: this API key may no longer use the feeds'),
@@ -115,12 +112,12 @@ export function openGateway(options: GatewayOptions): Gateway {
     setInterval(pingIdle, Math.min(PING_CHECK_MS, pingAfterMs)),
   ]
   return {
-    connect(request, response, admitted) {
+    connect(request, response, authorized) {
       const stream = openEventStream({ request, response }, { capBytes, endLimitMs, now })
-      if (!stream) return admitted.release()
-      const { feed, replaced } = admitted
+      if (!stream) return authorized.release()
+      const { feed, replaced } = authorized
       const policy = policyOf(stream, feed, { ...options, capBytes })
-      const subscriber = { ...feed.subscription, stream, policy, admitted }
+      const subscriber = { ...feed.subscription, stream, policy, authorized }
       registry.add(subscriber)
       stream.onClose(() => leave(subscriber, 'client'))
       const replace = () => dismiss(subscriber, 'replaced', 'closed: another connection was opened with this token')
@@ -154,21 +151,21 @@ export function openGateway(options: GatewayOptions): Gateway {
   }
 }
 
-type Subscribers = ReturnType<typeof openSubscribers>
+type SubscriberRegistry = ReturnType<typeof openSubscriberRegistry>
 
 /** The open streams: those that are live are in the hub. */
-function openSubscribers({ itemOf, metrics, log }: Pick<GatewayOptions, 'itemOf' | 'metrics' | 'log'>) {
+function openSubscriberRegistry({ itemOf, metrics, log }: Pick<GatewayOptions, 'itemOf' | 'metrics' | 'log'>) {
   const hub: Hub<Subscriber> = openHub(itemOf)
   const subscribers = new Set<Subscriber>()
-  const note = ({ side, admitted }: Subscriber, words: string, reason?: EndReason): void =>
+  const note = ({ side, authorized }: Subscriber, words: string, reason?: EndReason): void =>
     log.info(
-      { feed: FEED_NAMES[side], reason, key_id: admitted.keyId, request_id: admitted.requestId },
+      { feed: FEED_NAMES[side], reason, key_id: authorized.keyId, request_id: authorized.requestId },
       `stream ${words}`,
     )
   const leave = (subscriber: Subscriber, reason: EndReason): void => {
     if (!subscribers.delete(subscriber)) return
     hub.remove(subscriber)
-    subscriber.admitted.release()
+    subscriber.authorized.release()
     const feed = FEED_NAMES[subscriber.side]
     metrics.connections.dec({ feed })
     metrics.ended.inc({ feed, reason })
@@ -191,9 +188,13 @@ function openSubscribers({ itemOf, metrics, log }: Pick<GatewayOptions, 'itemOf'
 }
 
 /** Brings a subscriber to live, or through a replay. */
-async function start(subscriber: Subscriber, { hub, subscribers, dismiss }: Subscribers, log: Log): Promise<void> {
-  const { stream, admitted, ...subscription } = subscriber
-  const { feed, providers, begin, requestId } = admitted
+async function start(
+  subscriber: Subscriber,
+  { hub, subscribers, dismiss }: SubscriberRegistry,
+  log: Log,
+): Promise<void> {
+  const { stream, authorized, ...subscription } = subscriber
+  const { feed, providers, begin, requestId } = authorized
   const ending = new AbortController()
   stream.onClose(() => ending.abort())
   const join = () => {
@@ -222,7 +223,7 @@ function policyOf(
 function queue(
   { bytes, to, indexes }: Delivery<Subscriber>,
   { id, changes, feed }: { id: () => string; changes: readonly FeedChange[]; feed: string },
-  { leave }: Pick<Subscribers, 'leave'>,
+  { leave }: Pick<SubscriberRegistry, 'leave'>,
   metrics: FeedMetrics,
 ): number {
   const own = lazily(() => (indexes ? indexes.map(at => changes[at] as FeedChange) : changes))
@@ -262,18 +263,18 @@ function openRecheck(
   return async () => {
     if (isUnderWay) return
     isUnderWay = true
-    const asked: Promise<void>[] = []
+    const pending: Promise<void>[] = []
     for (const subscriber of [...subscribers]) {
       try {
         // Most keys are known at once; a promise for each of thousands, ten times a second, would cost more than all else.
-        const answer = subscriber.admitted.recheck()
-        if (answer instanceof Promise) asked.push(answer.then(known => apply(subscriber, known)))
+        const answer = subscriber.authorized.recheck()
+        if (answer instanceof Promise) pending.push(answer.then(known => apply(subscriber, known)))
         else apply(subscriber, answer)
       } catch (error) {
-        asked.push(Promise.reject(error))
+        pending.push(Promise.reject(error))
       }
     }
-    const outcomes = await Promise.allSettled(asked)
+    const outcomes = await Promise.allSettled(pending)
     // While Postgres is away it is unknown whether a key was revoked: accepted streams stay open.
     const lost = outcomes.find(outcome => outcome.status === 'rejected')
     if (lost && isAnswered) log.warn({ err: lost.reason }, 'the keys of open streams cannot be checked')

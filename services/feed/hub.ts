@@ -10,7 +10,6 @@ import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { pickItems } from './frames.ts'
 import type { FeedFrame } from './window.ts'
 
-/** What a subscriber wants. */
 export interface Subscription {
   side: FeedSide
   /** Undefined: every provider. */
@@ -29,15 +28,13 @@ export interface Delivery<S> {
   indexes: readonly number[] | undefined
 }
 
-/** The subscribers of one process. */
 export interface Hub<S extends Subscription> {
   add(subscriber: S): void
   remove(subscriber: S): void
-  /** What each subscriber gets of a frame. */
+  /** The bytes that each subscriber gets of a frame. */
   deliver(frame: FeedFrame): Delivery<S>[]
 }
 
-/** Looks an item up in the catalog. */
 export type ItemOf = (itemId: number) => CatalogItem | undefined
 
 /** The subscribers of one side, found by what they name. */
@@ -64,7 +61,6 @@ export function matchingItems(subscription: Subscription, frame: FeedFrame, item
   return [...frame.itemIds.keys()].filter(at => wantsItem(subscription, frame.itemIds[at] as number, itemOf))
 }
 
-/** Opens a hub without subscribers. */
 export function openHub<S extends Subscription>(itemOf: ItemOf): Hub<S> {
   const indexes: Record<FeedSide, SubscriberIndex<S>> = { ask: emptyIndex(), bid: emptyIndex(), sale: emptyIndex() }
   return {

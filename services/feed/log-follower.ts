@@ -26,19 +26,18 @@ interface LogFollowerOptions {
   topic: FeedTopic
   ids: TopicIds
   /** Called with the position from which the log is followed, before anything is delivered. */
-  begin(position: LogPosition): LogTaker
+  begin(position: LogPosition): LogDelivery
   metrics: FeedMetrics
   /** Called when the log can no longer be read. */
   fail(error: Error): void
 }
 
-interface LogTaker {
+interface LogDelivery {
   deliver(batch: AssembledBatch): Promise<void>
   /** Notes what has been delivered, by batches or without. */
   advance(position: LogPosition): void
 }
 
-/** The log, as it is followed. */
 export interface LogFollower {
   /** Undefined while changes arrive, else why not. */
   unavailable(): string | undefined
@@ -61,32 +60,36 @@ export async function followLog(options: LogFollowerOptions): Promise<LogFollowe
   const { kafka, topic, ids, metrics, fail } = options
   const { name, partitions } = topics[topic.key]
   const limits = { partitions, waitMs: MARKER_WAIT_MS, changesMax: HELD_MAX }
-  const opened = Promise.withResolvers<{ assembler: RefreshAssembler; taker: LogTaker }>()
+  const opened = Promise.withResolvers<{ assembler: RefreshAssembler; delivery: LogDelivery }>()
   const ending = new AbortController()
   let ended: string | undefined
   // Batches must not overtake each other.
   const queue = new PQueue({ concurrency: 1 })
 
-  const deliver = async (taker: LogTaker, batches: readonly AssembledBatch[], stampedAt?: number): Promise<void> => {
+  const deliver = async (
+    delivery: LogDelivery,
+    batches: readonly AssembledBatch[],
+    stampedAt?: number,
+  ): Promise<void> => {
     for (const batch of batches) {
-      await taker.deliver(batch)
+      await delivery.deliver(batch)
       if (stampedAt === undefined) continue
       metrics.age.observe({ feed: FEED_NAMES[batch.side] }, Math.max(0, Date.now() - stampedAt) / 1000)
     }
   }
   const add = async (records: readonly FollowedRecord[]): Promise<void> => {
-    const { assembler, taker } = await opened.promise
+    const { assembler, delivery } = await opened.promise
     for (const record of records) {
       const decoded = decodeChange(kafka, topic, record, metrics)
-      if (decoded) await deliver(taker, assembler.add(decoded, performance.now()), record.timestamp)
+      if (decoded) await deliver(delivery, assembler.add(decoded, performance.now()), record.timestamp)
       else assembler.skip(record.partition, record.offset)
     }
     await release(records.at(-1)?.timestamp)
   }
   const release = async (stampedAt?: number): Promise<void> => {
-    const { assembler, taker } = await opened.promise
-    await deliver(taker, assembler.release(performance.now()), stampedAt)
-    taker.advance(assembler.position())
+    const { assembler, delivery } = await opened.promise
+    await deliver(delivery, assembler.release(performance.now()), stampedAt)
+    delivery.advance(assembler.position())
     metrics.held.set({ topic: name }, assembler.held())
   }
 
@@ -98,7 +101,7 @@ export async function followLog(options: LogFollowerOptions): Promise<LogFollowe
     onRecords: records => queue.add(() => add(records)),
   })
   const position = { next: following.from, behind: new Map() }
-  opened.resolve({ assembler: openRefreshAssembler(limits, position), taker: options.begin(position) })
+  opened.resolve({ assembler: openRefreshAssembler(limits, position), delivery: options.begin(position) })
   // A refresh that is whole in some partitions alone must not wait for the next record to come.
   const timer = setInterval(() => {
     if (queue.size + queue.pending === 0) queue.add(() => release()).catch(fail)

@@ -65,7 +65,6 @@ function ofSide({ next, behind }: LogPosition, side: FeedSide): LogPosition {
 /** Ids within a snapshot lead to its beginning: what came before its end is not whole. */
 export type IdKind = 'changes' | 'snapshot'
 
-/** Writes and reads ids of events. */
 export interface EventIds {
   /** The id of an event of a side that leads to a position. */
   write(position: LogPosition, side: FeedSide, kind?: IdKind): string

@@ -6,8 +6,9 @@
  * nothing is read ahead of the consumer. First and last offsets are cached for a second: most positions are checked without a
  * request, and a log that has moved on by then fails the reading.
  */
+import { setTimeout as delay } from 'node:timers/promises'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { isOutOfRange, type LogRecord, openRangeReader } from '#infra/kafka/range-reader.ts'
+import { isOutOfRange, type LogRecord, openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import { nextTurn } from '#infra/runtime/turns.ts'
 import { topics } from '#schemas/topics.ts'
 import type { FeedTopic } from './feed-topics.ts'
@@ -15,9 +16,7 @@ import { decodeChange, HELD_MAX } from './log-follower.ts'
 import { type LogPosition, readFrom } from './log-position.ts'
 import type { FeedMetrics } from './metrics.ts'
 import { type AssembledBatch, type ChangeRecord, openRefreshAssembler } from './refresh-assembler.ts'
-import { openSharedReader, type SharedReader } from './shared-reader.ts'
 
-/** The log's past. */
 export interface LogReader {
   /** Whether all that follows a position can be read; `unknown` when the position is not of this log. */
   check(position: LogPosition): Promise<'kept' | 'expired' | 'unknown'>
@@ -51,7 +50,7 @@ const BOUNDS_KEPT_MS = 1_000
 /** A queue holds some ten thousand, all of which were read before others had their turn: live streams came a second late. */
 const RECORDS_IN_A_TURN = 1_000
 
-/** Opens a reader of a topic, with a connection of its own from when it is first asked. */
+/** Opens a reader of a topic, with a connection of its own from when it is first used. */
 export function openLogReader(kafka: KafkaConnection, topic: FeedTopic, metrics: FeedMetrics): LogReader {
   const name = kafka.topicName(topic.key)
   const shared = openSharedReader(() =>
@@ -122,7 +121,6 @@ interface LogPartitions {
   partitions: readonly number[]
 }
 
-/** What decoded records are read from. */
 interface Source extends LogPartitions {
   kafka: KafkaConnection
   topic: FeedTopic
@@ -130,7 +128,7 @@ interface Source extends LogPartitions {
   signal: AbortSignal
 }
 
-/** What a range holds, as it was recorded; others have their turn in between. */
+/** The records of a range, as they were recorded; others have their turn in between. */
 async function* decodedOf({ kafka, topic, metrics, ...source }: Source, { from, to }: OffsetRange) {
   let taken = 0
   for await (const { partition, records } of runsOf(source, from, to)) {
@@ -224,15 +222,61 @@ async function* runsOf(
       if (lacking.length === 0) return
       if (tries > EMPTY_FETCHES_MAX) throw new Error('the log does not bring what it holds')
       signal.throwIfAborted()
-      const asked = new Map(lacking.map(one => [one, next[one] ?? 0]))
+      const offsets = new Map(lacking.map(one => [one, next[one] ?? 0]))
       for (const { partition, records } of await shared.use(
-        reader => reader.fetch(name, asked, FETCH_WAIT_MS),
+        reader => reader.fetch(name, offsets, FETCH_WAIT_MS),
         FETCH_LIMIT_MS,
       )) {
         queues[partition] = records.filter(({ offset }) => offset < (to[partition] ?? 0))
         at[partition] = 0
-        next[partition] = asked.get(partition) ?? 0
+        next[partition] = offsets.get(partition) ?? 0
       }
     }
+  }
+}
+
+/**
+ * One connection to the log for all streams that resume from a topic's past in this process; a replay has one of its own. States: closed ->
+ * open (at the first use) -> dropped (after a failure that the reader does not recover from) -> open. A use that fails with a dropped
+ * reader is retried with the next one. Invariant: at most one reader is open or being opened, and every use ends within its limit.
+ */
+interface SharedReader {
+  /** Runs work with the reader; retries with another one while that fails, for `limitMs`. */
+  use<T>(work: (reader: RangeReader) => Promise<T>, limitMs: number): Promise<T>
+  close(): Promise<void>
+}
+
+const AGAIN_MS = 100
+
+/** Shares what `open` opens; opens nothing until it is used. */
+function openSharedReader(open: () => Promise<RangeReader>): SharedReader {
+  let current: Promise<RangeReader> | undefined
+  let isClosed = false
+  const drop = async (failed: Promise<RangeReader>): Promise<void> => {
+    if (current === failed) current = undefined
+    await failed.then(reader => reader.close()).catch(() => undefined)
+  }
+  return {
+    async use(work, limitMs) {
+      const limit = performance.now() + limitMs
+      for (;;) {
+        if (isClosed) throw new Error('the reader of the log is closed')
+        current ??= open()
+        const used = current
+        try {
+          return await work(await used)
+        } catch (error) {
+          if (isOutOfRange(error)) throw error
+          // The reader finds new leaders by itself.
+          if ((error as { retriable?: boolean }).retriable !== true && current === used) void drop(used)
+          if (performance.now() > limit) throw error
+          await delay(AGAIN_MS)
+        }
+      }
+    },
+    async close() {
+      isClosed = true
+      if (current !== undefined) await drop(current)
+    },
   }
 }

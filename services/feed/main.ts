@@ -26,7 +26,6 @@ import { openKeyUse } from '#services/accounts/access/commands.ts'
 import { openKeyDirectory } from '#services/accounts/access/reader.ts'
 import { openRefusalWatch } from '#services/accounts/audit/commands.ts'
 import { openLiveReader } from '#streams/live-view/reader.ts'
-import { openConcurrencyLimit } from './concurrency-limit.ts'
 import { bookTopic, type FeedTopic, salesTopic } from './feed-topics.ts'
 import { type FrameItems, openItemText } from './frames.ts'
 import { type Gateway, openGateway } from './gateway.ts'
@@ -36,14 +35,14 @@ import { openLogReader } from './log-reader.ts'
 import { type FeedMetrics, openFeedMetrics } from './metrics.ts'
 import { openFeedHandler } from './routes.ts'
 import { openSnapshots } from './snapshot.ts'
-import { LOG_READERS_MAX } from './subscribe.ts'
+import { LOG_READERS_MAX, openConcurrencyLimit } from './subscribe.ts'
 import { type FeedWindow, loadWindow, openFeedWindow } from './window.ts'
 
 const KEY_CONNECTIONS = 2
 /** How long a feed token may be opened first (DECISIONS.md, "Feeds"). */
 const TOKEN_MS = 5 * MINUTE_MS
 
-/** What a gateway allows at once, and keeps. */
+/** Bounds of a gateway. */
 export interface FeedLimits {
   /** Streams that are not live yet: each may have some hundred kilobytes unread. */
   starting: number
@@ -53,7 +52,6 @@ export interface FeedLimits {
   windowBytes: number
 }
 
-/** Starts the feed. */
 export const start: StartRole = context =>
   startWithin({ starting: 1_000, replays: 64, windowBytes: 64 * 2 ** 20 }, context)
 

@@ -1,14 +1,11 @@
-/** What a gateway counts. */
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import type { FeedSide } from '#schemas/events/feed-advanced.ts'
 
-/** The feeds by what they deliver. */
 export const FEED_NAMES: Record<FeedSide, string> = { ask: 'prices', bid: 'bids', sale: 'sales' }
 
 /** Labels hold a feed, a reason or a code, so the number of series does not grow with clients. */
 export type FeedMetrics = ReturnType<typeof openFeedMetrics>
 
-/** Opens the feed's counters in the process's registry. */
 export const openFeedMetrics = (metrics: Metrics) => ({
   connections: metrics.gauge('feed_connections', 'Open streams', ['feed']),
   catchingUp: metrics.gauge('feed_catching_up', 'Open streams that are not live yet'),

@@ -28,10 +28,8 @@ interface RecordOffset {
   offset: number
 }
 
-/** A decoded record of a topic. */
 export type ChangeRecord = RecordOffset & FeedEvent
 
-/** Limits of an assembler. */
 interface AssemblerLimits {
   /** Partitions of the topic. */
   partitions: number
@@ -50,13 +48,12 @@ export interface RefreshAssembler {
   release(nowMs: number): AssembledBatch[]
   /** Releases all that is held. */
   drain(): AssembledBatch[]
-  /** What has been delivered when every released batch is. */
+  /** The position once every released batch is delivered. */
   position(): LogPosition
   /** Changes held. */
   held(): number
 }
 
-/** A refresh that is not whole yet. */
 interface OpenRefresh {
   /** Null collects pushed changes. */
   refreshId: string | null
@@ -163,7 +160,7 @@ export function openRefreshAssembler(limits: AssemblerLimits, from: LogPosition,
   }
 }
 
-/** What was read of a range, but for what is not delivered. */
+/** The position of all that was read of a range and is delivered. */
 function positionOf(
   read: readonly number[],
   undelivered: ReadonlyMap<string, readonly number[]>,

@@ -16,7 +16,7 @@ import { CLOCK_SLACK_MS } from '#schemas/values/event-time.ts'
 import { parseInstant } from '#schemas/values/instant.ts'
 import type { FeedChange } from './feed-topics.ts'
 import { changesFrames, type FrameItems, replayEndFrame } from './frames.ts'
-import type { Begin } from './gateway.ts'
+import type { StartStream } from './gateway.ts'
 import { wantsItem, wantsProvider } from './hub.ts'
 import type { LogReader } from './log-reader.ts'
 import type { ChangeRecord } from './refresh-assembler.ts'
@@ -47,13 +47,12 @@ export function replayRangeOf({ from, to, speed = '1' }: ReplayQuery, now: numbe
   ])
 }
 
-/** What replays are made with. */
 export interface ReplayParts extends FrameItems {
   openReader(side: FeedSide): Pick<LogReader, 'since' | 'records' | 'close'>
 }
 
 /** Makes the stream that replays a range; `release` frees what the replay holds before its client can ask for another. */
-export function replayOf(range: ReplayRange, parts: ReplayParts, release: () => void): Begin {
+export function replayOf(range: ReplayRange, parts: ReplayParts, release: () => void): StartStream {
   return async subscriber => {
     const { stream, ready, side, signal } = subscriber
     letYoungHeapGrow()

@@ -27,14 +27,12 @@ import {
   RETRY_UNAVAILABLE_SECONDS,
   unavailable,
 } from './access.ts'
-import type { ConcurrencyLimit } from './concurrency-limit.ts'
 import { type FeedCatalog, type FeedRequest, feedRequestOf } from './feed-request.ts'
-import type { AdmittedRequest, Begin, Gateway } from './gateway.ts'
+import type { AuthorizedStream, Gateway, StartStream } from './gateway.ts'
 import type { FeedMetrics } from './metrics.ts'
 import { type ReplayParts, replayOf, replayRangeOf } from './replay.ts'
-import { begin, prepareStart, type StartParts } from './subscribe.ts'
+import { begin, type ConcurrencyLimit, prepareStart, type StartParts } from './subscribe.ts'
 
-/** What the handler needs. */
 export interface FeedHandlerOptions {
   access: FeedAccessParts
   /** Requests by key and by address. */
@@ -43,7 +41,7 @@ export interface FeedHandlerOptions {
   catalog: FeedCatalog
   /** Keys that `providers` takes. */
   providerKeys: readonly string[]
-  /** What `ready` lists when no provider was named. */
+  /** Listed by `ready` when no provider was named. */
   providersOf: Record<FeedSide, readonly string[]>
   starts: Record<FeedSide, StartParts>
   replays: ReplayParts & { concurrency: ConcurrencyLimit }
@@ -69,7 +67,6 @@ export function openFeedHandler(options: FeedHandlerOptions): Handler {
   })
 }
 
-/** The routes of the feeds. */
 export function feedRoutes(access: FeedAccess, options: FeedHandlerOptions): Route[] {
   const { prices, bids, sales, replayPrices, replayBids, replaySales, token } = feedOperations(options.providerKeys)
   const tiers = TIERS.filter(tier => options.access.connectionsOf({ tier }) > 0)
@@ -78,14 +75,14 @@ export function feedRoutes(access: FeedAccess, options: FeedHandlerOptions): Rou
       ...operation,
       tiers,
       admit: ({ request, credential }) => access.lease(request, credential),
-      handle: asked => openStream(access, options, asked, side, liveStart),
+      handle: route => openStream(access, options, route, side, liveStart),
     })
   const replay = (operation: typeof replayPrices | typeof replayBids | typeof replaySales, side: FeedSide) =>
     defineRoute({
       ...operation,
       tiers,
       admit: ({ request, credential }) => access.leaseReplay(request, credential),
-      handle: asked => openStream(access, options, asked, side, async () => replayStart(asked, options)),
+      handle: route => openStream(access, options, route, side, async () => replayStart(route, options)),
     })
   return [
     live(prices, 'ask'),
@@ -114,14 +111,14 @@ interface StreamRequest {
   lease: StreamLease
 }
 
-/** What comes before the live stream or instead of it, and what it has acquired. */
+/** Comes before the live stream or instead of it, with what it has acquired. */
 interface Start {
-  begin: Begin
+  begin: StartStream
   release(): void
 }
 
 type StartOf = (
-  asked: StreamRequest,
+  route: StreamRequest,
   feed: FeedRequest,
   providers: readonly string[],
   options: FeedHandlerOptions,
@@ -130,20 +127,20 @@ type StartOf = (
 async function openStream(
   access: FeedAccess,
   options: FeedHandlerOptions,
-  asked: StreamRequest,
+  route: StreamRequest,
   side: FeedSide,
   startOf: StartOf,
 ): Promise<Sent> {
-  const { query, credential, request, response, lease } = asked
+  const { query, credential, request, response, lease } = route
   if (options.unavailable() !== undefined) throw unavailable()
   const feed = feedRequestOf(side, query, options.catalog)
   const providers = feed.providers ?? options.providersOf[side]
-  const start = await startOf(asked, feed, providers, options)
+  const start = await startOf(route, feed, providers, options)
   const release = (): void => {
     lease.release()
     start.release()
   }
-  const admitted: AdmittedRequest = {
+  const authorized: AuthorizedStream = {
     feed,
     providers,
     keyId: credential.keyId,
@@ -157,7 +154,7 @@ async function openStream(
     await awaitPipeline(request, response)
     // The client may be gone while its key was looked up; nothing else releases its lease then.
     if (response.destroyed) release()
-    else options.gateway.connect(request, response, admitted)
+    else options.gateway.connect(request, response, authorized)
   } catch (error) {
     start.release()
     throw error
@@ -175,7 +172,7 @@ async function awaitPipeline(request: Request, response: Response): Promise<void
   })
 }
 
-/** What comes before the live stream; a 503 when the current state or the log cannot be read. */
+/** Comes before the live stream; a 503 when the current state or the log cannot be read. */
 const liveStart: StartOf = async ({ request, query }, feed, providers, { starts }) => {
   const lastEventId = lastEventIdOf(request, query as FeedQuery)
   const parts = starts[feed.subscription.side]

@@ -14,7 +14,6 @@ import { type FrameItems, itemsFrames } from './frames.ts'
 import type { Subscription } from './hub.ts'
 import type { LogPosition } from './log-position.ts'
 
-/** A state that does not change. */
 export interface SnapshotState {
   /** All changes before it are in the state, and no other. */
   position: LogPosition
@@ -35,14 +34,12 @@ interface SnapshotParts extends FrameItems {
   items(): readonly CatalogItem[]
 }
 
-/** A row of the state. */
 interface StateRow {
   itemId: number
   price: number
   quantity: number
 }
 
-/** Opens the snapshots of the live view. */
 export const openSnapshots = (parts: SnapshotParts): Snapshots => ({
   async pin(subscription, providers) {
     const { side } = subscription

@@ -8,8 +8,8 @@
  * misses nothing; where the state comes first, that id leads to the state again, and never past it.
  */
 import { setTimeout as delay } from 'node:timers/promises'
+import { HttpError } from '#infra/http/http-error.ts'
 import { nextTurn } from '#infra/runtime/turns.ts'
-import type { ConcurrencyLimit } from './concurrency-limit.ts'
 import type { FeedRequest } from './feed-request.ts'
 import { type FrameItems, identifiedFrame, pickItems, resyncFrame, snapshotEndFrame } from './frames.ts'
 import type { StartingSubscriber } from './gateway.ts'
@@ -19,7 +19,6 @@ import type { LogReader } from './log-reader.ts'
 import type { SnapshotState, Snapshots } from './snapshot.ts'
 import { type FeedFrame, type FeedWindow, framesOf, lackingItems } from './window.ts'
 
-/** What streams begin with. */
 export interface StartParts extends FrameItems {
   window: FeedWindow
   log: Pick<LogReader, 'check' | 'read'>
@@ -41,11 +40,11 @@ const REACH_POLL_MS = 10
 /** Frames of the window that one stream looks at before others have their turn. */
 const FRAMES_IN_A_TURN = 500
 
-/** What a stream begins with, once its request is accepted. */
+/** Begins a stream, once its request is accepted. */
 export interface StreamStart {
   resync?: 'expired' | 'unknown'
   state?: SnapshotState
-  /** What its client has. */
+  /** Of its client. */
   position?: LogPosition
   /** The permit to read the log, where the position is not in the window. */
   logPermit?: () => void
@@ -90,7 +89,7 @@ export async function prepareStart(
   return start
 }
 
-/** What the window holds needs no request to the log. */
+/** A position in the window needs no request to the log. */
 const check = async (position: LogPosition, { window, log }: StartParts) =>
   covers(position, window.start()) && covers(window.position(), position) ? 'kept' : await log.check(position)
 
@@ -229,3 +228,40 @@ function openSender(subscriber: StartingSubscriber, had: LogPosition, { itemOf, 
     },
   }
 }
+
+/** Clients that are refused together must not come back together. */
+const SPREAD_SECONDS = 10
+
+/** A bound on how much runs at a time: nothing waits, and what exceeds it is refused. */
+export interface ConcurrencyLimit {
+  /** Returns the release of what it has acquired, or refuses a client, each with a time of its own to come back. */
+  acquire(): () => void
+}
+
+/** Opens a limit; `onChange` receives how much is acquired. */
+export function openConcurrencyLimit(
+  most: number,
+  onChange: (acquired: number) => void = () => undefined,
+): ConcurrencyLimit {
+  let acquired = 0
+  const change = (by: number): void => {
+    acquired += by
+    onChange(acquired)
+  }
+  return {
+    acquire() {
+      if (acquired >= most) throw refusal()
+      change(1)
+      let isHeld = true
+      return () => {
+        if (isHeld) change(-1)
+        isHeld = false
+      }
+    },
+  }
+}
+
+const refusal = (): HttpError =>
+  new HttpError('SERVICE_UNAVAILABLE', 'Too many streams read the past at the moment; wait as Retry-After says.', {
+    headers: ['Retry-After', String(1 + Math.floor(Math.random() * SPREAD_SECONDS))],
+  })

@@ -19,7 +19,7 @@ export interface FeedFrame extends ItemsFrame {
   itemIds: Int32Array
   partitions: Uint8Array
   offsets: Float64Array
-  /** What a stream has that got this and all frames before it. */
+  /** Of a stream that got this and all frames before it. */
   after: LogPosition
 }
 
@@ -80,12 +80,11 @@ export function lackingItems({ side, provider, partitions, offsets }: FeedFrame,
   return indexes
 }
 
-/** The window of a gateway. */
 export interface FeedWindow {
   readonly maxBytes: number
-  /** What lies before it. */
+  /** All that lies before it. */
   start(): LogPosition
-  /** What has been delivered by now. */
+  /** All that has been delivered by now. */
   position(): LogPosition
   append(frame: FeedFrame): void
   /** Notes a position that needs no frame. */

@@ -6,7 +6,7 @@
  */
 import { expect } from 'chai'
 import { TIERS, type Tier } from '#infra/config/tiers.ts'
-import { isConsoleBuilt } from '#services/api/console-files.ts'
+import { isConsoleBuilt } from '#services/api/site.ts'
 import { endpointsAlone, operationsDescribed } from '#test/fixtures/api-routes.ts'
 import { expectClientAnswers } from '#test/fixtures/client-calls.ts'
 import { guideNames } from '#test/fixtures/guide-snippets.ts'

@@ -221,6 +221,20 @@ describe('keys', () => {
     expect(await codeOf(served[0]?.body.key)).to.equal('ok')
   })
 
+  it('answer 503 with all of an account while Postgres does not answer in time, and go on when it does', async () => {
+    // Only portfolios did; an account, its alerts and webhooks answered 500.
+    const { key } = await newAccount()
+    const paths = ['/account', '/account/alerts', '/account/webhooks', '/account/sub-keys'] as const
+    const codes = () => Promise.all(paths.map(path => codeOf(key, path)))
+    expect(await codes()).to.deep.equal(paths.map(() => 'ok'))
+    await scenario.database.transaction(async query => {
+      await query('SET LOCAL idle_in_transaction_session_timeout = 0')
+      await query('LOCK TABLE platform_links, alerts, webhooks IN ACCESS EXCLUSIVE MODE')
+      expect(await codes()).to.deep.equal([...paths.slice(0, 3).map(() => 'SERVICE_UNAVAILABLE'), 'ok'])
+    })
+    expect(await codes()).to.deep.equal(paths.map(() => 'ok'))
+  })
+
   it('are issued only to accounts with a verified address', async () => {
     const { key } = await createAccountWithKey(scenario.database, { tier: 'quant', email: null })
     for (const [path, body] of [['/account/key/reissue'], ['/account/sub-keys', { name: 'x' }]] as const) {

@@ -9,7 +9,7 @@ import { seededRandom } from '#test/harness/seeded-random.ts'
 const items = loadCatalog()
 const names = [...new Set(items.map(item => item.market_hash_name))]
 const known = new Set(names)
-const catalog = { items: () => items, idsOfName: (name: string) => (known.has(name) ? [1] : []) }
+const catalog = { items: () => items, version: () => 'one', idsOfName: (name: string) => (known.has(name) ? [1] : []) }
 
 /** Pieces of three characters, as sets of text. */
 function piecesOf(name: string): Set<string> {
@@ -73,7 +73,7 @@ describe('the nearest name', () => {
 
   it('is of the version before until the new one is indexed, which held all other requests for 0.2 s', async () => {
     let shown = items
-    const changing = { items: () => shown, idsOfName: () => [] }
+    const changing = { items: () => shown, version: () => String(shown.length), idsOfName: () => [] }
     expect(nearestName(changing, 'Fever Cas')).to.equal('Fever Case')
     shown = [{ ...(items[0] as CatalogItem), market_hash_name: 'Fever Capsule' }]
     expect(nearestName(changing, 'Fever Cas')).to.equal('Fever Case')

@@ -1,8 +1,7 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
-import { openConflation } from '#services/feed/conflation.ts'
-import { conflatingPolicy } from '#services/feed/delivery-policy.ts'
+import { conflatingPolicy, openConflation } from '#services/feed/delivery-policy.ts'
 import type { EventStream } from '#services/feed/event-stream.ts'
 import { changed } from '#test/harness/published-records.ts'
 

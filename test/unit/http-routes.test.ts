@@ -9,6 +9,7 @@ import { openGuard } from '#infra/http/guard.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import { bytes, isNamed } from '#infra/http/reply.ts'
 import { makeApp } from '#infra/http/serve-routes.ts'
+import { PostgresUnavailable } from '#infra/postgres/pool.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { ALL, type Operation, QUANT } from '#schemas/api/operation.ts'
 import { integer } from '#schemas/api/query-values.ts'
@@ -70,6 +71,8 @@ describe('a served route', () => {
       async handle({ params, body, lease }) {
         steps.push('handled')
         if (body.name === 'taken') throw new HttpError('WEBHOOK_PAUSED', 'It is taken.')
+        if (body.name === 'lost') throw new PostgresUnavailable('it is lost')
+        if (body.name === 'wrong') throw new Error('a bug')
         return { got: [params.id, body.name, typeof lease.release] }
       },
     }),
@@ -159,6 +162,11 @@ describe('a served route', () => {
     steps = []
     await ask('POST /things/5', 'quant', '{"name":"a"}')
     expect(steps).to.deep.equal(['noted quant', 'admitted', 'handled'])
+  })
+
+  it('answers a lost Postgres as unavailable, whatever the route, and a bug as one', async () => {
+    expect(await outcomeOf('POST /things/5', 'quant', '{"name":"lost"}')).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
+    expect(await outcomeOf('POST /things/5', 'quant', '{"name":"wrong"}')).to.deep.equal([500, 'INTERNAL_ERROR'])
   })
 
   it('shows a valid key its limits, whatever the answer, and lets nothing pass uncounted', async () => {

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect } from 'chai'
 import type { Database } from '#infra/postgres/pool.ts'
-import { AT_ONCE, openLongWork } from '#services/api/long-work.ts'
+import { AT_ONCE, openLongWork } from '#services/api/work-limits.ts'
 
 describe('long work', () => {
   /** Lets everything go on that waits for nothing else. */

@@ -1,39 +1,42 @@
 /**
- * A page of the arbitrage snapshot.
+ * A page of the arbitrage snapshot, and its text.
  *
  * Reads a snapshot in memory. Invariant: pages of one snapshot are ranges of one order, which filters thin out and time
  * does not change: a row whose older leg has passed the age limit since it was computed is left out of its page, and no
  * other replaces it, so a client that pages gets no row twice and misses none.
  */
 import type { ProviderRegistry } from '#infra/config/providers.ts'
-import { HttpError, orUnavailable } from '#infra/http/http-error.ts'
+import { HttpError } from '#infra/http/http-error.ts'
+import type { JsonText } from '#infra/runtime/json-text.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { ArbitrageQuery } from '#schemas/api/arbitrage.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
+import { formatInstant } from '#schemas/values/instant.ts'
+import { toUsdText } from '#schemas/values/money.ts'
 import {
   ARBITRAGE_SNAPSHOT_LIMIT_MS,
   type ArbitrageColumns,
+  type ArbitrageFees,
   type ArbitrageView,
+  arbitrageAmounts,
   type ExcludedQuotes,
   freshUntil,
-  type MarketViews,
 } from '#streams/market-summary/reader.ts'
+import { type ApiContext, NO_ARBITRAGE } from '../context.ts'
 
 /** Rows of a snapshot, best first, and whether more follow. */
-export interface ArbitragePage {
+interface ArbitragePage {
   rows: number[]
   hasNext: boolean
 }
 
-const DOWN = 'No current arbitrage snapshot is available; retry in a few seconds.'
-
 /** The snapshot to answer from; throws the 503 when there is none, or when it is too old. */
-export async function currentArbitrage(market: Pick<MarketViews, 'arbitrage'>, now: number): Promise<ArbitrageView> {
-  const view = await orUnavailable(market.arbitrage.read(), 'SERVICE_UNAVAILABLE', DOWN)
-  if (view && now - view.asOf <= ARBITRAGE_SNAPSHOT_LIMIT_MS) return view
-  throw new HttpError('SERVICE_UNAVAILABLE', DOWN)
+export async function currentArbitrage({ readArbitrage, now }: ApiContext): Promise<ArbitrageView> {
+  const view = await readArbitrage()
+  if (view && now() - view.asOf <= ARBITRAGE_SNAPSHOT_LIMIT_MS) return view
+  throw new HttpError('SERVICE_UNAVAILABLE', NO_ARBITRAGE)
 }
 
-/** The rows of a page. */
 export function arbitragePage(view: ArbitrageView, query: ArbitrageQuery, now: number): ArbitragePage {
   const { providers, columns, asOf } = view
   const { buyMicroUsd, sellMicroUsd, buyProvider, sellProvider } = columns
@@ -135,4 +138,51 @@ export function excludedQuotes(
   add('ask', query.providers_buy ?? registry.askKeys)
   add('bid', query.providers_sell ?? registry.bidKeys)
   return sum
+}
+
+const dollars = (cents: number): string => `${Math.floor(cents / 100)}.${cents % 100 < 10 ? '0' : ''}${cents % 100}`
+
+/**
+ * Writes the pairs of some rows with commas between; those of items that the catalog lacks are left out. The text is that of the zod
+ * schema (schemas/api/arbitrage.ts); as objects for JSON.stringify a page of 1,000 took twice as long. Texts that rows share are made
+ * once: most legs were last updated by the same few refreshes.
+ */
+export function writePairs(
+  to: JsonText,
+  { providers, columns, asOf }: ArbitrageView,
+  rows: readonly number[],
+  { catalog, fees }: { catalog: Pick<CatalogReader, 'byId'>; fees: ReadonlyMap<string, ArbitrageFees> },
+): void {
+  const names = providers.map(key => JSON.stringify(key))
+  const feesOf = providers.map(key => fees.get(key) ?? { buy: 0, sell: 0 })
+  const times = new Map<number, string>()
+  const timeOf = (at: number): string => {
+    const text = times.get(at) ?? formatInstant(at)
+    times.set(at, text)
+    return text
+  }
+  let isFirst = true
+  for (const row of rows) {
+    const item = catalog.byId(columns.itemId[row] as number)
+    if (!item) continue
+    const { item_id, market_hash_name, phase } = item
+    const [buy, sell] = [columns.buyMicroUsd[row] as number, columns.sellMicroUsd[row] as number]
+    const [buyer, seller] = [columns.buyProvider[row] as number, columns.sellProvider[row] as number]
+    const { estimatedFeesCents, netProfitCents, grossSpreadPct } = arbitrageAmounts(buy, sell, {
+      buy: feesOf[buyer]?.buy ?? 0,
+      sell: feesOf[seller]?.sell ?? 0,
+    })
+    const buyUpdated = asOf - (columns.buyAgeMs[row] as number)
+    const sellUpdated = asOf - (columns.sellAgeMs[row] as number)
+    to.text(
+      `${isFirst ? '' : ','}${JSON.stringify({ item_id, market_hash_name, phase }).slice(0, -1)},` +
+        `"buy_provider":${names[buyer]},"sell_provider":${names[seller]},` +
+        `"buy_price_usd":"${toUsdText(buy)}","sell_price_usd":"${toUsdText(sell)}",` +
+        `"estimated_fees_usd":"${dollars(estimatedFeesCents)}","net_profit_usd":"${dollars(netProfitCents)}",` +
+        `"gross_spread_pct":${grossSpreadPct},"quantity":${columns.quantity[row]},` +
+        `"last_updated":"${timeOf(Math.max(buyUpdated, sellUpdated))}",` +
+        `"buy_last_updated":"${timeOf(buyUpdated)}","sell_last_updated":"${timeOf(sellUpdated)}"}`,
+    )
+    isFirst = false
+  }
 }

@@ -13,14 +13,12 @@ import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { itemPredicate, searchText } from './item-filters.ts'
 import { paginationOf } from './listing.ts'
 
-/** The text of an answer. */
 export interface CatalogPage {
   bytes: number
   /** A list is kept, so that any number of requests share it. */
   pieces: readonly Buffer[] | AsyncIterable<Buffer>
 }
 
-/** The catalog's answers as JSON bytes. */
 export interface CatalogPages {
   items(query: ItemsQuery): Promise<CatalogPage>
   metadata(): Promise<CatalogPage>

@@ -11,7 +11,7 @@ import { plainName } from '#schemas/values/item-name.ts'
 /** Of an item and its place in the catalog. */
 type Predicate = (item: CatalogItem, at: number) => boolean
 
-/** What filters ask of a catalog. */
+/** The catalog, as filters read it. */
 interface FilteredCatalog extends Pick<CatalogReader, 'idsOfName'> {
   /** The name of each item as {@link searchText} has it. */
   searchTexts: readonly string[]

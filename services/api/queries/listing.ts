@@ -1,21 +1,24 @@
 /**
- * Which live entries GET /prices and GET /bids answer with.
+ * Which live entries GET /prices and GET /bids answer with, and their text.
  *
- * Rules: DECISIONS.md, "Prices and bids".
+ * Rules: DECISIONS.md, "Prices and bids". The part of an entry's text that depends on the row alone is kept on the row
+ * (CachedRow.serialised), so that an unchanged row costs one concatenation: JSON.stringify of 41 objects took 30 us, of which this leaves
+ * 4 (unchanged rows) to 20 (new ones). The text itself is that of schemas/api/entry-text.ts, which bulk snapshots share; test/contract holds
+ * it against the zod schema.
  */
+import { marketplaceUrl, type Provider } from '#infra/config/providers.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
+import { type AnswerCurrency, type EntryMembers, openEntryText } from '#schemas/api/entry-text.ts'
 import type { ListingMeta, ListingQuery } from '#schemas/api/listing.ts'
 import type { OffsetPagination } from '#schemas/api/reply-values.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
-import type { ListingPage, LiveEntry } from '#streams/live-view/reader.ts'
-import type { ListedEntry } from '../listing-text.ts'
-import type { LiveView } from './live-view.ts'
+import type { LiveEntry } from '#streams/live-view/reader.ts'
+import type { ApiContext, LiveView } from '../context.ts'
 import { nearestName } from './near-names.ts'
 
-/** What a listing is read from. */
 export interface ListingSource {
   side: Side
   live: LiveView
@@ -24,37 +27,24 @@ export interface ListingSource {
   providers: readonly string[]
 }
 
-/** The filters of a query that take effect. */
 type AppliedFilters = ListingMeta['filters']
 
-/** A page of a listing and what it answers to. */
-export interface Listing extends ListingPage {
-  filters: AppliedFilters
-  providersQueried: readonly string[]
-}
-
-/** Reads the page of a listing that a query asks for. */
-export async function readListing(source: ListingSource, query: ListingQuery): Promise<Listing> {
-  const requested = query.providers && source.providers.filter(key => query.providers?.includes(key))
-  const providersQueried = requested ?? source.providers
-  const filters: AppliedFilters = {
-    ...itemFilters(query),
-    ...(requested && { requested_providers: requested }),
-  }
-  const ids = chosenItems(source.catalog, query)
+/** Reads the page of a listing that a query asks for; `filters` are those that take effect. */
+export async function readListing({ side, live, catalog, providers }: ListingSource, query: ListingQuery) {
+  const { offset, limit, market_hash_name: name } = query
+  const requested = query.providers && providers.filter(key => query.providers?.includes(key))
+  const providersQueried = requested ?? providers
+  const filters: AppliedFilters = { ...itemFilters(query), ...(requested && { requested_providers: requested }) }
+  const ids = chosenItems(catalog, query)
   if (ids === undefined) {
-    const { offset, limit } = query
-    const { entries, total } = await source.live.listing(source.side, providersQueried, offset, limit)
-    return { entries, total, filters, providersQueried }
+    return { ...(await live.listing(side, providersQueried, offset, limit)), filters, providersQueried }
   }
-  const read = source.live.ofItems(source.side, ids)
-  // A result that is there at once is not awaited.
-  const found = read instanceof Promise ? await read : read
-  const { entries, total } = pageOf(source, query, ids, found, providersQueried)
-  return { entries, total, filters, providersQueried }
+  const rows = await live.ofItems(side, ids)
+  let entries = requested ? rows.filter(({ listed }) => requested.includes(listed.provider)) : rows
+  if (ids.length > 1) entries = name ? mergePhases(side, entries, ids[0] as number) : inListingOrder(entries)
+  return { entries: entries.slice(offset, offset + limit), total: entries.length, filters, providersQueried }
 }
 
-/** The item filters of a query that take effect. */
 type ItemFilters = Pick<AppliedFilters, 'item_id' | 'market_hash_name' | 'phase'>
 
 /** The item filters that take effect: an id overrides name and phase. */
@@ -64,26 +54,9 @@ export function itemFilters(query: Pick<ListingQuery, 'item_id' | 'market_hash_n
   return { ...(market_hash_name !== undefined && { market_hash_name }), ...(phase !== undefined && { phase }) }
 }
 
-/** The pagination of a page by offset. */
 export function paginationOf(page: { limit: number; offset: number }, total: number): OffsetPagination {
   const { limit, offset } = page
   return { limit, offset, total, has_next: offset + limit < total, has_prev: offset > 0 }
-}
-
-function pageOf(
-  source: ListingSource,
-  query: ListingQuery,
-  ids: readonly number[],
-  found: readonly LiveEntry[],
-  providers: readonly string[],
-): ListingPage {
-  const { offset, limit } = query
-  const wanted =
-    providers === source.providers ? found : found.filter(entry => providers.includes(entry.listed.provider))
-  const entries = arrange(source, query, ids, wanted)
-  // An untouched array stays the one that answers are kept with.
-  const page = offset === 0 && limit >= entries.length ? entries : entries.slice(offset, offset + limit)
-  return { entries: page, total: entries.length }
 }
 
 /** The item that a request names is not in the catalog; `nearest` is the name that may have been meant. */
@@ -124,31 +97,8 @@ export function namedItems(
   return { ids, item }
 }
 
-const phases = new WeakMap<readonly unknown[], Map<string | null, number[]>>()
-
-function itemsOfPhase(catalog: CatalogReader, phase: string): readonly number[] {
-  const items = catalog.items()
-  let byPhase = phases.get(items)
-  if (!byPhase) {
-    byPhase = new Map()
-    for (const item of items) {
-      if (item.phase !== null) byPhase.set(item.phase, [...(byPhase.get(item.phase) ?? []), item.item_id])
-    }
-    phases.set(items, byPhase)
-  }
-  return byPhase.get(phase) ?? []
-}
-
-function arrange(
-  source: ListingSource,
-  query: ListingQuery,
-  ids: readonly number[],
-  entries: readonly LiveEntry[],
-): readonly LiveEntry[] {
-  if (ids.length === 1) return entries
-  const isOneFinish = query.item_id === undefined && query.market_hash_name !== undefined
-  return isOneFinish ? mergePhases(source.side, entries, ids[0] as number) : inListingOrder(entries)
-}
+const itemsOfPhase = (catalog: CatalogReader, phase: string): number[] =>
+  catalog.items().flatMap(item => (item.phase === phase ? item.item_id : []))
 
 /**
  * One entry per provider: the best price of all phases, their quantities together, under the finish's own id. It leads to the
@@ -187,4 +137,39 @@ function inListingOrder(entries: readonly LiveEntry[]): LiveEntry[] {
       return a.partition - b.partition || a.entry.itemId - b.entry.itemId
     })
     .map(({ entry }) => entry)
+}
+
+/** An entry of an answer. */
+export interface ListedEntry extends LiveEntry {
+  /** The phase whose price it shows, where it stands for all phases of a finish. */
+  offeredItemId?: number
+}
+
+/** Texts kept on a row: US dollars with and without URL, as a quote, and one more currency. */
+const VARIANTS_KEPT = 4
+
+export function openListingWriter(side: Side, { catalog, registry, baseUrl }: ApiContext) {
+  const itemOf = (id: number) => catalog.byId(id)
+  const providerOf = (key: string) => registry.byKey.get(key)
+  const entryText = openEntryText<Provider>(side, { itemOf, providerOf, baseUrl, marketplaceUrl })
+  return {
+    urlOf: entryText.urlOf,
+    /** The entries as a JSON array; those whose item or provider is unknown here are left out. */
+    write(entries: readonly ListedEntry[], currency: AnswerCurrency, members: EntryMembers): string {
+      const variant = `${currency.code} ${currency.rate.text} ${members}`
+      let text = ''
+      for (const { itemId, listed, offeredItemId, lastUpdatedAt } of entries) {
+        const { provider, row, serialised } = listed
+        let opening = serialised.find(one => one.variant === variant)?.text
+        if (opening === undefined) {
+          opening = entryText.opening({ itemId, provider, row, offeredItemId }, currency, members)
+          if (opening === undefined) continue
+          if (serialised.length >= VARIANTS_KEPT) serialised.shift()
+          serialised.push({ variant, text: opening })
+        }
+        text += `${text === '' ? '' : ','}${opening}${entryText.closing(lastUpdatedAt)}`
+      }
+      return `[${text}]`
+    },
+  }
 }

@@ -33,10 +33,10 @@ interface NameIndex {
   trigramsOf: (name: string) => readonly number[]
 }
 
-/** The index of a catalog, and the items that the newest one is built of. */
-const indexes = new WeakMap<object, { items: readonly unknown[]; index: NameIndex }>()
+/** The index of a catalog, and the version that the newest one is built of. */
+const indexes = new WeakMap<object, { version: string; index: NameIndex }>()
 
-type Names = Pick<CatalogReader, 'items' | 'idsOfName'>
+type Names = Pick<CatalogReader, 'items' | 'version' | 'idsOfName'>
 
 /** The nearest name of the catalog; undefined when none is near, or the name is one of the catalog. */
 export function nearestName(catalog: Names, name: string): string | undefined {
@@ -47,12 +47,12 @@ export function nearestName(catalog: Names, name: string): string | undefined {
 }
 
 /** The index of a catalog; the first is built at once, so that no request waits for it. */
-export function indexNames(catalog: Pick<Names, 'items'>): NameIndex {
-  const items = catalog.items()
+export function indexNames(catalog: Omit<Names, 'idsOfName'>): NameIndex {
+  const version = catalog.version()
   const known = indexes.get(catalog)
-  if (known?.items === items) return known.index
-  const building = buildIndex([...new Set(items.map(item => item.market_hash_name))])
-  const entry = { items, index: known?.index ?? atOnce(building) }
+  if (known?.version === version) return known.index
+  const building = buildIndex([...new Set(catalog.items().map(item => item.market_hash_name))])
+  const entry = { version, index: known?.index ?? atOnce(building) }
   indexes.set(catalog, entry)
   if (known) void inTurns(building).then(index => Object.assign(entry, { index }))
   return entry.index

@@ -21,10 +21,8 @@ import {
   noValues,
 } from '#services/portfolios/values/reader.ts'
 import { type CloseScope, countCloses, readCloses } from '#streams/history/reader.ts'
-import { kept } from '../portfolio-access.ts'
-import { readRates } from './fx-rates.ts'
+import { readRates } from '../context.ts'
 
-/** What daily values are asked for. */
 interface DailyScope {
   portfolioId: string
   version: string
@@ -37,14 +35,13 @@ interface DailyScope {
   run<T>(cells: number, work: () => Promise<T>): Promise<T>
 }
 
-/** What a ledger was worth on a day, in hundredths of the currency. */
+/** Of a ledger on a day, in hundredths of the currency. */
 export interface DayValue {
   total: number
   positions: number
   valued: number
 }
 
-/** The daily values of one ledger. */
 interface DailyPages {
   /** Of the first transaction; undefined for an empty ledger. */
   firstDay: number | undefined
@@ -52,7 +49,6 @@ interface DailyPages {
   read(from: number, to: number): Promise<DayValue[]>
 }
 
-/** What the reader reads. */
 interface DailySources {
   clickhouse: ClickhouseReader
   database: Database
@@ -94,7 +90,7 @@ export function openDailyReader(sources: DailySources): (scope: DailyScope) => P
   return async scope => {
     const { portfolioId, version, currency, providers, today, run } = scope
     const ledger = `${portfolioId}|${version}`
-    const span = spans.get(ledger) ?? keep(spans, ledger, await kept(readLedgerSpan(sources.database, portfolioId)))
+    const span = spans.get(ledger) ?? keep(spans, ledger, await readLedgerSpan(sources.database, portfolioId))
     const key = [ledger, currency, today, providers?.join()].join('|')
     const known = values.get(key)
     const isCurrent = known && sources.clock() - known.at < KEPT_MS
@@ -153,7 +149,7 @@ async function computeBlock(
   let lastDay = Math.min(today, firstDay + length - 1)
   for (;;) {
     const scope = { currency, providers, firstDay, lastDay }
-    const movements = await kept(readDayMovements(database, portfolioId, scope))
+    const movements = await readDayMovements(database, portfolioId, scope)
     const byItem = Map.groupBy(movements, ({ item_id }) => item_id)
     const counts = await countAll(clickhouse, scope, [...byItem.keys()])
     const rows = counts.values().reduce((sum, count) => sum + count, 0)

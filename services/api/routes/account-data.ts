@@ -4,19 +4,15 @@
  * Rules: DECISIONS.md, "Export and deletion". Reads and writes through the rooms that own the data. Invariant: an export holds one slice
  * of rows in memory, however much an account has; a deletion is one transaction, so all of an account is there or nothing.
  */
-import type { Tier, TierLimits } from '#infra/config/tiers.ts'
 import type { Credential } from '#infra/http/credential.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
-import { HttpError, orUnavailable } from '#infra/http/http-error.ts'
+import { HttpError } from '#infra/http/http-error.ts'
 import { stream } from '#infra/http/reply.ts'
-import type { Database } from '#infra/postgres/pool.ts'
-import type { CatalogReader } from '#infra/runtime/role.ts'
 import { accountExport } from '#schemas/api/account-export.ts'
 import { ALL, json } from '#schemas/api/operation.ts'
 import { exceededLimit } from '#schemas/api/rate-limit.ts'
 import { deletionBody, okReply } from '#schemas/api/sign-in.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
-import type { KeyDirectory } from '#services/accounts/access/reader.ts'
 import { recordAction } from '#services/accounts/audit/commands.ts'
 import { auditSlices } from '#services/accounts/audit/reader.ts'
 import { beginDeletion, deleteAccount, requireSession } from '#services/accounts/commands.ts'
@@ -28,36 +24,20 @@ import { removeWebhooks } from '#services/alerts/webhooks/commands.ts'
 import { deliverySlices, listWebhooks } from '#services/alerts/webhooks/reader.ts'
 import { lockPortfolios, removePortfolios } from '#services/portfolios/commands.ts'
 import { listPortfolios } from '#services/portfolios/reader.ts'
-import { type AccountBudget, EXPENSIVE } from '../account-budget.ts'
-import { type AuditNeeds, originOf } from '../audit-origin.ts'
+import { type ApiContext, originOf } from '../context.ts'
+import { EXPENSIVE } from '../work-limits.ts'
 import { infoOf } from './account-keys.ts'
 import { shownAlert } from './alerts.ts'
 import { entrySlices, joined, ledgerSlices, shownEntry, shownTransaction } from './portfolios.ts'
-
-/** What exports and deletions need. */
-export interface AccountDataNeeds extends AuditNeeds {
-  database: Database
-  /** Of lists and searches. */
-  reads: Database
-  /** Whose statements may take as long as it takes to delete the largest account. */
-  deletions: Database
-  keys: Pick<KeyDirectory, 'forget'>
-  budget: AccountBudget
-  catalog: CatalogReader
-  tiers: Record<Tier, TierLimits>
-  /** Milliseconds since the epoch. */
-  now: () => number
-}
 
 const OWNER = { group: 'Sign-in', tiers: ALL, access: 'recent-session' } as const
 const RETRY_SECONDS = 5
 /** As of other streams. */
 const RECHECK_MS = 1_000
 
-/** The routes. */
-export const accountDataRoutes = (needs: AccountDataNeeds): Route[] => [exportAccount(needs), removeAccount(needs)]
+export const accountDataRoutes = (api: ApiContext): Route[] => [exportAccount(api), removeAccount(api)]
 
-function exportAccount(needs: AccountDataNeeds): Route {
+function exportAccount(api: ApiContext): Route {
   const running = new Set<string>()
   return defineRoute({
     ...OWNER,
@@ -69,7 +49,7 @@ function exportAccount(needs: AccountDataNeeds): Route {
     reply: json('AccountExport', accountExport, 'The document, sent while it is read.'),
     errors: [],
     async admit({ credential }) {
-      await needs.budget.charge(credential)
+      await api.budget.charge(credential)
       const { accountId } = credential
       if (running.has(accountId)) {
         const detail = 'An export of this account is being sent already; let it end first.'
@@ -79,10 +59,10 @@ function exportAccount(needs: AccountDataNeeds): Route {
       return { release: () => void running.delete(accountId) }
     },
     async handle({ credential, request, response, lease }) {
-      const at = needs.now()
-      const origin = originOf(needs, { credential, request })
-      await recordAction(needs.database.rows, origin, { kind: 'account.exported', at })
-      const parts = whileOpen(documentOf(needs, credential, at), () => requireSession(needs.reads.rows, origin))
+      const at = api.now()
+      const origin = originOf(api, { credential, request })
+      await recordAction(api.database.rows, origin, { kind: 'account.exported', at })
+      const parts = whileOpen(documentOf(api, credential, at), () => requireSession(api.reads.rows, origin))
       const sent = await stream(response, parts)
       lease.release()
       return sent
@@ -105,15 +85,15 @@ async function* whileOpen(parts: AsyncIterable<string>, requireOpen: () => Promi
 }
 
 /** The document but for its end, in pieces of bounded size. */
-async function* documentOf(needs: AccountDataNeeds, credential: Credential, now: number): AsyncGenerator<string> {
-  const { reads } = needs
+async function* documentOf(api: ApiContext, credential: Credential, now: number): AsyncGenerator<string> {
+  const { reads } = api
   const { accountId } = credential
   const account = {
     ...(await readAccount(reads, accountId)),
     identities: await listIdentities(reads, accountId),
   }
   yield `{"generated_at":"${formatInstant(now)}","account":${JSON.stringify(account)}`
-  const shownKey = (key: StoredKey) => ({ ...infoOf(needs, credential, key), revoked_at: key.revokedAt })
+  const shownKey = (key: StoredKey) => ({ ...infoOf(api, credential, key), revoked_at: key.revokedAt })
   yield* members('keys', keySlices(reads, accountId), shownKey)
   yield* members('sessions', sessionSlices(reads, accountId), session => session)
   yield* members('alerts', alertSlices(reads, accountId), shownAlert)
@@ -121,7 +101,7 @@ async function* documentOf(needs: AccountDataNeeds, credential: Credential, now:
   const webhooks = await listWebhooks(reads, accountId)
   yield `,"webhooks":${JSON.stringify(webhooks.map(({ secret_last4: _, ...webhook }) => webhook))}`
   yield* members('deliveries', deliverySlices(reads, accountId), delivery => delivery)
-  yield* portfoliosOf(needs, accountId)
+  yield* portfoliosOf(api, accountId)
   yield* members('audit_entries', auditSlices(reads, accountId), ({ id: _, ...entry }) => entry)
 }
 
@@ -138,7 +118,7 @@ async function* textsOf<T>(slices: AsyncIterable<readonly T[]>, shown: (one: T) 
   for await (const slice of slices) yield slice.map(one => JSON.stringify(shown(one))).join(',')
 }
 
-async function* portfoliosOf({ reads, catalog }: AccountDataNeeds, accountId: string): AsyncGenerator<string> {
+async function* portfoliosOf({ reads, catalog }: ApiContext, accountId: string): AsyncGenerator<string> {
   let before = ',"portfolios":['
   for (const portfolio of await listPortfolios({ database: reads }, accountId)) {
     yield `${before}${JSON.stringify(portfolio).slice(0, -1)}`
@@ -155,8 +135,8 @@ async function* portfoliosOf({ reads, catalog }: AccountDataNeeds, accountId: st
   yield before === '},' ? '}]' : `${before}]`
 }
 
-function removeAccount(needs: AccountDataNeeds): Route {
-  const { deletions, keys, now } = needs
+function removeAccount(api: ApiContext): Route {
+  const { deletions, keys, now } = api
   return defineRoute({
     ...OWNER,
     id: 'deleteAccount',
@@ -169,9 +149,9 @@ function removeAccount(needs: AccountDataNeeds): Route {
     reply: json('OkReply', okReply, 'It is gone.'),
     errors: [],
     async handle({ body: { confirm }, credential, request }) {
-      const origin = originOf(needs, { credential, request })
+      const origin = originOf(api, { credential, request })
       const { accountId } = origin
-      const deleted = deletions.transaction(async query => {
+      await deletions.transaction(async query => {
         await lockPortfolios(query, accountId)
         await beginDeletion(query, origin, { confirm, now: now() })
         await removePortfolios(query, accountId)
@@ -180,7 +160,6 @@ function removeAccount(needs: AccountDataNeeds): Route {
         await removeAlerts(query, accountId)
         await deleteAccount(query, accountId)
       })
-      await orUnavailable(deleted, 'SERVICE_UNAVAILABLE', 'The account is in use; nothing was deleted, so try again.')
       keys.forget(accountId)
       return { ok: true }
     },

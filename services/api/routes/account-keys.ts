@@ -5,12 +5,9 @@
  * one answer that issues it, and in nothing that is logged.
  */
 import type { Request } from 'express'
-import { requestLimits, type Tier, type TierLimits } from '#infra/config/tiers.ts'
+import { requestLimits } from '#infra/config/tiers.ts'
 import type { Credential } from '#infra/http/credential.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
-import { orUnavailable } from '#infra/http/http-error.ts'
-import type { Database } from '#infra/postgres/pool.ts'
-import type { RequestMeter } from '#infra/redis/request-meter.ts'
 import {
   childKeyBody,
   childKeyParams,
@@ -28,7 +25,6 @@ import {
 import { ALL, json, QUANT } from '#schemas/api/operation.ts'
 import { SCOPES, type Scope } from '#schemas/api/scopes.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
-import type { KeyDirectory } from '#services/accounts/access/reader.ts'
 import {
   changeChildKey,
   createChildKey,
@@ -39,31 +35,21 @@ import {
   revokeChildKey,
 } from '#services/accounts/keys/commands.ts'
 import { listChildKeys, readChildKey, readKey, type StoredKey } from '#services/accounts/keys/reader.ts'
-import { type AuditNeeds, originOf } from '../audit-origin.ts'
-
-/** What the routes of keys need. */
-export interface AccountKeyNeeds extends AuditNeeds {
-  database: Database
-  keys: Pick<KeyDirectory, 'forget'>
-  meter: Pick<RequestMeter, 'monthOf'>
-  tiers: Record<Tier, TierLimits>
-  /** Milliseconds since the epoch. */
-  now: () => number
-}
+import { type ApiContext, originOf } from '../context.ts'
+import { paginationOf } from '../queries/listing.ts'
 
 const GROUP = 'Account keys'
 const CHILD = { group: GROUP, tiers: QUANT, access: 'management' } as const
 const SHOWN_ONCE = 'Keep this key now: it is shown this once.'
 
-/** The routes. */
-export const accountKeyRoutes = (needs: AccountKeyNeeds): Route[] => [
-  readOwnKey(needs),
-  reissueKey(needs),
-  ...childKeysRoutes(needs),
-  ...childKeyRoutes(needs),
+export const accountKeyRoutes = (api: ApiContext): Route[] => [
+  readOwnKey(api),
+  reissueKey(api),
+  ...childKeysRoutes(api),
+  ...childKeyRoutes(api),
 ]
 
-const readOwnKey = (needs: AccountKeyNeeds): Route =>
+const readOwnKey = (api: ApiContext): Route =>
   defineRoute({
     id: 'getKey',
     method: 'get',
@@ -77,12 +63,12 @@ const readOwnKey = (needs: AccountKeyNeeds): Route =>
     reply: json('KeyReply', keyReply, 'The key, without its text.'),
     errors: [],
     handle: async ({ credential }) => ({
-      key: infoOf(needs, credential, await readKey(needs.database, credential.keyId)),
+      key: infoOf(api, credential, await readKey(api.database, credential.keyId)),
     }),
   })
 
-const reissueKey = (needs: AccountKeyNeeds): Route => {
-  const { database, keys, now } = needs
+const reissueKey = (api: ApiContext): Route => {
+  const { database, keys, now } = api
   return defineRoute({
     id: 'reissueKey',
     method: 'post',
@@ -96,7 +82,7 @@ const reissueKey = (needs: AccountKeyNeeds): Route => {
     reply: json('ReissuedKeyReply', reissuedKeyReply, 'The new key; its text is shown this once.'),
     errors: ['EMAIL_NOT_VERIFIED'],
     async handle({ credential, request }) {
-      const actor = actorOf(needs, { credential, request })
+      const actor = actorOf(api, { credential, request })
       const { text, key } = await reissueRootKey(database, actor, now())
       keys.forget(credential.accountId)
       return {
@@ -110,8 +96,8 @@ const reissueKey = (needs: AccountKeyNeeds): Route => {
   })
 }
 
-function childKeysRoutes(needs: AccountKeyNeeds): Route[] {
-  const { database, tiers, now } = needs
+function childKeysRoutes(api: ApiContext): Route[] {
+  const { database, tiers, now } = api
   return [
     defineRoute({
       ...CHILD,
@@ -126,8 +112,7 @@ function childKeysRoutes(needs: AccountKeyNeeds): Route[] {
       async handle({ query: { limit, offset }, credential }) {
         const page = { limit, offset, now: now() }
         const { keys, total } = await listChildKeys(database, credential.accountId, page)
-        const pagination = { limit, offset, total, has_next: offset + keys.length < total, has_prev: offset > 0 }
-        return { keys: await withUse(needs, credential, keys), pagination }
+        return { keys: await withUse(api, credential, keys), pagination: paginationOf(page, total) }
       },
     }),
     defineRoute({
@@ -142,20 +127,20 @@ function childKeysRoutes(needs: AccountKeyNeeds): Route[] {
       reply: json('IssuedChildKeyReply', issuedChildKeyReply, 'The new key; its text is shown this once.', 201),
       errors: ['EMAIL_NOT_VERIFIED', 'CHILD_KEY_LIMIT_REACHED'],
       async handle({ body, credential, request }) {
-        const limits = { most: tiers[credential.tier].child_keys, now: now(), usedOf: usedOf(needs) }
+        const limits = { most: tiers[credential.tier].child_keys, now: now(), usedOf: api.readUse }
         const wanted = { name: body.name, ...overridesOf(body) }
         return issued(
-          needs,
+          api,
           credential,
-          await createChildKey(database, actorOf(needs, { credential, request }), wanted, limits),
+          await createChildKey(database, actorOf(api, { credential, request }), wanted, limits),
         )
       },
     }),
   ]
 }
 
-function childKeyRoutes(needs: AccountKeyNeeds): Route[] {
-  const { database, keys, now } = needs
+function childKeyRoutes(api: ApiContext): Route[] {
+  const { database, keys, now } = api
   const one = { ...CHILD, path: '/account/sub-keys/:id', params: childKeyParams }
   return [
     defineRoute({
@@ -167,7 +152,7 @@ function childKeyRoutes(needs: AccountKeyNeeds): Route[] {
       reply: json('ChildKeyReply', childKeyReply, 'The key and its counted requests of the month.'),
       errors: ['KEY_NOT_FOUND'],
       handle: async ({ params: { id }, credential }) =>
-        shown(needs, credential, await readChildKey(database, credential.accountId, id, now())),
+        shown(api, credential, await readChildKey(database, credential.accountId, id, now())),
     }),
     defineRoute({
       ...one,
@@ -175,14 +160,14 @@ function childKeyRoutes(needs: AccountKeyNeeds): Route[] {
       method: 'patch',
       summary: 'Change name, limits or scopes of a child key',
       description: 'null takes a limit or the scopes back; what is left out stays.',
-      body: childKeyPatch(childKeyScope(needs.tiers.quant)),
+      body: childKeyPatch(childKeyScope(api.tiers.quant)),
       reply: json('ChildKeyReply', childKeyReply, 'The key as it is now.'),
       errors: ['KEY_NOT_FOUND'],
       async handle({ params: { id }, body, credential, request }) {
         const changes = { name: body.name, ...overridesOf(body) }
-        const key = await changeChildKey(database, actorOf(needs, { credential, request }), id, { changes, now: now() })
+        const key = await changeChildKey(database, actorOf(api, { credential, request }), id, { changes, now: now() })
         keys.forget(credential.accountId)
-        return shown(needs, credential, key)
+        return shown(api, credential, key)
       },
     }),
     defineRoute({
@@ -195,7 +180,7 @@ function childKeyRoutes(needs: AccountKeyNeeds): Route[] {
       errors: ['KEY_NOT_FOUND'],
       async handle({ params: { id }, credential, request }) {
         const revokedAt = now()
-        await revokeChildKey(database, actorOf(needs, { credential, request }), id, revokedAt)
+        await revokeChildKey(database, actorOf(api, { credential, request }), id, revokedAt)
         keys.forget(credential.accountId)
         return { ok: true, key_id: id, revoked_at: formatInstant(revokedAt) }
       },
@@ -211,52 +196,38 @@ function childKeyRoutes(needs: AccountKeyNeeds): Route[] {
       reply: json('IssuedChildKeyReply', issuedChildKeyReply, 'The new key; its text is shown this once.'),
       errors: ['EMAIL_NOT_VERIFIED', 'KEY_NOT_FOUND'],
       async handle({ params: { id }, credential, request }) {
-        const child = await reissueChildKey(database, actorOf(needs, { credential, request }), id, now())
+        const child = await reissueChildKey(database, actorOf(api, { credential, request }), id, now())
         keys.forget(credential.accountId)
-        return issued(needs, credential, child)
+        return issued(api, credential, child)
       },
     }),
   ]
 }
 
-const actorOf = (needs: AuditNeeds, asked: { credential: Credential; request: Request }) => ({
-  ...originOf(needs, asked),
-  kind: asked.credential.kind,
+const actorOf = (api: ApiContext, route: { credential: Credential; request: Request }) => ({
+  ...originOf(api, route),
+  kind: route.credential.kind,
 })
 
-/** Counts the requests of the month by lineage. */
-const usedOf =
-  ({ meter }: AccountKeyNeeds) =>
-  (lineageIds: readonly string[]): Promise<number[]> =>
-    orUnavailable(
-      meter.monthOf(lineageIds),
-      'SERVICE_UNAVAILABLE',
-      'Requests cannot be counted at the moment; try again with a growing delay.',
-    )
-
 /** Child keys with their counted requests of the month. */
-async function withUse(needs: AccountKeyNeeds, credential: Credential, keys: readonly StoredKey[]) {
-  const counts = await usedOf(needs)(keys.map(({ lineageId }) => lineageId))
-  return keys.map((key, i) => ({ key: infoOf(needs, credential, key), requests_this_month: counts[i] ?? 0 }))
+async function withUse(api: ApiContext, credential: Credential, keys: readonly StoredKey[]) {
+  const counts = await api.readUse(keys.map(({ lineageId }) => lineageId))
+  return keys.map((key, i) => ({ key: infoOf(api, credential, key), requests_this_month: counts[i] ?? 0 }))
 }
 
-async function shown(needs: AccountKeyNeeds, credential: Credential, key: StoredKey) {
-  const [one] = await withUse(needs, credential, [key])
+async function shown(api: ApiContext, credential: Credential, key: StoredKey) {
+  const [one] = await withUse(api, credential, [key])
   return one as NonNullable<typeof one>
 }
 
-const issued = (needs: AccountKeyNeeds, credential: Credential, { text, key }: IssuedKey) => ({
+const issued = (api: ApiContext, credential: Credential, { text, key }: IssuedKey) => ({
   key: text,
-  key_info: infoOf(needs, credential, key),
+  key_info: infoOf(api, credential, key),
   message: SHOWN_ONCE,
 })
 
 /** The public members of a key whose account's tier is the caller's. */
-export function infoOf(
-  { tiers, now }: Pick<AccountKeyNeeds, 'tiers' | 'now'>,
-  { tier }: Credential,
-  key: StoredKey,
-): KeyInfo {
+export function infoOf({ tiers, now }: ApiContext, { tier }: Credential, key: StoredKey): KeyInfo {
   const { perMonth, perMinute } = requestLimits(tiers[tier], key)
   return {
     id: key.id,

@@ -1,33 +1,26 @@
 /**
- * The routes of an account: its record, and its e-mail address.
+ * The routes of an account: its record, its e-mail address, and the pages behind links in mails.
  *
- * Rules: DECISIONS.md, "Keys and sessions". Writes through services/accounts.
+ * Rules: DECISIONS.md, "Keys and sessions". Writes through services/accounts. Such a page loads nothing, and a GET changes nothing: mail
+ * scanners follow links.
  */
-import { defineRoute, type Route } from '#infra/http/define-route.ts'
+import type { Response } from 'express'
+import { definePage, defineRoute, type Endpoint, type Route } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
-import type { Database } from '#infra/postgres/pool.ts'
+import { bytes, type Sent } from '#infra/http/reply.ts'
+import { type RawQuery, rawQuery } from '#infra/http/request.ts'
 import { ALL, json, type Reply } from '#schemas/api/operation.ts'
 import { accountReply, emailBody, okReply, pageReply, verifyQuery } from '#schemas/api/sign-in.ts'
 import { recordAction, recordAudit } from '#services/accounts/audit/commands.ts'
 import {
   lockForOwner,
-  type MailScope,
   sendVerification,
+  setAlertEmails,
   useLink,
   warnFormerAddress,
 } from '#services/accounts/commands.ts'
-import { readAccount } from '#services/accounts/reader.ts'
-import { type AuditNeeds, originOf } from '../audit-origin.ts'
-import { postButton, sendPage } from '../pages.ts'
-
-/** What the routes of an account need. */
-export interface AccountNeeds extends AuditNeeds {
-  database: Database
-  /** Undefined: mail is not configured. */
-  mail: MailScope | undefined
-  /** Milliseconds since the epoch. */
-  now: () => number
-}
+import { readAccount, UNSUBSCRIBE_PATH } from '#services/accounts/reader.ts'
+import { type ApiContext, originOf } from '../context.ts'
 
 const GROUP = 'Sign-in'
 const LINK = {
@@ -43,10 +36,9 @@ const page = (description: string): Reply<string> => {
   return { status: 200, type: 'text/html', name: 'Page', schema: pageReply, description, example }
 }
 
-/** The routes. */
-export const accountRoutes = (needs: AccountNeeds): Route[] => [...ownRoutes(needs), ...linkRoutes(needs)]
+export const accountRoutes = (api: ApiContext): Route[] => [...ownRoutes(api), ...linkRoutes(api)]
 
-const ownRoutes = ({ database, mail, now, clientOf }: AccountNeeds): Route[] => [
+const ownRoutes = (api: ApiContext): Route[] => [
   defineRoute({
     group: GROUP,
     tiers: ALL,
@@ -58,7 +50,7 @@ const ownRoutes = ({ database, mail, now, clientOf }: AccountNeeds): Route[] => 
     description: 'Tier, e-mail address and linked platform account.',
     reply: json('AccountReply', accountReply, 'The account.'),
     errors: [],
-    handle: ({ credential }) => readAccount(database, credential.accountId),
+    handle: ({ credential }) => readAccount(api.database, credential.accountId),
   }),
   defineRoute({
     group: GROUP,
@@ -74,11 +66,12 @@ const ownRoutes = ({ database, mail, now, clientOf }: AccountNeeds): Route[] => 
     reply: json('OkReply', okReply, 'The mail is on its way.'),
     errors: [],
     async handle({ body: { email }, credential, request }) {
+      const { database, mail, now } = api
       if (!mail) {
         const detail = 'No mail can be sent here; set MARKETLOG_SMTP_URL and MARKETLOG_SECRET_KEY.'
         throw new HttpError('SERVICE_UNAVAILABLE', detail)
       }
-      const origin = originOf({ clientOf }, { credential, request })
+      const origin = originOf(api, { credential, request })
       await database.transaction(async query => {
         await lockForOwner(query, origin)
         // Not before the lock: mails of requests that held it are counted by their times.
@@ -91,7 +84,7 @@ const ownRoutes = ({ database, mail, now, clientOf }: AccountNeeds): Route[] => 
   }),
 ]
 
-const linkRoutes = ({ database, mail, now, clientOf }: AccountNeeds): Route[] => [
+const linkRoutes = ({ database, mail, now, clientOf }: ApiContext): Route[] => [
   defineRoute({
     ...LINK,
     id: 'showEmailVerification',
@@ -122,3 +115,45 @@ const linkRoutes = ({ database, mail, now, clientOf }: AccountNeeds): Route[] =>
     },
   }),
 ]
+
+/**
+ * The link at the end of alert mails: a page that asks, and the POST that acts. Its signed token names the account. The POST is what
+ * RFC 8058 (one-click) sends and what the page's button sends, and may be repeated.
+ */
+export function unsubscribePages({ database, unsubscribeLinks, now }: ApiContext): Endpoint[] {
+  const path = UNSUBSCRIBE_PATH.replace('/v1', '')
+  const holderOf = ({ token }: RawQuery): { token: string; accountId: string } => {
+    const accountId = typeof token === 'string' ? unsubscribeLinks?.accountOf(token) : undefined
+    if (accountId === undefined) throw new HttpError('NOT_FOUND', 'This link is not valid.')
+    return { token: String(token), accountId }
+  }
+  return [
+    definePage('get', path, 'sign-in', ({ request, response }) => {
+      const { token } = holderOf(rawQuery(request))
+      return sendPage(response, 'Alerts by e-mail', button(token, 'off', 'Send me no alerts by e-mail any more'))
+    }),
+    definePage('post', path, 'sign-in', async ({ request, response }) => {
+      const query = rawQuery(request)
+      const { token, accountId } = holderOf(query)
+      const isOn = query.set === 'on'
+      await setAlertEmails(database.rows, accountId, { isOn, now: now() })
+      const other = isOn ? button(token, 'off', 'Switch them off') : button(token, 'on', 'Switch them on again')
+      return sendPage(response, `Alerts by e-mail are ${isOn ? 'on' : 'off'}`, other)
+    }),
+  ]
+}
+
+/** A token that was accepted holds nothing that HTML could take for markup. */
+const button = (token: string, set: 'on' | 'off', label: string): string =>
+  postButton(`token=${token}&amp;set=${set}`, label)
+
+/** A button that posts to the path of its page. Neither text may hold what HTML takes for markup. */
+const postButton = (query: string, label: string): string =>
+  `<form method="post" action="?${query}"><button type="submit">${label}</button></form>`
+
+/** Sends a page. */
+function sendPage(response: Response, title: string, content: string): Sent {
+  const head = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${title}</title></head>`
+  const page = `${head}<body><h1>${title}</h1>${content}</body></html>`
+  return bytes(response, page, { type: 'text/html; charset=utf-8' })
+}

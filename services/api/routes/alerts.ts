@@ -4,11 +4,8 @@
  * Rules: DECISIONS.md, "Alerts".
  */
 import type { z } from 'zod'
-import type { Tier, TierLimits } from '#infra/config/tiers.ts'
 import type { Credential } from '#infra/http/credential.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
-import type { Database } from '#infra/postgres/pool.ts'
-import type { CatalogReader } from '#infra/runtime/role.ts'
 import {
   type AlertBody,
   alertBatchBody,
@@ -33,22 +30,9 @@ import {
   type NewAlert,
 } from '#services/alerts/rules/commands.ts'
 import { listAlertEvents, listAlerts, type StoredAlert } from '#services/alerts/rules/reader.ts'
-import { type AccountBudget, EXPENSIVE } from '../account-budget.ts'
-import type { FxRates } from '../queries/fx-rates.ts'
-import { itemNotFound } from '../queries/listing.ts'
-
-/** What alerts need. */
-export interface AlertNeeds {
-  database: Database
-  /** Of lists and searches, which must not keep writes waiting. */
-  reads: Database
-  budget: AccountBudget
-  catalog: CatalogReader
-  fx: FxRates
-  tiers: Record<Tier, TierLimits>
-  /** Milliseconds since the epoch. */
-  now: () => number
-}
+import type { ApiContext } from '../context.ts'
+import { itemNotFound, paginationOf } from '../queries/listing.ts'
+import { EXPENSIVE } from '../work-limits.ts'
 
 type BatchResult = z.infer<typeof alertBatchReply>['results'][number]
 
@@ -60,16 +44,15 @@ const CHANNEL =
 const CAP =
   'Enabled alerts at most: 10 on free, 50 on starter, 500 on pro, 10,000 on quant; with disabled ones 100, 500, 5,000, 50,000.'
 
-/** The routes. */
-export const alertRoutes = (needs: AlertNeeds): Route[] => [
-  ...creations(needs),
-  ...lists(needs),
-  changeOne(needs),
-  deleteOne(needs),
+export const alertRoutes = (api: ApiContext): Route[] => [
+  ...creations(api),
+  ...lists(api),
+  changeOne(api),
+  deleteOne(api),
 ]
 
-function creations(needs: AlertNeeds): Route[] {
-  const scope = scopeOf(needs)
+function creations(api: ApiContext): Route[] {
+  const scope = scopeOf(api)
   return [
     defineRoute({
       ...OPEN,
@@ -82,10 +65,10 @@ function creations(needs: AlertNeeds): Route[] {
       reply: json('Alert', alertReply, 'The alert.', 201),
       errors: [...ENABLING, 'ITEM_NOT_FOUND'],
       async handle({ body, credential }) {
-        const wanted = newAlertOf(needs, body)
+        const wanted = newAlertOf(api, body)
         if (!wanted) throw itemNotFound()
-        const terms = termsOf(needs, credential)
-        const [created] = await createAlerts(needs.database, credential.accountId, [wanted], terms)
+        const terms = termsOf(api, credential)
+        const [created] = await createAlerts(api.database, credential.accountId, [wanted], terms)
         return shownAlert(created as StoredAlert)
       },
     }),
@@ -99,12 +82,12 @@ function creations(needs: AlertNeeds): Route[] {
       body: alertBatchBody(scope),
       reply: json('AlertBatchReply', alertBatchReply, 'What became of each entry, in the order of the request.'),
       errors: ENABLING,
-      handle: ({ body, credential }) => createBatch(needs, credential, body.alerts),
+      handle: ({ body, credential }) => createBatch(api, credential, body.alerts),
     }),
   ]
 }
 
-const lists = ({ reads, budget }: AlertNeeds): Route[] => [
+const lists = ({ reads, budget }: ApiContext): Route[] => [
   defineRoute({
     ...OPEN,
     id: 'listAlertEvents',
@@ -117,7 +100,7 @@ const lists = ({ reads, budget }: AlertNeeds): Route[] => [
     errors: [],
     async handle({ query, credential }) {
       const { events, total } = await listAlertEvents(reads, credential.accountId, query)
-      return { events, pagination: paginationOf(query, events.length, total) }
+      return { events, pagination: paginationOf(query, total) }
     },
   }),
   defineRoute({
@@ -133,12 +116,12 @@ const lists = ({ reads, budget }: AlertNeeds): Route[] => [
     async handle({ query: { search, ...page }, credential }) {
       if (search !== undefined) await budget.charge(credential)
       const { alerts, total } = await listAlerts(reads, credential.accountId, { ...page, search })
-      return { alerts: alerts.map(shownAlert), pagination: paginationOf(page, alerts.length, total) }
+      return { alerts: alerts.map(shownAlert), pagination: paginationOf(page, total) }
     },
   }),
 ]
 
-const changeOne = (needs: AlertNeeds): Route =>
+const changeOne = (api: ApiContext): Route =>
   defineRoute({
     ...OPEN,
     id: 'updateAlert',
@@ -147,16 +130,16 @@ const changeOne = (needs: AlertNeeds): Route =>
     summary: 'Change, enable or disable an alert',
     description: 'Enabling passes the checks of creation, and may fire at once. What is left out stays.',
     params: alertParams,
-    body: alertPatch(scopeOf(needs)),
+    body: alertPatch(scopeOf(api)),
     reply: json('Alert', alertReply, 'The alert as it is now.'),
     errors: [...ENABLING, 'ALERT_NOT_FOUND'],
     async handle({ params: { alert_id }, body, credential }) {
-      const terms = { ...termsOf(needs, credential), changes: body }
-      return shownAlert(await changeAlert(needs.database, credential.accountId, alert_id, terms))
+      const terms = { ...termsOf(api, credential), changes: body }
+      return shownAlert(await changeAlert(api.database, credential.accountId, alert_id, terms))
     },
   })
 
-const deleteOne = ({ database }: AlertNeeds): Route =>
+const deleteOne = ({ database }: ApiContext): Route =>
   defineRoute({
     ...OPEN,
     id: 'deleteAlert',
@@ -173,16 +156,16 @@ const deleteOne = ({ database }: AlertNeeds): Route =>
     },
   })
 
-const scopeOf = ({ fx }: AlertNeeds) => ({ isCurrency: (code: string) => fx.isCurrency(code) })
+const scopeOf = ({ fx }: ApiContext) => ({ isCurrency: fx.isCurrency })
 
-const termsOf = ({ tiers, now }: AlertNeeds, { tier }: Credential): AlertTerms => ({
+const termsOf = ({ tiers, now }: ApiContext, { tier }: Credential): AlertTerms => ({
   most: tiers[tier].enabled_alerts,
   mostInAll: tiers[tier].alerts,
   now: now(),
 })
 
 /** The alert that a body asks for; undefined when its item is not in the catalog. */
-function newAlertOf({ catalog }: AlertNeeds, body: AlertBody): NewAlert | undefined {
+function newAlertOf({ catalog }: ApiContext, body: AlertBody): NewAlert | undefined {
   const item = catalog.byId(body.item_id)
   if (!item) return undefined
   return {
@@ -198,14 +181,14 @@ function newAlertOf({ catalog }: AlertNeeds, body: AlertBody): NewAlert | undefi
 
 /** Creates what a batch asks for; entries that repeat an earlier one or name no item fail alone. */
 async function createBatch(
-  needs: AlertNeeds,
+  api: ApiContext,
   credential: Credential,
   alerts: readonly AlertBody[],
 ): Promise<z.infer<typeof alertBatchReply>> {
   const firstOf = new Map<string, number>()
   const wanted: NewAlert[] = []
   const results = alerts.map((body, index): BatchResult => {
-    const alert = newAlertOf(needs, body)
+    const alert = newAlertOf(api, body)
     if (!alert) return failure(index, 'ITEM_NOT_FOUND', 'No catalog item has this id.')
     const { item_id, kind, threshold_value, threshold_currency } = alert
     const same = [item_id, kind, parseThreshold(threshold_value), threshold_currency].join(' ')
@@ -215,8 +198,8 @@ async function createBatch(
     wanted.push(alert)
     return { index, status: 'created', alert_id: null, code: null, message: null }
   })
-  const terms = termsOf(needs, credential)
-  const created = wanted.length === 0 ? [] : await createAlerts(needs.database, credential.accountId, wanted, terms)
+  const terms = termsOf(api, credential)
+  const created = wanted.length === 0 ? [] : await createAlerts(api.database, credential.accountId, wanted, terms)
   const ids = created.map(({ id }) => id)
   for (const result of results) if (result.status === 'created') result.alert_id = ids.shift() ?? null
   return { created: created.length, failed: alerts.length - created.length, results }
@@ -230,15 +213,6 @@ const failure = (index: number, code: BatchResult['code'], message: string): Bat
   message,
 })
 
-const paginationOf = ({ limit, offset }: { limit: number; offset: number }, shown: number, total: number) => ({
-  limit,
-  offset,
-  total,
-  has_next: offset + shown < total,
-  has_prev: offset > 0,
-})
-
-/** What is shown of an alert. */
 export const shownAlert = ({
   account_id: _,
   version: __,

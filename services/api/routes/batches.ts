@@ -3,12 +3,10 @@
  *
  * Reads the live view once and the catalog. An item is in the answer once, however often it was asked for; a name means its
  * finish and merges the phases as GET /prices does, so that both give the same price for the same name. Rules: DECISIONS.md,
- * "Prices and bids". Written as text (listing-text.ts); its schema is schemas/api/batch.ts.
+ * "Prices and bids". Written as text (queries/listing.ts); its schema is schemas/api/batch.ts.
  */
-import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { bytes } from '#infra/http/reply.ts'
-import type { CatalogReader } from '#infra/runtime/role.ts'
 import { type BatchBody, batchBody, bidsBatchReply, pricesBatchReply } from '#schemas/api/batch.ts'
 import { ascii } from '#schemas/api/entry-text.ts'
 import { json, STARTER } from '#schemas/api/operation.ts'
@@ -16,25 +14,11 @@ import type { Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import type { LiveEntry } from '#streams/live-view/reader.ts'
-import { openListingWriter } from '../listing-text.ts'
-import type { FxRates } from '../queries/fx-rates.ts'
-import { type ListingSource, mergePhases } from '../queries/listing.ts'
-import type { LiveView } from '../queries/live-view.ts'
+import type { ApiContext } from '../context.ts'
+import { type ListingSource, mergePhases, openListingWriter } from '../queries/listing.ts'
 import { MONEY_NOTE, PHASES_NOTE } from './listings.ts'
 
-/** What batch lookups need. */
-export interface BatchNeeds {
-  catalog: CatalogReader
-  registry: ProviderRegistry
-  fx: FxRates
-  live: LiveView
-  baseUrl: string
-  /** Milliseconds since the epoch. */
-  now: () => number
-}
-
-/** Both routes. */
-export const batchRoutes = (needs: BatchNeeds): Route[] => [batchPrices(needs), batchBids(needs)]
+export const batchRoutes = (api: ApiContext): Route[] => [batchPrices(api), batchBids(api)]
 
 const OPEN = {
   method: 'post',
@@ -42,8 +26,8 @@ const OPEN = {
   description: `By ids, names or both. ${PHASES_NOTE} ${MONEY_NOTE}`,
 } as const
 
-function batchPrices(needs: BatchNeeds): Route {
-  const { body, write } = openSide(needs, 'ask')
+function batchPrices(api: ApiContext): Route {
+  const { body, write } = openSide(api, 'ask')
   return defineRoute({
     ...OPEN,
     id: 'batchGetPrices',
@@ -58,8 +42,8 @@ function batchPrices(needs: BatchNeeds): Route {
   })
 }
 
-function batchBids(needs: BatchNeeds): Route {
-  const { body, write } = openSide(needs, 'bid')
+function batchBids(api: ApiContext): Route {
+  const { body, write } = openSide(api, 'bid')
   return defineRoute({
     ...OPEN,
     id: 'batchGetBids',
@@ -74,13 +58,10 @@ function batchBids(needs: BatchNeeds): Route {
   })
 }
 
-function openSide({ catalog, registry, fx, live, baseUrl, now }: BatchNeeds, side: Side) {
+function openSide(api: ApiContext, side: Side) {
+  const { catalog, registry, fx, live, now } = api
   const providers = side === 'ask' ? registry.askKeys : registry.bidKeys
-  const writer = openListingWriter(side, {
-    itemOf: id => catalog.byId(id),
-    providerOf: key => registry.byKey.get(key),
-    baseUrl,
-  })
+  const writer = openListingWriter(side, api)
   const source = { side, providers, catalog, live }
   const write = async (body: BatchBody): Promise<string> => {
     const currency = fx.currencyOf(body.currency)
@@ -88,7 +69,7 @@ function openSide({ catalog, registry, fx, live, baseUrl, now }: BatchNeeds, sid
     const items = batch.found.map(({ itemId, entries }) => {
       const { market_hash_name, phase } = catalog.byId(itemId) as CatalogItem
       const named = `"item_id":${itemId},"market_hash_name":${ascii(market_hash_name)},"phase":${ascii(phase)}`
-      return `{${named},"quotes":${writer.writeQuotes(entries, currency)}}`
+      return `{${named},"quotes":${writer.write(entries, currency, 'quote')}}`
     })
     const meta = ascii({
       currency: currency.code,
@@ -100,7 +81,7 @@ function openSide({ catalog, registry, fx, live, baseUrl, now }: BatchNeeds, sid
     const missing = `"items_not_found":${ascii(batch.itemsNotFound)},"names_not_found":${ascii(batch.namesNotFound)}`
     return `{"meta":${meta},"items":[${items.join(',')}],${missing}}`
   }
-  return { write, body: batchBody({ providers, isCurrency: code => fx.isCurrency(code) }) }
+  return { write, body: batchBody({ providers, isCurrency: fx.isCurrency }) }
 }
 
 /** The answer to a batch, before it is written. */

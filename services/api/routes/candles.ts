@@ -4,34 +4,19 @@
  * Rules: DECISIONS.md, "Candles" and "Candle prices". Amounts are converted at the rate of the bucket's UTC day.
  */
 import type { z } from 'zod'
-import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
-import type { Tier, TierLimits } from '#infra/config/tiers.ts'
 import { defineRoute, perTier, type Route } from '#infra/http/define-route.ts'
-import { orUnavailable } from '#infra/http/http-error.ts'
 import { rawQuery } from '#infra/http/request.ts'
-import type { CatalogReader } from '#infra/runtime/role.ts'
 import { candlesQuery, candlesReply } from '#schemas/api/candles.ts'
 import { ALL, json } from '#schemas/api/operation.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import { convertedAmount } from '#schemas/values/money.ts'
 import { type Candle, readCandles } from '#streams/candles/reader.ts'
 import type { RateAt } from '#streams/fx/reader.ts'
-import { type FxRates, readRates } from '../queries/fx-rates.ts'
+import { type ApiContext, readRates } from '../context.ts'
 import { namedItems } from '../queries/listing.ts'
 import { demandCandleTier, windowOf } from '../queries/windows.ts'
 
-/** What candles need. */
-export interface CandleNeeds {
-  catalog: CatalogReader
-  clickhouse: ClickhouseReader
-  fx: FxRates
-  tiers: Record<Tier, TierLimits>
-  /** Milliseconds since the epoch. */
-  now: () => number
-}
-
-/** The route. */
-export const listCandles = ({ catalog, clickhouse, fx, tiers, now }: CandleNeeds): Route =>
+export const listCandles = ({ catalog, clickhouse, fx, tiers, now }: ApiContext): Route =>
   defineRoute({
     id: 'listCandles',
     method: 'get',
@@ -42,7 +27,7 @@ export const listCandles = ({ catalog, clickhouse, fx, tiers, now }: CandleNeeds
     description:
       'One of `item_id` and `market_hash_name` is required. Kept for 7 days (5m), 30 days (1h) and 365 days (1d).',
     query: perTier(tiers, limits =>
-      candlesQuery({ isCurrency: code => fx.isCurrency(code), lookbackDaysMax: limits.lookback_days_max }),
+      candlesQuery({ isCurrency: fx.isCurrency, lookbackDaysMax: limits.lookback_days_max }),
     ),
     reply: json('CandlesReply', candlesReply, 'Candles, oldest first; sparse without `fill`.'),
     errors: ['FORBIDDEN_TIER', 'ITEM_NOT_FOUND'],
@@ -51,11 +36,10 @@ export const listCandles = ({ catalog, clickhouse, fx, tiers, now }: CandleNeeds
       const { ids, item } = namedItems(catalog, query)
       const at = now()
       const window = windowOf(query, at)
-      const read = Promise.all([
+      const [candles, rateAt] = await Promise.all([
         readCandles(clickhouse, ids, window, { fill: query.fill, now: at }),
         readRates(clickhouse, query.currency, window.start),
       ])
-      const [candles, rateAt] = await orUnavailable(read, 'SERVICE_UNAVAILABLE', 'Candles are temporarily unavailable.')
       return {
         meta: {
           item_id: item.item_id,

@@ -7,19 +7,13 @@ import type { Response } from 'express'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { bytes, type Sent, stream } from '#infra/http/reply.ts'
 import { noteShared } from '#infra/runtime/connection-limits.ts'
-import type { CatalogReader } from '#infra/runtime/role.ts'
 import { imagesQuery, imagesReply, itemsMetadataReply, itemsQuery, itemsReply } from '#schemas/api/catalog.ts'
 import { ALL, json } from '#schemas/api/operation.ts'
+import type { ApiContext } from '../context.ts'
 import { type CatalogPage, openCatalogPages } from '../queries/catalog-pages.ts'
 import { indexNames } from '../queries/near-names.ts'
 
-/** What the catalog's routes need. */
-export interface CatalogNeeds {
-  catalog: CatalogReader
-}
-
-/** The routes. */
-export function catalogRoutes({ catalog }: CatalogNeeds): Route[] {
+export function catalogRoutes({ catalog }: ApiContext): Route[] {
   const pages = openCatalogPages(catalog)
   pages.warm()
   indexNames(catalog)

@@ -4,21 +4,16 @@
  * Needs no key. The files are services/api/guides/*.md; this list has their order.
  */
 import { readFileSync } from 'node:fs'
-import type { Tier, TierLimits } from '#infra/config/tiers.ts'
+import { STATUS_CODES } from 'node:http'
+import { TIERS, type Tier, type TierLimits } from '#infra/config/tiers.ts'
 import { definePage, type Endpoint } from '#infra/http/define-route.ts'
 import { bytes } from '#infra/http/reply.ts'
+import { ERROR_STATUS, type ErrorCode } from '#schemas/api/error.ts'
+import { ERROR_MEANINGS } from '#schemas/api/error-meanings.ts'
 import type { Operation } from '#schemas/api/operation.ts'
-import { errorTables, tierTable } from '../guide-parts.ts'
+import type { ApiContext } from '../context.ts'
 import { type Guide, openHighlight, renderGuide } from '../guide-text.ts'
 import { DOCUMENT, escaped, HTML_TYPE, policyOf, rootFrom, type Site } from '../site.ts'
-
-/** What guides are made of. */
-interface GuideNeeds {
-  operations: readonly Operation[]
-  tiers: Record<Tier, TierLimits>
-  /** Public root of the API, without a trailing slash. */
-  baseUrl: string
-}
 
 /** The guides in their order, and the page that leads to them. */
 interface Guides {
@@ -40,11 +35,10 @@ const ORDER = [
   'topics',
   'changelog',
 ]
-/** What guides call the platform that serves them. */
+/** The platform that serves them, in guides. */
 const EXAMPLE_ROOT = 'https://marketlog.example'
 
-/** Reads and renders the guides. */
-export function readGuides({ operations, tiers, baseUrl }: GuideNeeds): Guides {
+export function readGuides(operations: readonly Operation[], { tiers, baseUrl }: ApiContext): Guides {
   const shared = { operations, highlight: openHighlight(), drawing: readFile }
   const parts = { tiers: tierTable(tiers), errors: errorTables() }
   const render = (name: string, folder: string, more: Record<string, string> = {}): Guide => {
@@ -58,7 +52,6 @@ export function readGuides({ operations, tiers, baseUrl }: GuideNeeds): Guides {
   return { overview: render('overview', 'docs/', { guides: `<ul class="cards">${cards.join('')}</ul>` }), guides }
 }
 
-/** The pages. */
 export function guidePages({ overview, guides }: Guides, site: Site): Endpoint[] {
   const places = placesOf(guides)
   return [overview, ...guides].map((guide, at) => {
@@ -80,7 +73,7 @@ export function guidePages({ overview, guides }: Guides, site: Site): Endpoint[]
   })
 }
 
-/** What a search finds: the guides and their headings. */
+/** A search finds the guides and their headings. */
 function placesOf(guides: readonly Guide[]): string {
   const places = guides.flatMap(({ name, title, contents }) => [
     { path: name, text: title },
@@ -114,3 +107,56 @@ function turnOf(before: Guide | undefined, after: Guide | undefined): string {
 }
 
 const readFile = (file: string): string => readFileSync(new URL(`../guides/${file}`, import.meta.url), 'utf8')
+
+const LIMITS: Readonly<Record<keyof TierLimits, string>> = {
+  requests_per_minute: 'requests a minute',
+  requests_per_month: 'requests a month',
+  list_page_max: 'rows of a page of prices or bids',
+  sales_page_default: 'sales of a page',
+  prices_stream_starts_per_day: 'bulk snapshots of asks in 24 hours',
+  bids_stream_starts_per_day: 'bulk snapshots of buy orders in 24 hours',
+  feed_connections: 'live feeds at once',
+  candle_intervals: 'intervals of candles',
+  lookback_days_max: 'days of candles',
+  can_choose_window: 'candles by `start`, `end` and `fill`',
+  portfolios: 'portfolios',
+  portfolio_items: 'items of a portfolio',
+  enabled_alerts: 'enabled alerts',
+  alerts: 'alerts, disabled ones too',
+  transactions: 'transactions of all portfolios',
+  expensive_requests_per_minute: 'expensive requests a minute',
+  child_keys: 'child keys',
+  webhooks: 'webhooks',
+}
+const NULLS: Partial<Record<keyof TierLimits, string>> = { lookback_days_max: 'all' }
+
+/** Markdown: a row for each limit, a column for each tier. */
+function tierTable(tiers: Record<Tier, TierLimits>): string {
+  const rows = (Object.keys(LIMITS) as (keyof TierLimits)[]).map(name =>
+    rowOf([LIMITS[name], ...TIERS.map(tier => shown(name, tiers[tier][name]))]),
+  )
+  return [rowOf(['', ...TIERS]), rowOf(['---', ...TIERS.map(() => '---:')]), ...rows].join('\n')
+}
+
+const rowOf = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`
+
+function shown(name: keyof TierLimits, value: TierLimits[keyof TierLimits]): string {
+  if (value === null) return NULLS[name] ?? 'none'
+  if (typeof value === 'object') return value.join(' ')
+  if (typeof value === 'boolean') return value ? 'yes' : 'no'
+  return value === 0 ? 'none' : value.toLocaleString('en')
+}
+
+/** Markdown: a table for each status. The place of a code is the code. */
+function errorTables(): string {
+  const byStatus = Map.groupBy(Object.keys(ERROR_STATUS) as ErrorCode[], code => ERROR_STATUS[code])
+  const chapters = [...byStatus].map(([status, codes]) => {
+    const rows = codes.map(code => {
+      const { cause, remedy } = ERROR_MEANINGS[code]
+      return rowOf([`<a id="${code}"></a>\`${code}\``, cause, remedy])
+    })
+    const head = [rowOf(['code', 'cause', 'what to do']), rowOf(['---', '---', '---'])]
+    return `### ${status} ${STATUS_CODES[status]}\n\n${[...head, ...rows].join('\n')}`
+  })
+  return chapters.join('\n\n')
+}

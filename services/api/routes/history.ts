@@ -5,38 +5,20 @@
  * keeps its price.
  */
 import type { z } from 'zod'
-import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
-import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
-import { orUnavailable } from '#infra/http/http-error.ts'
-import type { CatalogReader } from '#infra/runtime/role.ts'
 import { historyQuery, historyReply } from '#schemas/api/history.ts'
 import { json, PRO } from '#schemas/api/operation.ts'
 import { formatInstant, parseInstant } from '#schemas/values/instant.ts'
 import { recordAmount } from '#schemas/values/money.ts'
 import { historyKey, readHistory } from '#streams/history/reader.ts'
-import { type Cursors, cursorPage } from '../cursors.ts'
-import { type FxRates, readRates } from '../queries/fx-rates.ts'
+import { type ApiContext, readRates } from '../context.ts'
+import { cursorPage } from '../cursors.ts'
 import { itemFilters, namedItems } from '../queries/listing.ts'
 import { historyWindow } from '../queries/windows.ts'
 
-/** What history needs. */
-export interface HistoryNeeds {
-  catalog: CatalogReader
-  registry: ProviderRegistry
-  clickhouse: ClickhouseReader
-  cursors: Cursors
-  fx: FxRates
-  /** Milliseconds since the epoch. */
-  now: () => number
-}
-
 type Reply = z.infer<typeof historyReply>
 
-const DOWN = 'Price history is temporarily unavailable.'
-
-/** The route. */
-export const listHistory = ({ catalog, registry, clickhouse, cursors, fx, now }: HistoryNeeds): Route =>
+export const listHistory = ({ catalog, registry, clickhouse, cursors, fx, now }: ApiContext): Route =>
   defineRoute({
     id: 'listPriceHistory',
     method: 'get',
@@ -45,7 +27,7 @@ export const listHistory = ({ catalog, registry, clickhouse, cursors, fx, now }:
     tiers: PRO,
     summary: 'Observed asks of an item, newest first',
     description: 'One of `item_id` and `market_hash_name` is required. Reaches back 35 days; the last 14 by default.',
-    query: historyQuery({ providers: registry.askKeys, isCurrency: code => fx.isCurrency(code) }),
+    query: historyQuery({ providers: registry.askKeys, isCurrency: fx.isCurrency }),
     reply: json('HistoryReply', historyReply, 'A page of records.'),
     errors: ['ITEM_NOT_FOUND'],
     async handle({ query }) {
@@ -56,10 +38,10 @@ export const listHistory = ({ catalog, registry, clickhouse, cursors, fx, now }:
       const [start, end] = [query.start, query.end].map(text => text && parseInstant(text)) as (number | undefined)[]
       const window = before ?? historyWindow({ start, end }, now())
       const scan = { itemIds: ids, provider: query.provider, ...window, limit: query.limit, after: before?.after }
-      const { asks, hasNext } = await orUnavailable(readHistory(clickhouse, scan), 'SERVICE_UNAVAILABLE', DOWN)
+      const { asks, hasNext } = await readHistory(clickhouse, scan)
       const last = asks.at(-1)
       const oldest = last?.seen_at ?? window.start
-      const rateAt = await orUnavailable(readRates(clickhouse, query.currency, oldest), 'SERVICE_UNAVAILABLE', DOWN)
+      const rateAt = await readRates(clickhouse, query.currency, oldest)
       const position = last && { start: window.start, end: window.end, after: historyKey(last) }
       return {
         meta: {

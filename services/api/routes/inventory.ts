@@ -7,27 +7,13 @@
 import type { z } from 'zod'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
-import type { Database } from '#infra/postgres/pool.ts'
-import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
 import { inventoryReply, lookupQuery } from '#schemas/api/inventory.ts'
 import { ALL, json } from '#schemas/api/operation.ts'
 import { readPlatformId } from '#services/accounts/reader.ts'
-import { type Inventories, matchAsset, type PlatformAsset } from '#services/inventory/reader.ts'
-import { kept } from '../portfolio-access.ts'
+import { matchAsset, type PlatformAsset } from '#services/inventory/reader.ts'
+import type { ApiContext } from '../context.ts'
 
-/** What inventories need. */
-export interface InventoryNeeds {
-  catalog: CatalogReader
-  database: Database
-  /** Of the game's platform; undefined: this service is connected to none. */
-  inventories: Inventories | undefined
-}
-
-/** What the inventory of a linked account is read from. */
-type LinkedNeeds = Pick<InventoryNeeds, 'database' | 'inventories'>
-
-/** The assets of an inventory. */
 export type LinkedInventory = readonly PlatformAsset[]
 
 type Reply = z.infer<typeof inventoryReply>
@@ -36,8 +22,7 @@ const OPEN = { method: 'get', group: 'Inventory', tiers: ALL, access: 'account' 
 const REFUSALS: ErrorCode[] = ['FORBIDDEN', 'NOT_FOUND', 'UPSTREAM_ERROR']
 const LIVE = 'As the platform shows it, at most a minute old; nothing is stored. A private inventory is a 403.'
 
-/** Both routes. */
-export const inventoryRoutes = (needs: InventoryNeeds): Route[] => [
+export const inventoryRoutes = (api: ApiContext): Route[] => [
   defineRoute({
     ...OPEN,
     id: 'getInventory',
@@ -46,7 +31,7 @@ export const inventoryRoutes = (needs: InventoryNeeds): Route[] => [
     description: LIVE,
     reply: json('InventoryReply', inventoryReply, 'All items; empty when there is none.'),
     errors: ['PLATFORM_ACCOUNT_NOT_LINKED', ...REFUSALS],
-    handle: async ({ credential }) => replyOf(needs, await readLinkedInventory(needs, credential.accountId)),
+    handle: async ({ credential }) => replyOf(api, await readLinkedInventory(api, credential.accountId)),
   }),
   defineRoute({
     ...OPEN,
@@ -57,21 +42,18 @@ export const inventoryRoutes = (needs: InventoryNeeds): Route[] => [
     query: lookupQuery,
     reply: json('InventoryReply', inventoryReply, 'All items; empty when there is none.'),
     errors: REFUSALS,
-    handle: async ({ query: { gamestore_id } }) => replyOf(needs, await readInventory(needs, gamestore_id)),
+    handle: async ({ query: { gamestore_id } }) => replyOf(api, await readInventory(api, gamestore_id)),
   }),
 ]
 
 /** Reads the inventory of the platform account that an account has linked. */
-export async function readLinkedInventory(needs: LinkedNeeds, accountId: string): Promise<LinkedInventory> {
-  const platformId = await kept(readPlatformId(needs.database.rows, accountId))
-  if (platformId !== undefined) return readInventory(needs, platformId)
+export async function readLinkedInventory(api: ApiContext, accountId: string): Promise<LinkedInventory> {
+  const platformId = await readPlatformId(api.database.rows, accountId)
+  if (platformId !== undefined) return readInventory(api, platformId)
   throw new HttpError('PLATFORM_ACCOUNT_NOT_LINKED', 'Link an account of the platform to this account first.')
 }
 
-async function readInventory(
-  { inventories }: Pick<InventoryNeeds, 'inventories'>,
-  account: string,
-): Promise<LinkedInventory> {
+async function readInventory({ inventories }: ApiContext, account: string): Promise<LinkedInventory> {
   if (!inventories) throw new HttpError('SERVICE_UNAVAILABLE', 'This service is connected to no platform.')
   const answer = await inventories.of(account)
   switch (answer.kind) {
@@ -89,7 +71,7 @@ async function readInventory(
   }
 }
 
-function replyOf({ catalog }: Pick<InventoryNeeds, 'catalog'>, inventory: LinkedInventory): Reply {
+function replyOf({ catalog }: ApiContext, inventory: LinkedInventory): Reply {
   return {
     data: inventory.map(asset => {
       const item = matchAsset(catalog, asset)

@@ -5,13 +5,9 @@
  * use completed candles, filled forward: an open candle would change them between two requests.
  */
 import type { z } from 'zod'
-import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
-import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
-import { orUnavailable } from '#infra/http/http-error.ts'
 import { bytes } from '#infra/http/reply.ts'
 import { JsonText } from '#infra/runtime/json-text.ts'
-import type { CatalogReader } from '#infra/runtime/role.ts'
 import { inTurns, type PausingWork } from '#infra/runtime/turns.ts'
 import { historyChartQuery, historyChartReply } from '#schemas/api/history.ts'
 import { indicatorsQuery, indicatorsReply } from '#schemas/api/indicators.ts'
@@ -21,43 +17,28 @@ import { recordAmount, toUsdText } from '#schemas/values/money.ts'
 import { type Candle, readCandles } from '#streams/candles/reader.ts'
 import type { RateAt } from '#streams/fx/reader.ts'
 import { type Chart, type ChartSeries, readChart } from '#streams/history/reader.ts'
+import { type ApiContext, readRates } from '../context.ts'
 import { CANDLES_NEEDED, indicatorsOf, type SeriesCandle } from '../indicator-math.ts'
-import { type FxRates, readRates } from '../queries/fx-rates.ts'
 import { namedItems } from '../queries/listing.ts'
 import { chartProviders, chartWindow } from '../queries/windows.ts'
 import { analyticsMeta } from './market.ts'
 
-/** What indicators and charts need. */
-export interface MarketHistoryNeeds {
-  catalog: CatalogReader
-  registry: ProviderRegistry
-  clickhouse: ClickhouseReader
-  fx: FxRates
-  /** Milliseconds since the epoch. */
-  now: () => number
-}
-
 const GROUP = 'Market analytics'
-const DOWN = 'Stored prices are temporarily unavailable.'
 const ALL_PROVIDERS = 'All Providers' as const
 /** Points of a chart that are written between two pauses. */
 const POINTS_AT_ONCE = 8_000
-/** What a chart of some providers comes to; one of more grows. */
+/** Of a chart of some providers; one of more grows. */
 const BODY_BYTES = 64 * 1024
 
-/** What indicators of an interval look back on (DECISIONS.md, "Indicators"). */
+/** How far indicators of an interval look back (DECISIONS.md, "Indicators"). */
 const SERIES = {
   '1d': { intervalMs: DAY_MS, days: 365, perYear: 365 },
   '1h': { intervalMs: HOUR_MS, days: 30, perYear: 8_760 },
 } as const
 
-/** Both routes. */
-export const marketHistoryRoutes = (needs: MarketHistoryNeeds): Route[] => [
-  readIndicators(needs),
-  readHistoryChart(needs),
-]
+export const marketHistoryRoutes = (api: ApiContext): Route[] => [readIndicators(api), readHistoryChart(api)]
 
-const readIndicators = ({ catalog, clickhouse, fx, now }: MarketHistoryNeeds): Route =>
+const readIndicators = ({ catalog, clickhouse, fx, now }: ApiContext): Route =>
   defineRoute({
     id: 'getIndicators',
     method: 'get',
@@ -67,7 +48,7 @@ const readIndicators = ({ catalog, clickhouse, fx, now }: MarketHistoryNeeds): R
     summary: 'Technical indicators of the best ask over all providers',
     description:
       'From completed candles, gaps filled forward: 365 days of `1d`, 30 days of `1h`. What the history is too short for is null.',
-    query: indicatorsQuery({ isCurrency: code => fx.isCurrency(code) }),
+    query: indicatorsQuery({ isCurrency: fx.isCurrency }),
     reply: json('IndicatorsReply', indicatorsReply, 'Figures in major units of the currency.'),
     errors: ['ITEM_NOT_FOUND'],
     async handle({ query }) {
@@ -77,11 +58,10 @@ const readIndicators = ({ catalog, clickhouse, fx, now }: MarketHistoryNeeds): R
       const at = now()
       const end = Math.floor(at / intervalMs) * intervalMs
       const window = { start: end - days * DAY_MS, end, intervalMs }
-      const read = Promise.all([
+      const [candles, rateAt] = await Promise.all([
         readCandles(clickhouse, ids, window, { fill: true, now: at }),
         readRates(clickhouse, currency, window.start),
       ])
-      const [candles, rateAt] = await orUnavailable(read, 'SERVICE_UNAVAILABLE', DOWN)
       const identity = { item_id: item.item_id, market_hash_name: item.market_hash_name, phase: item.phase }
       const last = candles.at(-1)
       return {
@@ -114,9 +94,9 @@ function inMajorUnits({ t, o, h, l, c, v }: Candle, rateAt: RateAt): SeriesCandl
 
 function coverageOf(candles: readonly Candle[]): z.infer<typeof indicatorsReply>['data']['coverage'] {
   const [first, last] = [candles[0], candles.at(-1)]
-  const needs = Object.entries(CANDLES_NEEDED)
+  const api = Object.entries(CANDLES_NEEDED)
   const names = (isEnough: boolean) =>
-    needs.filter(([, needed]) => candles.length >= needed === isEnough).map(([name]) => name)
+    api.filter(([, needed]) => candles.length >= needed === isEnough).map(([name]) => name)
   return {
     candle_count: candles.length,
     first_bucket: first ? formatInstant(first.t) : null,
@@ -126,7 +106,7 @@ function coverageOf(candles: readonly Candle[]): z.infer<typeof indicatorsReply>
   }
 }
 
-const readHistoryChart = ({ catalog, clickhouse, fx, registry, now }: MarketHistoryNeeds): Route =>
+const readHistoryChart = ({ catalog, clickhouse, fx, registry, now }: ApiContext): Route =>
   defineRoute({
     id: 'getHistoryChart',
     method: 'get',
@@ -136,17 +116,16 @@ const readHistoryChart = ({ catalog, clickhouse, fx, registry, now }: MarketHist
     summary: 'Daily closes of an item by provider, for years',
     description:
       'One of `item_id` and `market_hash_name` is required. One point per provider and UTC day; the last 365 days by default. `lookback` in days overrides `start`.',
-    query: historyChartQuery({ askKeys: registry.askKeys, isCurrency: code => fx.isCurrency(code) }),
+    query: historyChartQuery({ askKeys: registry.askKeys, isCurrency: fx.isCurrency }),
     reply: json('HistoryChartReply', historyChartReply, 'A series per provider with at least one point.'),
     errors: ['ITEM_NOT_FOUND'],
     async handle({ query, response }) {
       const { ids, item } = namedItems(catalog, { ...query, phase: undefined })
       const window = chartWindow(query, now())
-      const read = Promise.all([
+      const [chart, rateAt] = await Promise.all([
         readChart(clickhouse, ids, chartProviders(registry.all, query), window),
         readRates(clickhouse, query.currency, window.start),
       ])
-      const [chart, rateAt] = await orUnavailable(read, 'SERVICE_UNAVAILABLE', DOWN)
       const meta: z.infer<typeof historyChartReply>['meta'] = {
         item_id: item.item_id,
         market_hash_name: item.market_hash_name,

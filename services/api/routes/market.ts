@@ -2,70 +2,52 @@
  * GET /market/arbitrage, /market/indexes, /market/items and /market/items/:item_id: the market as a whole.
  *
  * Rules: DECISIONS.md, "Arbitrage" and "Market items". Answered from the views of streams/market-summary; a view
- * that is missing or too old is a 503, never an empty answer.
+ * that is missing or too old is a 503, never an empty answer. The rows of an item's providers are ask-driven: a provider without an ask
+ * that counts has none, one without a bid has nulls for the figures of a bid. The ask of a past moment is known from the first change
+ * after it, which carries the ask before; an ask that has not changed since is the same.
  */
 import type { z } from 'zod'
-import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
-import type { ProviderRegistry } from '#infra/config/providers.ts'
+import type { Provider } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
-import { HttpError, orUnavailable } from '#infra/http/http-error.ts'
+import { HttpError } from '#infra/http/http-error.ts'
 import { bytes } from '#infra/http/reply.ts'
 import { rawQuery } from '#infra/http/request.ts'
-import type { ViewStore } from '#infra/redis/redis.ts'
 import { noteShared } from '#infra/runtime/connection-limits.ts'
-import type { CatalogReader } from '#infra/runtime/role.ts'
+import { JsonText } from '#infra/runtime/json-text.ts'
 import { arbitrageQuery, arbitrageReply } from '#schemas/api/arbitrage.ts'
-import { indexesQuery, indexesReply, marketItemParams, marketItemReply, marketItemsReply } from '#schemas/api/market.ts'
+import {
+  type ItemProvider,
+  indexesQuery,
+  indexesReply,
+  marketItemParams,
+  marketItemReply,
+  marketItemsReply,
+} from '#schemas/api/market.ts'
 import { json, PRO, QUANT } from '#schemas/api/operation.ts'
-import { formatInstant } from '#schemas/values/instant.ts'
-import { readItemPast } from '#streams/history/reader.ts'
-import { arbitrageFees, type MarketViews, openMarketViews, type SummaryView } from '#streams/market-summary/reader.ts'
-import type { ProviderHealthReader } from '#streams/provider-health/reader.ts'
-import { openArbitragePages, openPairItemText } from '../arbitrage-pages.ts'
+import { DAY_MS, formatInstant } from '#schemas/values/instant.ts'
+import { type MicroUsd, toUsdText } from '#schemas/values/money.ts'
+import { PAST_WINDOWS_MS, type PastWindow, type ProviderPast, readItemPast } from '#streams/history/reader.ts'
+import type { LiveEntry } from '#streams/live-view/reader.ts'
+import { arbitrageFees, changeSince, marketcapText, percentOf } from '#streams/market-summary/reader.ts'
+import { isDown, type ProviderHealth } from '#streams/provider-health/reader.ts'
+import type { ApiContext } from '../context.ts'
 import { preparedBody } from '../deflated-bodies.ts'
-import { currentArbitrage, excludedQuotes } from '../queries/arbitrage.ts'
-import { countingEntries, itemProviders } from '../queries/item-analytics.ts'
+import { arbitragePage, currentArbitrage, excludedQuotes, writePairs } from '../queries/arbitrage.ts'
 import { itemNotFound } from '../queries/listing.ts'
-import type { LiveView } from '../queries/live-view.ts'
-
-/** What the pairs of arbitrage need. */
-interface ArbitrageNeeds {
-  market: Pick<MarketViews, 'arbitrage'>
-  registry: ProviderRegistry
-  catalog: CatalogReader
-  /** Milliseconds since the epoch. */
-  now: () => number
-}
-
-/** What summaries of the market need. */
-interface SummaryNeeds {
-  market: Pick<MarketViews, 'summary'>
-  now: () => number
-}
-
-/** What the record of an item needs. */
-interface MarketItemNeeds extends SummaryNeeds {
-  catalog: CatalogReader
-  registry: ProviderRegistry
-  clickhouse: ClickhouseReader
-  live: LiveView
-  health: ProviderHealthReader
-}
-
-/** What all routes of the market as a whole need. */
-export type MarketNeeds = Omit<ArbitrageNeeds & MarketItemNeeds, 'market'> & { viewStore: ViewStore }
 
 type ArbitrageReply = z.infer<typeof arbitrageReply>
 
 const GROUP = 'Market analytics'
-const DOWN = 'The market summary is temporarily unavailable.'
+/** A page of 100 pairs; a longer one grows. */
+const BODY_BYTES = 64 * 1024
 const NO_INDEX = 'No item has all that an index counts yet: an ask, a bid and a supply.'
 
-/** The routes. */
-export function marketRoutes({ viewStore, ...rest }: MarketNeeds): Route[] {
-  const needs = { ...rest, market: openMarketViews(viewStore) }
-  return [listArbitrage(needs), listIndexes(needs), listMarketItems(needs), readMarketItem(needs)]
-}
+export const marketRoutes = (api: ApiContext): Route[] => [
+  listArbitrage(api),
+  listIndexes(api),
+  listMarketItems(api),
+  readMarketItem(api),
+]
 
 /** The `meta` of an answer whose figures are of one moment. */
 export const analyticsMeta = (source: 'cache' | 'live' | 'mixed', asOf: number, now: number, timeframe: string) => ({
@@ -75,9 +57,9 @@ export const analyticsMeta = (source: 'cache' | 'live' | 'mixed', asOf: number, 
   window: { timeframe },
 })
 
-function listArbitrage({ market, registry, catalog, now }: ArbitrageNeeds): Route {
+function listArbitrage(api: ApiContext): Route {
+  const { registry, catalog, now } = api
   const fees = new Map(registry.all.map(provider => [provider.key, arbitrageFees(provider.fees)]))
-  const pageOf = openArbitragePages({ fees, itemText: openPairItemText(catalog) })
   return defineRoute({
     id: 'listArbitrage',
     method: 'get',
@@ -95,35 +77,25 @@ function listArbitrage({ market, registry, catalog, now }: ArbitrageNeeds): Rout
       throw new HttpError('CURSOR_NOT_SUPPORTED', 'Arbitrage is paged by offset; leave cursor out.')
     },
     async handle({ query, response }) {
+      const view = await currentArbitrage(api)
       const at = now()
-      const view = await currentArbitrage(market, at)
-      const { items, hasNext } = pageOf(view, query, at)
+      const { rows, hasNext } = arbitragePage(view, query, at)
       const { limit, offset } = query
       const meta: ArbitrageReply['meta'] = {
         ...analyticsMeta('cache', view.asOf, at, '60m'),
         excluded: excludedQuotes(view, query, registry),
       }
-      const pagination: ArbitrageReply['pagination'] = {
-        limit,
-        offset,
-        total: -1,
-        has_next: hasNext,
-        has_prev: offset > 0,
-      }
-      const before = Buffer.from(`{"meta":${JSON.stringify(meta)},"data":{"items":[`)
-      const after = Buffer.from(`]},"pagination":${JSON.stringify(pagination)}}`)
-      return bytes(response, [before, items, after])
+      const page = { limit, offset, total: -1 as const, has_next: hasNext, has_prev: offset > 0 }
+      const body = new JsonText(BODY_BYTES)
+      body.text(`{"meta":${JSON.stringify(meta)},"data":{"items":[`)
+      writePairs(body, view, rows, { catalog, fees })
+      body.text(`]},"pagination":${JSON.stringify(page satisfies ArbitrageReply['pagination'])}}`)
+      return bytes(response, body.take())
     },
   })
 }
 
-async function currentSummary({ summary }: Pick<MarketViews, 'summary'>): Promise<SummaryView> {
-  const view = await orUnavailable(summary.read(), 'SERVICE_UNAVAILABLE', DOWN)
-  if (!view) throw new HttpError('SERVICE_UNAVAILABLE', DOWN)
-  return view
-}
-
-const listIndexes = ({ market, now }: SummaryNeeds): Route =>
+const listIndexes = ({ readSummary, now }: ApiContext): Route =>
   defineRoute({
     id: 'listMarketIndexes',
     method: 'get',
@@ -137,14 +109,14 @@ const listIndexes = ({ market, now }: SummaryNeeds): Route =>
     reply: json('IndexesReply', indexesReply, 'Groups, largest first.'),
     errors: [],
     async handle({ query: { group_by } }) {
-      const { indexes, asOf } = await currentSummary(market)
+      const { indexes, asOf } = await readSummary()
       const index = indexes[group_by]
       if (index.groups.every(group => group.included_count === 0)) throw new HttpError('SERVICE_UNAVAILABLE', NO_INDEX)
       return { meta: { ...analyticsMeta('cache', asOf, now(), '24h'), group_by }, data: index }
     },
   })
 
-const listMarketItems = ({ market, now }: SummaryNeeds): Route =>
+const listMarketItems = ({ readSummary, now }: ApiContext): Route =>
   defineRoute({
     id: 'listMarketItems',
     method: 'get',
@@ -157,7 +129,7 @@ const listMarketItems = ({ market, now }: SummaryNeeds): Route =>
     reply: json('MarketItemsReply', marketItemsReply, 'One row per catalog item.'),
     errors: [],
     async handle({ request, response }) {
-      const { asOf, crc, text, deflated } = await currentSummary(market)
+      const { asOf, crc, text, deflated } = await readSummary()
       const coding = request.acceptsEncodings('gzip', 'identity') === 'gzip' ? 'gzip' : 'identity'
       const meta = analyticsMeta('cache', asOf, now(), '24h')
       const rows = { text, deflated, crc }
@@ -168,7 +140,7 @@ const listMarketItems = ({ market, now }: SummaryNeeds): Route =>
     },
   })
 
-const readMarketItem = ({ catalog, clickhouse, live, health, registry, market, now }: MarketItemNeeds): Route =>
+const readMarketItem = ({ catalog, clickhouse, live, readHealth, registry, readSummary, now }: ApiContext): Route =>
   defineRoute({
     id: 'getMarketItem',
     method: 'get',
@@ -183,15 +155,15 @@ const readMarketItem = ({ catalog, clickhouse, live, health, registry, market, n
     async handle({ params: { item_id: itemId } }) {
       const item = catalog.byId(itemId)
       if (!item) throw itemNotFound()
-      const view = await currentSummary(market)
+      const view = await readSummary()
       const row = view.rowOf(itemId)
       if (row === undefined) throw new HttpError('SERVICE_UNAVAILABLE', 'The item is not in the market summary yet.')
       const at = now()
       const [asks, bids, past, known] = await Promise.all([
         live.ofItems('ask', [itemId]),
         live.ofItems('bid', [itemId]),
-        orUnavailable(readItemPast(clickhouse, itemId, at), 'SERVICE_UNAVAILABLE', DOWN),
-        orUnavailable(health.read(registry.askKeys), 'SERVICE_UNAVAILABLE', DOWN),
+        readItemPast(clickhouse, itemId, at),
+        readHealth(registry.askKeys),
       ])
       const counting = (entries: typeof asks) => countingEntries(entries, registry.byKey, known, at)
       const providers = itemProviders(counting(asks), counting(bids), past, at)
@@ -212,3 +184,65 @@ const readMarketItem = ({ catalog, clickhouse, live, health, registry, market, n
       }
     },
   })
+
+/** How old a quote may be (DECISIONS.md, "Market items"). */
+const AGE_LIMIT_MS = DAY_MS
+
+/** The entries that count: of providers that are up, and confirmed within a day. */
+function countingEntries(
+  entries: readonly LiveEntry[],
+  providers: ReadonlyMap<string, Provider>,
+  health: ReadonlyMap<string, ProviderHealth>,
+  now: number,
+): LiveEntry[] {
+  return entries.filter(({ listed, lastUpdatedAt }) => {
+    const provider = providers.get(listed.provider)
+    const isUp = provider && !isDown(provider.refresh_interval_ms, health.get(listed.provider), now)
+    return isUp && now - lastUpdatedAt <= AGE_LIMIT_MS
+  })
+}
+
+/** A row per provider with an ask, in the order of the asks. */
+function itemProviders(
+  asks: readonly LiveEntry[],
+  bids: readonly LiveEntry[],
+  past: ReadonlyMap<string, ProviderPast>,
+  now: number,
+): ItemProvider[] {
+  const bidOf = new Map(bids.map(entry => [entry.listed.provider, entry.listed.row]))
+  return asks.map(({ listed: { provider, row } }): ItemProvider => {
+    const bid = bidOf.get(provider)
+    const before = past.get(provider)
+    const ask = row.priceMicroUsd
+    const spread = bid === undefined ? null : ask - bid.priceMicroUsd
+    const then = (window: PastWindow): MicroUsd | null => {
+      const [count, found] = before?.[`found_${window}`] ?? [0, null]
+      if (count > 0) return found
+      return row.seenAt <= now - PAST_WINDOWS_MS[window] ? ask : null
+    }
+    const [day, week, month] = [
+      changeSince(ask, then('day')),
+      changeSince(ask, then('week')),
+      changeSince(ask, then('month')),
+    ]
+    return {
+      provider,
+      ask_usd: toUsdText(ask),
+      bid_usd: bid === undefined ? null : toUsdText(bid.priceMicroUsd),
+      spread_usd: spread === null ? null : toUsdText(spread),
+      spread_pct: spread === null ? null : percentOf(spread, ask),
+      ask_depth: row.quantity,
+      bid_depth: bid?.quantity ?? null,
+      bid_anomaly: spread !== null && spread < 0,
+      volume_24h: before?.units_day ?? 0,
+      volume_7d: before?.units_week ?? 0,
+      total_value_24h_usd: marketcapText(BigInt(Math.round(before?.value_day ?? 0))),
+      price_rate_24h: day.rate,
+      price_diff_24h: day.diff,
+      price_rate_7d: week.rate,
+      price_diff_7d: week.diff,
+      price_rate_30d: month.rate,
+      price_diff_30d: month.diff,
+    }
+  })
+}

@@ -1,33 +1,22 @@
 import type { z } from 'zod'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
-import { HttpError, orUnavailable } from '#infra/http/http-error.ts'
-import type { ViewStore } from '#infra/redis/redis.ts'
+import { HttpError } from '#infra/http/http-error.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { type MoversQuery, moversQuery, moversReply } from '#schemas/api/movers.ts'
 import { json, PRO } from '#schemas/api/operation.ts'
 import { formatInstant, type Instant } from '#schemas/values/instant.ts'
 import { toUsdText } from '#schemas/values/money.ts'
 import { percentOf } from '#streams/market-summary/reader.ts'
-import { MOVERS_AGE_LIMIT_MS, type Mover, openMoversReader } from '#streams/movers/reader.ts'
+import { MOVERS_AGE_LIMIT_MS, type Mover } from '#streams/movers/reader.ts'
+import { type ApiContext, NO_MOVERS } from '../context.ts'
 import { analyticsMeta } from './market.ts'
-
-/** What the movers need. */
-interface MoverNeeds {
-  viewStore: ViewStore
-  catalog: CatalogReader
-  /** Milliseconds since the epoch. */
-  now: () => number
-}
 
 type ShownMover = z.infer<typeof moversReply>['data'][number]
 
-const DOWN = 'No current movers are available; retry in a few seconds.'
 const MICRO_PER_USD = 1_000_000
 
-/** The route. */
-export function listMovers({ viewStore, catalog, now }: MoverNeeds): Route {
-  const movers = openMoversReader(viewStore)
-  return defineRoute({
+export const listMovers = ({ readMovers, catalog, now }: ApiContext): Route =>
+  defineRoute({
     id: 'listMovers',
     method: 'get',
     path: '/market/movers',
@@ -40,20 +29,15 @@ export function listMovers({ viewStore, catalog, now }: MoverNeeds): Route {
     reply: json('MoversReply', moversReply, 'Items, largest change first.'),
     errors: [],
     async handle({ query }) {
-      const newest = async () => {
-        const found = await movers.read()
-        return found && { ...found, rows: await found.rows(query.window) }
-      }
-      const found = await orUnavailable(newest(), 'SERVICE_UNAVAILABLE', DOWN)
+      const movers = await readMovers(query.window)
       const at = now()
-      if (!found || at - found.asOf > MOVERS_AGE_LIMIT_MS) throw new HttpError('SERVICE_UNAVAILABLE', DOWN)
+      if (!movers || at - movers.asOf > MOVERS_AGE_LIMIT_MS) throw new HttpError('SERVICE_UNAVAILABLE', NO_MOVERS)
       return {
-        meta: analyticsMeta('cache', found.asOf, at, query.window),
-        data: chosenMovers(found.rows, found.since[query.window], query, catalog),
+        meta: analyticsMeta('cache', movers.asOf, at, query.window),
+        data: chosenMovers(movers.rows, movers.since[query.window], query, catalog),
       }
     },
   })
-}
 
 /** The first rows that fit the filters. */
 function chosenMovers(

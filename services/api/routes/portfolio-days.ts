@@ -4,51 +4,27 @@
  * Rules: DECISIONS.md, "Valuation".
  */
 import type { z } from 'zod'
-import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
-import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
-import { HttpError, orUnavailable } from '#infra/http/http-error.ts'
-import type { Database } from '#infra/postgres/pool.ts'
+import { HttpError } from '#infra/http/http-error.ts'
 import { json } from '#schemas/api/operation.ts'
 import { dailyQuery, dailyReply } from '#schemas/api/portfolio-values.ts'
 import { DAY_MS, formatDay, parseInstant } from '#schemas/values/instant.ts'
-import type { PortfolioStore } from '#services/portfolios/commands.ts'
 import { findPortfolio } from '#services/portfolios/reader.ts'
-import { type AccountBudget, EXPENSIVE } from '../account-budget.ts'
-import { type Cursors, cursorPage } from '../cursors.ts'
-import type { LongWork } from '../long-work.ts'
-import { kept, MISSING, OWN } from '../portfolio-access.ts'
-import type { FxRates } from '../queries/fx-rates.ts'
+import type { ApiContext } from '../context.ts'
+import { cursorPage } from '../cursors.ts'
+import { MISSING, OWN } from '../portfolio-access.ts'
 import { type DayValue, openDailyReader } from '../queries/portfolio-days.ts'
+import { EXPENSIVE } from '../work-limits.ts'
 import { AMOUNTS, chosenProviders } from './portfolio-values.ts'
-
-/** What the days of a ledger need. */
-export interface PortfolioDayNeeds {
-  store: PortfolioStore
-  registry: ProviderRegistry
-  clickhouse: ClickhouseReader
-  fx: FxRates
-  budget: AccountBudget
-  longWork: LongWork
-  /** Of what reads much, so that writes never wait for it. */
-  reads: Database
-  /** Milliseconds since the epoch. */
-  now: () => number
-  cursors: Cursors
-}
 
 type Daily = z.infer<typeof dailyReply>
 type Query = z.infer<ReturnType<typeof dailyQuery>>
 
-/** The detail of the 503 without past prices. */
-export const DOWN = 'Past prices are temporarily unavailable.'
-
 /** Items times days that cost what a row does. */
 const CELLS_OF_A_ROW = 100
 
-/** The route. */
-export function listPortfolioDays(needs: PortfolioDayNeeds): Route {
-  const { store, registry, fx, cursors, now, clickhouse, reads, budget, longWork } = needs
+export function listPortfolioDays(api: ApiContext): Route {
+  const { store, registry, fx, cursors, now, clickhouse, reads, budget, longWork } = api
   const openDays = openDailyReader({ clickhouse, database: reads, clock: () => performance.now() })
   return defineRoute({
     ...OWN,
@@ -57,12 +33,12 @@ export function listPortfolioDays(needs: PortfolioDayNeeds): Route {
     path: '/portfolio/:id/history',
     summary: 'Value of a portfolio by day, rebuilt from its ledger',
     description: `From the first transaction to today by default. A day is worth the lowest close among the providers, carried forward where a day has none, at the exchange rates of that day. A page has fewer days than \`limit\` where that many would be more than one request computes, about a million items times days. ${AMOUNTS} Of more than 100,000 items times days that must be computed: ${EXPENSIVE}`,
-    query: dailyQuery({ providers: registry.askKeys, isCurrency: code => fx.isCurrency(code) }),
+    query: dailyQuery({ providers: registry.askKeys, isCurrency: fx.isCurrency }),
     reply: json('DailyReply', dailyReply, 'A page of days, oldest first.'),
     errors: MISSING,
     async handle({ params: { id }, query, credential }) {
       const { queried, chosen } = chosenProviders(registry, query.providers)
-      const { version } = await kept(findPortfolio(store, credential.accountId, id))
+      const { version } = await findPortfolio(store, credential.accountId, id)
       const today = Math.floor(now() / DAY_MS)
       const scope = ['portfolio-history', id, query.currency, queried]
       const before = query.cursor === undefined ? undefined : cursors.read(scope, query.cursor)
@@ -73,11 +49,11 @@ export function listPortfolioDays(needs: PortfolioDayNeeds): Route {
           return longWork.add(credential.accountId, work)
         },
       })
-      const ledger = await orUnavailable(reading, 'SERVICE_UNAVAILABLE', DOWN)
+      const ledger = await reading
       const window = before ?? windowOf(query, ledger.firstDay ?? today, today)
       const from = before ? Number(before.after[0]) + 1 : window.start
       const most = Math.min(window.end, from + query.limit - 1)
-      const values = await orUnavailable(ledger.read(from, most), 'SERVICE_UNAVAILABLE', DOWN)
+      const values = await ledger.read(from, most)
       const to = from + values.length - 1
       const hasNext = to < window.end
       const position = { start: window.start, end: window.end, after: [to] }

@@ -3,17 +3,15 @@
  *
  * Rules: DECISIONS.md, "Portfolios and inventories".
  */
-import type { Tier, TierLimits } from '#infra/config/tiers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { openFormFiles } from '#infra/http/form-file.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import { stream } from '#infra/http/reply.ts'
-import type { Database } from '#infra/postgres/pool.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { json } from '#schemas/api/operation.ts'
 import { csvMembers, csvRefusal, exportQuery, importBody, importReply, portfolioFile } from '#schemas/api/portfolios.ts'
-import { type Inventories, matchAsset } from '#services/inventory/reader.ts'
-import { answeredBefore, type PortfolioStore } from '#services/portfolios/commands.ts'
+import { matchAsset } from '#services/inventory/reader.ts'
+import { answeredBefore } from '#services/portfolios/commands.ts'
 import { importCsv } from '#services/portfolios/csv/commands.ts'
 import {
   type CsvScope,
@@ -27,28 +25,11 @@ import {
 import { type InventoryImport, importAssets, type NewEntry } from '#services/portfolios/entries/commands.ts'
 import { readLedgerBytes, readLedgerPosition } from '#services/portfolios/ledger/reader.ts'
 import { findPortfolio } from '#services/portfolios/reader.ts'
-import { type AccountBudget, EXPENSIVE, EXPENSIVE_IF_LARGE } from '../account-budget.ts'
-import type { LongWork } from '../long-work.ts'
-import { idempotencyKeyOf, kept, MISSING, namedItem, OWN, writeScope } from '../portfolio-access.ts'
-import type { FxRates } from '../queries/fx-rates.ts'
+import type { ApiContext } from '../context.ts'
+import { idempotencyKeyOf, MISSING, namedItem, OWN, writeScope } from '../portfolio-access.ts'
+import { EXPENSIVE, EXPENSIVE_IF_LARGE } from '../work-limits.ts'
 import { type LinkedInventory, readLinkedInventory } from './inventory.ts'
 import { entrySlices, latestDay, ledgerSlices } from './portfolios.ts'
-
-/** What imports and exports need. */
-export interface PortfolioFileNeeds {
-  store: PortfolioStore
-  catalog: CatalogReader
-  fx: FxRates
-  tiers: Record<Tier, TierLimits>
-  budget: AccountBudget
-  longWork: LongWork
-  /** Of what reads much, so that writes never wait for it. */
-  reads: Database
-  /** Of the game's platform; undefined: this service is connected to none. */
-  inventories: Inventories | undefined
-  /** Milliseconds since the epoch. */
-  now: () => number
-}
 
 const FILE = 'file'
 const EXPORT_MAX_BYTES = 64 * 2 ** 20
@@ -72,15 +53,14 @@ const ROW_BYTES = 40
 const CSV =
   'A ledger has the columns date, type, market_hash_name or item_id, phase, quantity, price, currency, fee_amount, fee_percentage, marketplace, note; a snapshot market_hash_name or item_id, phase, quantity. The header decides which it is. Amounts are hundredths as whole numbers (1250) or units with a decimal point (12.50), one of the two in a file. UTF-8, columns separated by commas.'
 
-/** The routes. */
-export const portfolioFileRoutes = (needs: PortfolioFileNeeds): Route[] => [
-  importCsvFile(needs),
-  exportPortfolio(needs),
-  importInventory(needs),
+export const portfolioFileRoutes = (api: ApiContext): Route[] => [
+  importCsvFile(api),
+  exportPortfolio(api),
+  importInventory(api),
 ]
 
-function importCsvFile(needs: PortfolioFileNeeds): Route {
-  const { store, longWork, budget } = needs
+function importCsvFile(api: ApiContext): Route {
+  const { store, longWork, budget } = api
   const withFile = openFormFiles(UPLOADS)
   return defineRoute({
     ...OWN,
@@ -95,22 +75,22 @@ function importCsvFile(needs: PortfolioFileNeeds): Route {
     reply: json('CsvReply', csvMembers, 'What was stored.'),
     errors: [...MISSING, 'PORTFOLIO_ITEM_LIMIT_REACHED'],
     async handle({ params: { id }, credential, request, response }) {
-      await kept(findPortfolio(store, credential.accountId, id))
+      await findPortfolio(store, credential.accountId, id)
       const { accountId } = credential
       return withFile({ request, response, accountId }, async file => {
         await budget.charge(credential, file.length / USUAL_ROW_BYTES)
         const hasKey = request.headers['idempotency-key'] !== undefined
         const digest = hasKey ? Buffer.from(await crypto.subtle.digest('SHA-256', file as Buffer<ArrayBuffer>)) : ''
-        const scope = writeScope(needs, credential, id, idempotencyKeyOf(request, 'importCsv', id, digest))
+        const scope = writeScope(api, credential, id, idempotencyKeyOf(request, 'importCsv', id, digest))
         return longWork.add(accountId, async () =>
-          kept(importCsv({ ...store, database: longWork.database }, scope, await readCsv(file, csvScope(needs)))),
+          importCsv({ ...store, database: longWork.database }, scope, await readCsv(file, csvScope(api))),
         )
       })
     },
   })
 }
 
-const exportPortfolio = (needs: PortfolioFileNeeds): Route =>
+const exportPortfolio = (api: ApiContext): Route =>
   defineRoute({
     ...OWN,
     id: 'exportPortfolio',
@@ -132,13 +112,13 @@ const exportPortfolio = (needs: PortfolioFileNeeds): Route =>
       example: portfolioFile.meta()?.example,
     },
     errors: MISSING,
-    admit: ({ credential }) => needs.budget.charge(credential),
+    admit: ({ credential }) => api.budget.charge(credential),
     async handle({ params: { id }, query: { type, part, bom }, credential, response }) {
-      const portfolio = await kept(findPortfolio(needs.store, credential.accountId, id))
-      const parts = type === 'items' ? 1 : await countParts(needs, portfolio)
+      const portfolio = await findPortfolio(api.store, credential.accountId, id)
+      const parts = type === 'items' ? 1 : await countParts(api, portfolio)
       if (part === undefined ? parts > 1 : part > parts) throw partFault(parts, part)
       const suffix = parts > 1 ? `-${part}-of-${parts}` : ''
-      const file = type === 'items' ? snapshotFile(needs, id) : ledgerFile(needs, id, parts > 1 ? part : undefined)
+      const file = type === 'items' ? snapshotFile(api, id) : ledgerFile(api, id, parts > 1 ? part : undefined)
       return stream(response, bom ? marked(file) : file, {
         type: 'text/csv; charset=utf-8',
         headers: [
@@ -149,7 +129,7 @@ const exportPortfolio = (needs: PortfolioFileNeeds): Route =>
     },
   })
 
-const importInventory = (needs: PortfolioFileNeeds): Route =>
+const importInventory = (api: ApiContext): Route =>
   defineRoute({
     ...OWN,
     id: 'importPortfolioInventory',
@@ -171,36 +151,36 @@ const importInventory = (needs: PortfolioFileNeeds): Route =>
       'UPSTREAM_ERROR',
     ],
     async handle({ params: { id }, body: { asset_ids }, credential, request }) {
-      const { store, catalog, inventories } = needs
+      const { store, catalog } = api
       const { accountId } = credential
-      await kept(findPortfolio(store, accountId, id))
+      await findPortfolio(store, accountId, id)
       const idempotencyKey = idempotencyKeyOf(request, 'importInventory', id, JSON.stringify(asset_ids ?? null))
-      const scope = writeScope(needs, credential, id, idempotencyKey)
-      const before = await kept(answeredBefore<InventoryImport>(store.database.rows, scope))
+      const scope = writeScope(api, credential, id, idempotencyKey)
+      const before = await answeredBefore<InventoryImport>(store.database.rows, scope)
       if (before) return before
-      const inventory = await readLinkedInventory({ database: store.database, inventories }, accountId)
+      const inventory = await readLinkedInventory(api, accountId)
       const { entries, unresolved } = chooseAssets(catalog, inventory, asset_ids)
-      return kept(importAssets(store, scope, entries, unresolved))
+      return importAssets(store, scope, entries, unresolved)
     },
   })
 
-function csvScope({ catalog, fx, now }: PortfolioFileNeeds): CsvScope {
+function csvScope({ catalog, fx, now }: ApiContext): CsvScope {
   return {
     idOf: (name, phase) => catalog.idOf(name, phase),
     nameOf: id => catalog.byId(id)?.market_hash_name,
-    isCurrency: code => fx.isCurrency(code),
+    isCurrency: fx.isCurrency,
     latestDay: latestDay(now()),
   }
 }
 
 /** In how many parts a ledger is exported: one where it is as large as an import takes. */
 async function countParts(
-  { reads, catalog }: PortfolioFileNeeds,
+  { reads, catalog }: ApiContext,
   { id, transaction_count }: { id: string; transaction_count: number },
 ): Promise<number> {
   if (transaction_count <= PART_ROWS) return 1
   let sum = LEDGER_HEADER.length
-  for (const { item_id, rows, bytes } of await kept(readLedgerBytes(reads, id))) {
+  for (const { item_id, rows, bytes } of await readLedgerBytes(reads, id)) {
     const { market_hash_name, phase } = namedItem(catalog, item_id)
     sum += bytes + rows * (ROW_BYTES + Buffer.byteLength(market_hash_name + (phase ?? '')))
   }
@@ -218,12 +198,12 @@ function partFault(parts: number, part: number | undefined): HttpError {
 
 /** A ledger, or the part of it that has a number. */
 async function* ledgerFile(
-  { reads, catalog }: PortfolioFileNeeds,
+  { reads, catalog }: ApiContext,
   portfolioId: string,
   part: number | undefined,
 ): AsyncGenerator<string> {
   const before = part === undefined ? 0 : (part - 1) * PART_ROWS
-  const after = before === 0 ? undefined : await kept(readLedgerPosition(reads, portfolioId, before))
+  const after = before === 0 ? undefined : await readLedgerPosition(reads, portfolioId, before)
   const scope: Parameters<typeof ledgerSlices>[1] =
     part === undefined ? { portfolioId, order: 'oldest' } : { portfolioId, order: 'buys', after, count: PART_ROWS }
   yield LEDGER_HEADER
@@ -232,7 +212,7 @@ async function* ledgerFile(
   )
 }
 
-async function* snapshotFile({ reads, catalog }: PortfolioFileNeeds, portfolioId: string): AsyncGenerator<string> {
+async function* snapshotFile({ reads, catalog }: ApiContext, portfolioId: string): AsyncGenerator<string> {
   yield SNAPSHOT_HEADER
   yield* entrySlices(reads, portfolioId, entries =>
     writeSnapshotRows(entries.map(({ item_id, quantity }) => ({ ...namedItem(catalog, item_id), quantity }))),

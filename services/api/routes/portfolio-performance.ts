@@ -6,9 +6,7 @@
  */
 import type { z } from 'zod'
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
-import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
-import { orUnavailable } from '#infra/http/http-error.ts'
 import { stream } from '#infra/http/reply.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { nextTurn } from '#infra/runtime/turns.ts'
@@ -16,7 +14,6 @@ import type { AnswerCurrency } from '#schemas/api/entry-text.ts'
 import { json } from '#schemas/api/operation.ts'
 import { performanceReply, valueQuery } from '#schemas/api/portfolio-values.ts'
 import { formatDay, formatInstant, parseInstant } from '#schemas/values/instant.ts'
-import type { PortfolioStore } from '#services/portfolios/commands.ts'
 import {
   type ItemPerformance,
   type LedgerCurrencies,
@@ -25,28 +22,10 @@ import {
 } from '#services/portfolios/ledger/reader.ts'
 import { findPortfolio } from '#services/portfolios/reader.ts'
 import { valueHoldings } from '#services/portfolios/values/reader.ts'
-import { type AccountBudget, EXPENSIVE } from '../account-budget.ts'
-import type { LongWork } from '../long-work.ts'
-import { kept, namedItem, OWN } from '../portfolio-access.ts'
-import { type FxRates, readRates } from '../queries/fx-rates.ts'
-import type { LiveView } from '../queries/live-view.ts'
-import { readQuotes } from '../queries/quotes.ts'
-import { DOWN } from './portfolio-days.ts'
-import { AMOUNTS, chosenProviders, PRICED } from './portfolio-values.ts'
-
-/** What the performance of a ledger needs. */
-export interface PerformanceNeeds {
-  store: PortfolioStore
-  registry: ProviderRegistry
-  clickhouse: ClickhouseReader
-  fx: FxRates
-  catalog: CatalogReader
-  live: LiveView
-  budget: AccountBudget
-  longWork: LongWork
-  /** Milliseconds since the epoch. */
-  now: () => number
-}
+import { type ApiContext, readRates } from '../context.ts'
+import { namedItem, OWN } from '../portfolio-access.ts'
+import { EXPENSIVE } from '../work-limits.ts'
+import { AMOUNTS, chosenProviders, PRICED, readQuotes } from './portfolio-values.ts'
 
 type Performance = z.infer<typeof performanceReply>
 type Row = Performance['data']['items'][number]
@@ -55,9 +34,8 @@ type Row = Performance['data']['items'][number]
 const VALUED_AT_ONCE = 100
 const ROWS_AT_ONCE = 500
 
-/** The route. */
-export function readPortfolioPerformance(needs: PerformanceNeeds): Route {
-  const { catalog, registry, fx, now, budget, store, longWork } = needs
+export function readPortfolioPerformance(api: ApiContext): Route {
+  const { catalog, registry, fx, now, budget, store, longWork } = api
   return defineRoute({
     ...OWN,
     id: 'getPortfolioPerformance',
@@ -65,7 +43,7 @@ export function readPortfolioPerformance(needs: PerformanceNeeds): Route {
     path: '/portfolio/:id/performance',
     summary: 'Cost basis, realised and unrealised profit of the ledger',
     description: `First in, first out. Each transaction is converted at the exchange rates of its day; a basis holds the fees of its buys. ${AMOUNTS} ${EXPENSIVE}`,
-    query: valueQuery({ providers: registry.askKeys, isCurrency: code => fx.isCurrency(code) }),
+    query: valueQuery({ providers: registry.askKeys, isCurrency: fx.isCurrency }),
     reply: json('PerformanceReply', performanceReply, 'Sums, and one row per item of the ledger.'),
     errors: PRICED,
     admit: async ({ credential }) => {
@@ -75,9 +53,9 @@ export function readPortfolioPerformance(needs: PerformanceNeeds): Route {
     async handle({ params: { id }, query, credential, response }) {
       const { queried, chosen } = chosenProviders(registry, query.providers)
       const currency = fx.currencyOf(query.currency)
-      await kept(findPortfolio(store, credential.accountId, id))
-      const items = await longWork.add(credential.accountId, () => foldLedger(needs, id, currency.code))
-      const values = await valuesOf(needs, items, { chosen, currency })
+      await findPortfolio(store, credential.accountId, id)
+      const items = await longWork.add(credential.accountId, () => foldLedger(api, id, currency.code))
+      const values = await valuesOf(api, items, { chosen, currency })
       const meta = {
         portfolio_id: id,
         currency: currency.code,
@@ -92,16 +70,16 @@ export function readPortfolioPerformance(needs: PerformanceNeeds): Route {
 }
 
 async function foldLedger(
-  { longWork, clickhouse, now }: PerformanceNeeds,
+  { longWork, clickhouse, now }: ApiContext,
   portfolioId: string,
   currency: string,
 ): Promise<readonly ItemPerformance[]> {
   const ratesOf = (currencies: LedgerCurrencies): Promise<RateOn> => {
     const codes = new Set([...currencies.map(one => one.currency), currency])
     const [firstDate] = [formatDay(now()), ...currencies.map(({ first }) => first)].sort() as [string]
-    return orUnavailable(ratesOn(clickhouse, codes, firstDate), 'SERVICE_UNAVAILABLE', DOWN)
+    return ratesOn(clickhouse, codes, firstDate)
   }
-  return await kept(readPerformance(longWork.database, { portfolioId, currency }, ratesOf))
+  return await readPerformance(longWork.database, { portfolioId, currency }, ratesOf)
 }
 
 async function ratesOn(clickhouse: ClickhouseReader, codes: ReadonlySet<string>, firstDate: string): Promise<RateOn> {
@@ -115,9 +93,9 @@ async function ratesOn(clickhouse: ClickhouseReader, codes: ReadonlySet<string>,
   }
 }
 
-/** What is still held is worth, by item; null without a price. */
+/** The value of what is still held, by item; null without a price. */
 async function valuesOf(
-  { live }: PerformanceNeeds,
+  { live }: ApiContext,
   items: readonly ItemPerformance[],
   { chosen, currency }: { chosen: ReadonlySet<string> | undefined; currency: AnswerCurrency },
 ): Promise<ReadonlyMap<number, bigint | null>> {
@@ -133,7 +111,7 @@ async function valuesOf(
   return values
 }
 
-/** What an item is worth: nothing where none is held, null where it has no price. */
+/** The value of an item: nothing where none is held, null where it has no price. */
 const marketOf = ({ itemId, quantity }: ItemPerformance, values: ReadonlyMap<number, bigint | null>): bigint | null =>
   quantity === 0 ? 0n : (values.get(itemId) ?? null)
 

@@ -7,53 +7,32 @@ import type { z } from 'zod'
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { stream } from '#infra/http/reply.ts'
-import type { Database } from '#infra/postgres/pool.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { nextTurn } from '#infra/runtime/turns.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
 import { json } from '#schemas/api/operation.ts'
 import { valueBody, valueQuery, valueReply } from '#schemas/api/portfolio-values.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
-import type { PortfolioStore } from '#services/portfolios/commands.ts'
 import { findPortfolio, listHoldings } from '#services/portfolios/reader.ts'
-import { type ValuedLine, valueHoldings } from '#services/portfolios/values/reader.ts'
-import { type AccountBudget, EXPENSIVE_IF_LARGE } from '../account-budget.ts'
-import { kept, MISSING, namedItem, OPEN, OWN } from '../portfolio-access.ts'
-import type { FxRates } from '../queries/fx-rates.ts'
-import type { LiveView } from '../queries/live-view.ts'
-import { readQuotes } from '../queries/quotes.ts'
-
-/** What current values need. */
-export interface PortfolioValueNeeds {
-  store: PortfolioStore
-  catalog: CatalogReader
-  registry: ProviderRegistry
-  fx: FxRates
-  live: LiveView
-  budget: AccountBudget
-  /** Of what reads much, so that writes never wait for it. */
-  reads: Database
-  /** Milliseconds since the epoch. */
-  now: () => number
-}
+import { type Quote, type ValuedLine, valueHoldings } from '#services/portfolios/values/reader.ts'
+import type { ApiContext, LiveView } from '../context.ts'
+import { MISSING, namedItem, OPEN, OWN } from '../portfolio-access.ts'
+import { EXPENSIVE_IF_LARGE } from '../work-limits.ts'
 
 type Reply = z.infer<typeof valueReply>
 
 /** Items that are valued and written at a time, each with up to 41 quotes of either side. */
 const VALUED_AT_ONCE = 100
 
-/** What is said of amounts wherever values are answered. */
 export const AMOUNTS = 'Amounts are integers in hundredths of the currency.'
 
 const NO_PRICES: ErrorCode[] = ['PRICES_INDEX_UNAVAILABLE', 'BIDS_INDEX_UNAVAILABLE']
 
-/** The refusals of a portfolio that is valued. */
 export const PRICED: ErrorCode[] = [...MISSING, ...NO_PRICES]
 
-/** The routes of current values. */
-export function portfolioValueRoutes(needs: PortfolioValueNeeds): Route[] {
-  const { store, registry, fx, budget, reads } = needs
-  const scope = { providers: registry.askKeys, isCurrency: (code: string) => fx.isCurrency(code) }
+export function portfolioValueRoutes(api: ApiContext): Route[] {
+  const { store, registry, fx, budget, reads } = api
+  const scope = { providers: registry.askKeys, isCurrency: fx.isCurrency }
   return [
     defineRoute({
       ...OPEN,
@@ -66,7 +45,7 @@ export function portfolioValueRoutes(needs: PortfolioValueNeeds): Route[] {
       reply: json('ValueReply', valueReply, 'One line per item of the request that the catalog has.'),
       errors: NO_PRICES,
       handle: ({ body: { items, providers, currency }, response }) =>
-        stream(response, valueText(needs, items, { providers, currency })),
+        stream(response, valueText(api, items, { providers, currency })),
     }),
     defineRoute({
       ...OWN,
@@ -79,10 +58,10 @@ export function portfolioValueRoutes(needs: PortfolioValueNeeds): Route[] {
       reply: json('ValueReply', valueReply, 'Lines by ascending item id.'),
       errors: PRICED,
       async handle({ params: { id }, query, credential, response }) {
-        const { item_count } = await kept(findPortfolio(store, credential.accountId, id))
+        const { item_count } = await findPortfolio(store, credential.accountId, id)
         await budget.charge(credential, item_count)
-        const held = await kept(listHoldings(reads, id))
-        return stream(response, valueText(needs, held, query))
+        const held = await listHoldings(reads, id)
+        return stream(response, valueText(api, held, query))
       },
     }),
   ]
@@ -100,7 +79,7 @@ export function chosenProviders(
 
 /** The answer's text, some lines at a time. */
 async function* valueText(
-  { catalog, registry, fx, live, now }: PortfolioValueNeeds,
+  { catalog, registry, fx, live, now }: ApiContext,
   held: readonly { item_id: number; quantity: number }[],
   wanted: { providers?: readonly string[] | undefined; currency: string },
 ): AsyncGenerator<string> {
@@ -145,4 +124,36 @@ function lineReply(catalog: CatalogReader, line: ValuedLine): Reply['data']['lin
     rarity_color: item?.rarity_color ?? null,
     providers: line.asks.map(({ provider, amount, quantity }) => ({ provider, lowest_ask: Number(amount), quantity })),
   }
+}
+
+interface Quotes {
+  asks: Quote[]
+  bids: Quote[]
+}
+
+/** Items whose rows are read at once; a whole portfolio has up to 10,000 with up to 41 rows each. */
+const QUOTED_AT_ONCE = 500
+
+/** Reads the quotes of items by some providers (all by default); per item in the order of the providers' keys. */
+export async function readQuotes(
+  live: LiveView,
+  itemIds: readonly number[],
+  providers: ReadonlySet<string> | undefined,
+): Promise<Quotes> {
+  const quotes: Quotes = { asks: [], bids: [] }
+  for (let at = 0; at < itemIds.length; at += QUOTED_AT_ONCE) {
+    const slice = itemIds.slice(at, at + QUOTED_AT_ONCE)
+    const [asks, bids] = await Promise.all([live.ofItems('ask', slice), live.ofItems('bid', slice)])
+    for (const [entries, into] of [
+      [asks, quotes.asks],
+      [bids, quotes.bids],
+    ] as const) {
+      for (const { itemId, listed } of entries) {
+        if (providers && !providers.has(listed.provider)) continue
+        const { price, currency, priceMicroUsd, quantity } = listed.row
+        into.push({ itemId, provider: listed.provider, price, currency, priceMicroUsd, quantity })
+      }
+    }
+  }
+  return quotes
 }

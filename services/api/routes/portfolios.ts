@@ -3,7 +3,6 @@
  *
  * Rules: DECISIONS.md, "Portfolios and inventories". Reads and writes through services/portfolios.
  */
-import type { Tier, TierLimits } from '#infra/config/tiers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { stream } from '#infra/http/reply.ts'
 import type { Database } from '#infra/postgres/pool.ts'
@@ -27,7 +26,7 @@ import {
   transactionsReply,
 } from '#schemas/api/transactions.ts'
 import { formatDay, HOUR_MS } from '#schemas/values/instant.ts'
-import { createPortfolio, deletePortfolio, type PortfolioStore } from '#services/portfolios/commands.ts'
+import { createPortfolio, deletePortfolio } from '#services/portfolios/commands.ts'
 import { addEntry, removeEntry } from '#services/portfolios/entries/commands.ts'
 import {
   addTransaction,
@@ -37,22 +36,9 @@ import {
 } from '#services/portfolios/ledger/commands.ts'
 import { type LedgerScope, readLedger, type TransactionRecord } from '#services/portfolios/ledger/reader.ts'
 import { type EntryRecord, findPortfolio, listEntries, listPortfolios } from '#services/portfolios/reader.ts'
-import { type AccountBudget, EXPENSIVE_IF_LARGE } from '../account-budget.ts'
-import { idempotencyKeyOf, itemOfBody, kept, MISSING, namedItem, OPEN, OWN, writeScope } from '../portfolio-access.ts'
-import type { FxRates } from '../queries/fx-rates.ts'
-
-/** What portfolios need. */
-export interface PortfolioNeeds {
-  store: PortfolioStore
-  catalog: CatalogReader
-  fx: FxRates
-  tiers: Record<Tier, TierLimits>
-  budget: AccountBudget
-  /** Of what reads much, so that writes never wait for it. */
-  reads: Database
-  /** Milliseconds since the epoch. */
-  now: () => number
-}
+import type { ApiContext } from '../context.ts'
+import { idempotencyKeyOf, itemOfBody, MISSING, namedItem, OPEN, OWN, writeScope } from '../portfolio-access.ts'
+import { EXPENSIVE_IF_LARGE } from '../work-limits.ts'
 
 /** The day has begun somewhere on earth up to 14 hours before it does in UTC. */
 const EARLIEST_ZONE_MS = 14 * HOUR_MS
@@ -64,15 +50,14 @@ const NOTHING: Reply<void> = { status: 204, description: 'It is gone.' }
 /** The last day that a transaction may have at a moment. */
 export const latestDay = (now: number): string => formatDay(now + EARLIEST_ZONE_MS)
 
-/** The routes. */
-export const portfolioRoutes = (needs: PortfolioNeeds): Route[] => [
-  ...wholePortfolios(needs),
-  ...entryRoutes(needs),
-  ...transactionRoutes(needs),
-  ...transactionChanges(needs),
+export const portfolioRoutes = (api: ApiContext): Route[] => [
+  ...wholePortfolios(api),
+  ...entryRoutes(api),
+  ...transactionRoutes(api),
+  ...transactionChanges(api),
 ]
 
-const wholePortfolios = ({ store, tiers, now }: PortfolioNeeds): Route[] => [
+const wholePortfolios = ({ store, tiers, now }: ApiContext): Route[] => [
   defineRoute({
     ...OPEN,
     id: 'createPortfolio',
@@ -87,7 +72,7 @@ const wholePortfolios = ({ store, tiers, now }: PortfolioNeeds): Route[] => [
     handle({ body: { name }, credential: { accountId, tier }, request }) {
       const idempotencyKey = idempotencyKeyOf(request, 'createPortfolio', name)
       const scope = { accountId, now: now(), idempotencyKey }
-      return kept(createPortfolio(store, scope, { name, portfoliosMax: tiers[tier].portfolios }))
+      return createPortfolio(store, scope, { name, portfoliosMax: tiers[tier].portfolios })
     },
   }),
   defineRoute({
@@ -99,7 +84,7 @@ const wholePortfolios = ({ store, tiers, now }: PortfolioNeeds): Route[] => [
     description: 'Oldest first.',
     reply: json('PortfoliosReply', portfoliosReply, 'All portfolios.'),
     errors: [],
-    handle: async ({ credential }) => ({ data: await kept(listPortfolios(store, credential.accountId)) }),
+    handle: async ({ credential }) => ({ data: await listPortfolios(store, credential.accountId) }),
   }),
   defineRoute({
     ...OWN,
@@ -110,19 +95,18 @@ const wholePortfolios = ({ store, tiers, now }: PortfolioNeeds): Route[] => [
     description: 'Cannot be undone.',
     reply: NOTHING,
     errors: MISSING,
-    handle: ({ params: { id }, credential }) => kept(deletePortfolio(store, credential.accountId, id)),
+    handle: ({ params: { id }, credential }) => deletePortfolio(store, credential.accountId, id),
   }),
 ]
 
-/** What is shown of an entry. */
 export const shownEntry = (catalog: CatalogReader, { item_id, id, ...record }: EntryRecord) => ({
   id,
   ...namedItem(catalog, item_id),
   ...record,
 })
 
-function entryRoutes(needs: PortfolioNeeds): Route[] {
-  const { store, catalog, budget, reads } = needs
+function entryRoutes(api: ApiContext): Route[] {
+  const { store, catalog, budget, reads } = api
   return [
     defineRoute({
       ...OWN,
@@ -134,7 +118,7 @@ function entryRoutes(needs: PortfolioNeeds): Route[] {
       reply: json('EntriesReply', entriesReply, 'All entries.'),
       errors: MISSING,
       async handle({ params: { id }, credential, response }) {
-        const { item_count } = await kept(findPortfolio(store, credential.accountId, id))
+        const { item_count } = await findPortfolio(store, credential.accountId, id)
         await budget.charge(credential, item_count)
         const slices = entrySlices(reads, id, records =>
           JSON.stringify(records.map(one => shownEntry(catalog, one))).slice(1, -1),
@@ -154,11 +138,11 @@ function entryRoutes(needs: PortfolioNeeds): Route[] {
       reply: json('EntryReply', entryReply, 'The new entry.', 201),
       errors: [...MISSING, 'ITEM_NOT_FOUND', 'PORTFOLIO_ITEM_LIMIT_REACHED'],
       async handle({ params: { id }, body, credential, request }) {
-        await kept(findPortfolio(store, credential.accountId, id))
+        await findPortfolio(store, credential.accountId, id)
         const { item_id } = itemOfBody(catalog, body)
         const idempotencyKey = idempotencyKeyOf(request, 'addEntry', id, JSON.stringify(body))
-        const scope = writeScope(needs, credential, id, idempotencyKey)
-        const added = await kept(addEntry(store, scope, { item_id, quantity: body.quantity, source: 'manual' }))
+        const scope = writeScope(api, credential, id, idempotencyKey)
+        const added = await addEntry(store, scope, { item_id, quantity: body.quantity, source: 'manual' })
         return shownEntry(catalog, added)
       },
     }),
@@ -173,25 +157,24 @@ function entryRoutes(needs: PortfolioNeeds): Route[] {
       reply: NOTHING,
       errors: [...MISSING, 'PORTFOLIO_ENTRY_NOT_FOUND'],
       handle: ({ params: { id, entry_id }, credential }) =>
-        kept(removeEntry(store, writeScope(needs, credential, id), entry_id)),
+        removeEntry(store, writeScope(api, credential, id), entry_id),
     }),
   ]
 }
 
-const transactionScope = ({ fx, now }: PortfolioNeeds) => ({
-  isCurrency: (code: string) => fx.isCurrency(code),
+const transactionScope = ({ fx, now }: ApiContext) => ({
+  isCurrency: fx.isCurrency,
   latestDay: () => latestDay(now()),
 })
 
-/** What is shown of a transaction. */
 export const shownTransaction = (catalog: CatalogReader, { item_id, id, ...record }: TransactionRecord) => ({
   id,
   ...namedItem(catalog, item_id),
   ...record,
 })
 
-function transactionRoutes(needs: PortfolioNeeds): Route[] {
-  const { store, catalog, budget, reads } = needs
+function transactionRoutes(api: ApiContext): Route[] {
+  const { store, catalog, budget, reads } = api
   return [
     defineRoute({
       ...OWN,
@@ -203,7 +186,7 @@ function transactionRoutes(needs: PortfolioNeeds): Route[] {
       reply: json('TransactionsReply', transactionsReply, 'All transactions.'),
       errors: MISSING,
       async handle({ params: { id }, credential, response }) {
-        const { transaction_count } = await kept(findPortfolio(store, credential.accountId, id))
+        const { transaction_count } = await findPortfolio(store, credential.accountId, id)
         await budget.charge(credential, transaction_count)
         const slices = ledgerSlices(reads, { portfolioId: id, order: 'newest' }, records =>
           JSON.stringify(records.map(one => shownTransaction(catalog, one))).slice(1, -1),
@@ -220,14 +203,14 @@ function transactionRoutes(needs: PortfolioNeeds): Route[] {
       summary: 'Record a buy or a sell',
       description:
         'A sell of more than is held on its date is refused; all buys of a day count before its sells. A buy of an item that is not tracked yet makes an entry for it. `price` is that of one unit in hundredths of `currency`.',
-      body: transactionBody(transactionScope(needs)),
+      body: transactionBody(transactionScope(api)),
       reply: json('TransactionReply', transactionReply, 'The new transaction.', 201),
       errors: [...MISSING, 'ITEM_NOT_FOUND', 'INSUFFICIENT_HOLDINGS', 'PORTFOLIO_ITEM_LIMIT_REACHED'],
       async handle({ params: { id }, body, credential, request }) {
-        await kept(findPortfolio(store, credential.accountId, id))
+        await findPortfolio(store, credential.accountId, id)
         const { item_id: _, market_hash_name: __, phase: ___, ...given } = body
         const idempotencyKey = idempotencyKeyOf(request, 'addTransaction', id, JSON.stringify(body))
-        const scope = writeScope(needs, credential, id, idempotencyKey)
+        const scope = writeScope(api, credential, id, idempotencyKey)
         const input = {
           ...given,
           item_id: itemOfBody(catalog, body).item_id,
@@ -236,14 +219,14 @@ function transactionRoutes(needs: PortfolioNeeds): Route[] {
           marketplace: given.marketplace ?? null,
           note: given.note ?? null,
         }
-        return shownTransaction(catalog, await kept(addTransaction(store, scope, input)))
+        return shownTransaction(catalog, await addTransaction(store, scope, input))
       },
     }),
   ]
 }
 
-function transactionChanges(needs: PortfolioNeeds): Route[] {
-  const { store, catalog } = needs
+function transactionChanges(api: ApiContext): Route[] {
+  const { store, catalog } = api
   const one = { ...OPEN, path: '/portfolio/:id/transactions/:tx_id', params: transactionParams } as const
   return [
     defineRoute({
@@ -252,14 +235,14 @@ function transactionChanges(needs: PortfolioNeeds): Route[] {
       method: 'patch',
       summary: 'Change a transaction',
       description: 'What is left out stays; fees, marketplace and note are taken away by null.',
-      body: transactionPatch(transactionScope(needs)),
+      body: transactionPatch(transactionScope(api)),
       reply: json('TransactionReply', transactionReply, 'The transaction as it is now.'),
       errors: [...MISSING, 'TRANSACTION_NOT_FOUND', 'INSUFFICIENT_HOLDINGS', 'PORTFOLIO_ITEM_LIMIT_REACHED'],
       async handle({ params: { id, tx_id }, body, credential }) {
         const given = Object.entries(body).filter(([, value]) => value !== undefined)
         const changed = Object.fromEntries(given) as TransactionPatch
-        const scope = writeScope(needs, credential, id)
-        return shownTransaction(catalog, await kept(changeTransaction(store, scope, tx_id, changed)))
+        const scope = writeScope(api, credential, id)
+        return shownTransaction(catalog, await changeTransaction(store, scope, tx_id, changed))
       },
     }),
     defineRoute({
@@ -271,7 +254,7 @@ function transactionChanges(needs: PortfolioNeeds): Route[] {
       reply: NOTHING,
       errors: [...MISSING, 'TRANSACTION_NOT_FOUND', 'INSUFFICIENT_HOLDINGS', 'PORTFOLIO_ITEM_LIMIT_REACHED'],
       handle: ({ params: { id, tx_id }, credential }) =>
-        kept(removeTransaction(store, writeScope(needs, credential, id), tx_id)),
+        removeTransaction(store, writeScope(api, credential, id), tx_id),
     }),
   ]
 }
@@ -286,20 +269,19 @@ export async function* ledgerSlices(
   let rest = count
   do {
     const limit = Math.min(rest, SLICE)
-    const { records, next } = await kept(readLedger(database, { ...scope, after, limit }))
+    const { records, next } = await readLedger(database, { ...scope, after, limit })
     if (records.length > 0) yield write(records)
     after = next
     rest -= limit
   } while (after && rest > 0)
 }
 
-/** The entries of a portfolio as texts of bounded size. */
 export async function* entrySlices(
   database: Database,
   portfolioId: string,
   write: (records: EntryRecord[]) => string,
 ): AsyncGenerator<string> {
-  const entries = await kept(listEntries(database, portfolioId))
+  const entries = await listEntries(database, portfolioId)
   for (let at = 0; at < entries.length; at += SLICE) {
     yield write(entries.slice(at, at + SLICE))
     await nextTurn()

@@ -3,33 +3,19 @@
  *
  * Rules: DECISIONS.md, "Provider health" and "Amounts and rates". Rates are written with the digits of their source.
  */
-import type { ProviderRegistry } from '#infra/config/providers.ts'
+import type { Provider } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
-import { orUnavailable } from '#infra/http/http-error.ts'
 import { bytes } from '#infra/http/reply.ts'
-import type { CatalogReader } from '#infra/runtime/role.ts'
 import { ALL, json } from '#schemas/api/operation.ts'
-import { fxReply, providersQuery, providersReply } from '#schemas/api/providers.ts'
+import { fxReply, type ProviderRecord, providersQuery, providersReply } from '#schemas/api/providers.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import type { FxTable } from '#streams/fx/reader.ts'
-import type { ProviderHealthReader } from '#streams/provider-health/reader.ts'
-import { type FxRates, ratesUnavailable } from '../queries/fx-rates.ts'
-import { providerRecordOf } from '../queries/provider-records.ts'
+import { isDown, type ProviderHealth } from '#streams/provider-health/reader.ts'
+import { type ApiContext, ratesUnavailable } from '../context.ts'
 
-/** What the routes of providers need. */
-export interface ProviderNeeds {
-  registry: ProviderRegistry
-  catalog: CatalogReader
-  fx: FxRates
-  health: ProviderHealthReader
-  /** Milliseconds since the epoch. */
-  now: () => number
-}
+export const providerRoutes = (api: ApiContext): Route[] => [listProviders(api), listRates(api)]
 
-/** Both routes. */
-export const providerRoutes = (needs: ProviderNeeds): Route[] => [listProviders(needs), listRates(needs)]
-
-const listProviders = ({ registry, catalog, health, now }: ProviderNeeds): Route =>
+const listProviders = ({ registry, catalog, readHealth, now }: ApiContext): Route =>
   defineRoute({
     id: 'listProviders',
     method: 'get',
@@ -43,8 +29,7 @@ const listProviders = ({ registry, catalog, health, now }: ProviderNeeds): Route
     errors: [],
     async handle({ query: { provider: only } }) {
       const chosen = registry.all.filter(({ key }) => only === undefined || key === only)
-      const read = health.read(chosen.map(({ key }) => key))
-      const rows = await orUnavailable(read, 'SERVICE_UNAVAILABLE', 'Provider health is temporarily unavailable.')
+      const rows = await readHealth(chosen.map(({ key }) => key))
       const scope = { now: now(), catalogItems: catalog.items().length }
       return Object.fromEntries(
         chosen.map(entry => [entry.display_name, providerRecordOf(entry, rows.get(entry.key), scope)]),
@@ -52,7 +37,7 @@ const listProviders = ({ registry, catalog, health, now }: ProviderNeeds): Route
     },
   })
 
-const listRates = ({ fx }: ProviderNeeds): Route =>
+const listRates = ({ fx }: ApiContext): Route =>
   defineRoute({
     id: 'listFxRates',
     method: 'get',
@@ -78,3 +63,41 @@ function fxText({ asOf, rates }: FxTable): string {
 
 /** JSON has no leading zeros, which a rate's text may have. */
 const numberText = (text: string): string => text.replace(/^0+(?=\d)/, '')
+
+export interface RecordScope {
+  now: number
+  catalogItems: number
+}
+
+/** Makes a provider's record of its configuration and health. */
+export function providerRecordOf(
+  provider: Provider,
+  health: ProviderHealth | undefined,
+  scope: RecordScope,
+): ProviderRecord {
+  const { key, code, logo, market_type, default_currency, fees, features } = provider
+  const uniqueItems = health?.unique_items ?? 0
+  return {
+    key,
+    code,
+    logo,
+    market_type,
+    default_currency,
+    fees,
+    features,
+    health: {
+      status: statusOf(provider, health, scope.now),
+      last_checked_at: health ? formatInstant(health.last_checked_at) : null,
+      total_offers: health?.total_offers ?? 0,
+      unique_items: uniqueItems,
+      market_coverage: scope.catalogItems > 0 ? Math.round((uniqueItems / scope.catalogItems) * 10_000) / 100 : 0,
+      total_value: health?.total_value ?? 0,
+      total_value_usd: health?.total_value_usd ?? 0,
+    },
+  }
+}
+
+/** Whether a provider is up at a time. */
+export function statusOf(provider: Provider, health: ProviderHealth | undefined, now: number): 'up' | 'down' {
+  return isDown(provider.refresh_interval_ms, health, now) ? 'down' : 'up'
+}

@@ -5,37 +5,17 @@
  * its price.
  */
 import type { z } from 'zod'
-import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
-import type { ProviderRegistry } from '#infra/config/providers.ts'
-import type { Tier, TierLimits } from '#infra/config/tiers.ts'
 import { defineRoute, perTier, type Route } from '#infra/http/define-route.ts'
-import { orUnavailable } from '#infra/http/http-error.ts'
-import type { CatalogReader } from '#infra/runtime/role.ts'
 import { json, PRO } from '#schemas/api/operation.ts'
 import { type SalesQuery, salesQuery, salesReply } from '#schemas/api/sales.ts'
 import { readSales, recordOfSale, type SalesScan, saleKey } from '#streams/sales/reader.ts'
-import { type Cursors, cursorPage } from '../cursors.ts'
-import { type FxRates, readRates } from '../queries/fx-rates.ts'
+import { type ApiContext, readRates } from '../context.ts'
+import { cursorPage } from '../cursors.ts'
 import { chosenItems, itemFilters } from '../queries/listing.ts'
-
-/** What sales need. */
-export interface SalesNeeds {
-  catalog: CatalogReader
-  registry: ProviderRegistry
-  clickhouse: ClickhouseReader
-  cursors: Cursors
-  fx: FxRates
-  tiers: Record<Tier, TierLimits>
-  /** Milliseconds since the epoch. */
-  now: () => number
-}
 
 type Reply = z.infer<typeof salesReply>
 
-const DOWN = 'Sales are temporarily unavailable.'
-
-/** The route. */
-export const listSales = ({ catalog, registry, clickhouse, cursors, fx, tiers, now }: SalesNeeds): Route =>
+export const listSales = ({ catalog, registry, clickhouse, cursors, fx, tiers, now }: ApiContext): Route =>
   defineRoute({
     id: 'listSales',
     method: 'get',
@@ -47,7 +27,7 @@ export const listSales = ({ catalog, registry, clickhouse, cursors, fx, tiers, n
     query: perTier(tiers, limits =>
       salesQuery({
         providers: registry.saleKeys,
-        isCurrency: code => fx.isCurrency(code),
+        isCurrency: fx.isCurrency,
         pageMax: limits.sales_page_default ?? 1,
       }),
     ),
@@ -69,10 +49,9 @@ export const listSales = ({ catalog, registry, clickhouse, cursors, fx, tiers, n
         limit: query.limit,
         after: before?.after,
       }
-      const { sales, hasNext } = await orUnavailable(readSales(clickhouse, scan), 'SERVICE_UNAVAILABLE', DOWN)
+      const { sales, hasNext } = await readSales(clickhouse, scan)
       const last = sales.at(-1)
-      const rates = readRates(clickhouse, query.currency, last?.sold_at ?? now())
-      const rateAt = await orUnavailable(rates, 'SERVICE_UNAVAILABLE', DOWN)
+      const rateAt = await readRates(clickhouse, query.currency, last?.sold_at ?? now())
       return {
         meta: { currency: query.currency, filters, providers_queried: providers, result_count: sales.length },
         items: sales.flatMap(sale => {

@@ -9,7 +9,6 @@ import type { Request } from 'express'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import { bytes } from '#infra/http/reply.ts'
-import type { Database } from '#infra/postgres/pool.ts'
 import { ALL, json } from '#schemas/api/operation.ts'
 import {
   callbackQuery,
@@ -23,7 +22,6 @@ import {
   signedInReply,
 } from '#schemas/api/sign-in.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
-import type { MailScope } from '#services/accounts/commands.ts'
 import { beginPlatformLink, finishPlatformLink, unlinkPlatform } from '#services/accounts/platform/commands.ts'
 import type { SessionTokens } from '#services/accounts/sessions/commands.ts'
 import {
@@ -34,20 +32,7 @@ import {
   SIGN_IN_LIFE_MS,
   type SignInScope,
 } from '#services/accounts/sign-in/commands.ts'
-import { type AuditNeeds, originOf } from '../audit-origin.ts'
-
-/** What sign-in and platform links need; what is undefined is not configured. */
-export interface SignInNeeds extends AuditNeeds {
-  database: Database
-  signIn: SignInScope | undefined
-  platformSignIn: PlatformScope | undefined
-  /** Undefined: mail is not configured. */
-  mail: MailScope | undefined
-  /** Public root of the API, without a trailing slash. */
-  baseUrl: string
-  /** Milliseconds since the epoch. */
-  now: () => number
-}
+import { type ApiContext, originOf } from '../context.ts'
 
 const GROUP = 'Sign-in'
 const OPEN = { group: GROUP, tiers: undefined, budget: 'sign-in' } as const
@@ -58,17 +43,12 @@ const SIGN_IN_COOKIE = 'marketlog_sign_in'
 const PLATFORM_COOKIE = 'marketlog_platform'
 const COOKIE_FORM = /^[A-Za-z0-9_-]{43}$/
 
-/** The routes. */
-export const signInRoutes = (needs: SignInNeeds): Route[] => [
-  ...signIns(needs),
-  ...sessions(needs),
-  ...platformLinks(needs),
-]
+export const signInRoutes = (api: ApiContext): Route[] => [...signIns(api), ...sessions(api), ...platformLinks(api)]
 
-const scopeOf = ({ signIn }: SignInNeeds): SignInScope =>
+const scopeOf = ({ signIn }: ApiContext): SignInScope =>
   configured(signIn, 'MARKETLOG_OIDC_URL, MARKETLOG_OIDC_CLIENT_ID and MARKETLOG_SECRET_KEY')
 
-const signIns = (needs: SignInNeeds): Route[] => [
+const signIns = (api: ApiContext): Route[] => [
   defineRoute({
     ...OPEN,
     id: 'beginSignIn',
@@ -79,8 +59,8 @@ const signIns = (needs: SignInNeeds): Route[] => [
     reply: { status: 302, description: 'To the identity provider.', headers: { Location: 'The provider.' } },
     errors: [UNSET, 'UPSTREAM_ERROR'],
     async handle({ response }) {
-      const { url, browser } = await beginSignIn(scopeOf(needs), needs.now())
-      const cookie = cookieOf(SIGN_IN_COOKIE, browser, needs.baseUrl)
+      const { url, browser } = await beginSignIn(scopeOf(api), api.now())
+      const cookie = cookieOf(SIGN_IN_COOKIE, browser, api.baseUrl)
       const headers = ['Location', url, ...cookie, 'Cache-Control', 'no-store']
       return bytes(response, undefined, { status: 302, headers })
     },
@@ -97,7 +77,7 @@ const signIns = (needs: SignInNeeds): Route[] => [
     errors: [UNSET, 'SIGN_IN_REFUSED', 'AUTH_ACCOUNT_DISABLED', 'UPSTREAM_ERROR'],
     async handle({ query: { state }, request }) {
       const back = { state, query: queryOf(request), browser: browserOf(request, SIGN_IN_COOKIE) }
-      const { code, expiresAt, accountId } = await returnSignIn(scopeOf(needs), back, needs.now())
+      const { code, expiresAt, accountId } = await returnSignIn(scopeOf(api), back, api.now())
       return { code, expires_at: formatInstant(expiresAt), account_id: accountId }
     },
   }),
@@ -118,13 +98,13 @@ const signIns = (needs: SignInNeeds): Route[] => [
     errors: [UNSET, 'SIGN_IN_REFUSED'],
     async handle({ body: { code }, request }) {
       const browser = browserOf(request, SIGN_IN_COOKIE)
-      const address = needs.clientOf(request)
-      return sessionOf(await exchangeSignIn(scopeOf(needs), { code, browser, address }, needs.now()))
+      const address = api.clientOf(request)
+      return sessionOf(await exchangeSignIn(scopeOf(api), { code, browser, address }, api.now()))
     },
   }),
 ]
 
-const sessions = (needs: SignInNeeds): Route[] => [
+const sessions = (api: ApiContext): Route[] => [
   defineRoute({
     ...OPEN,
     id: 'refreshSession',
@@ -136,7 +116,7 @@ const sessions = (needs: SignInNeeds): Route[] => [
     reply: json('SessionReply', sessionReply, 'New tokens; the old refresh token is used up.'),
     errors: [UNSET, 'AUTH_INVALID_SESSION'],
     handle: async ({ body: { refresh_token }, request }) =>
-      sessionOf(await scopeOf(needs).sessions.refresh(refresh_token, needs.now(), needs.clientOf(request))),
+      sessionOf(await scopeOf(api).sessions.refresh(refresh_token, api.now(), api.clientOf(request))),
   }),
   defineRoute({
     ...MANAGED,
@@ -151,7 +131,7 @@ const sessions = (needs: SignInNeeds): Route[] => [
       if (sessionId === undefined) {
         throw new HttpError('NOT_FOUND', 'A key has no session; only a session can sign out.')
       }
-      await scopeOf(needs).sessions.revoke({ accountId, sessionId }, needs.now())
+      await scopeOf(api).sessions.revoke({ accountId, sessionId }, api.now())
       return { ok: true }
     },
   }),
@@ -165,8 +145,8 @@ const sessions = (needs: SignInNeeds): Route[] => [
       'At once, the session that asks included, and with them what was begun before: sign-ins, links of a platform account, and the links of verification mails. Keys stay.',
     reply: json('OkReply', okReply, 'No session is open.'),
     errors: [UNSET],
-    async handle(asked) {
-      await scopeOf(needs).sessions.revokeAll(originOf(needs, asked), needs.now())
+    async handle(route) {
+      await scopeOf(api).sessions.revokeAll(originOf(api, route), api.now())
       return { ok: true }
     },
   }),
@@ -180,16 +160,16 @@ const sessions = (needs: SignInNeeds): Route[] => [
     reply: json('KeySetReply', keySetReply, 'The keys with which tokens that are still good were signed.'),
     errors: [UNSET],
     async handle({ response }) {
-      const keys = await scopeOf(needs).sessions.publicKeys(needs.now())
+      const keys = await scopeOf(api).sessions.publicKeys(api.now())
       return bytes(response, JSON.stringify({ keys }), { cache: 'max-age=300' })
     },
   }),
 ]
 
-const platformOf = ({ platformSignIn }: SignInNeeds): PlatformScope =>
+const platformOf = ({ platformSignIn }: ApiContext): PlatformScope =>
   configured(platformSignIn, 'MARKETLOG_PLATFORM_OPENID_URL')
 
-const platformLinks = (needs: SignInNeeds): Route[] => [
+const platformLinks = (api: ApiContext): Route[] => [
   defineRoute({
     ...RECENT,
     id: 'linkPlatform',
@@ -200,10 +180,10 @@ const platformLinks = (needs: SignInNeeds): Route[] => [
     reply: json('PlatformBegunReply', platformBegunReply, 'Where the browser signs in to the platform.'),
     errors: [UNSET],
     async handle({ credential, request, response }) {
-      const origin = originOf(needs, { credential, request })
-      const begun = await beginPlatformLink(platformOf(needs), origin, needs.now())
+      const origin = originOf(api, { credential, request })
+      const begun = await beginPlatformLink(platformOf(api), origin, api.now())
       const body = { url: begun.url, expires_at: formatInstant(begun.expiresAt) }
-      const headers = cookieOf(PLATFORM_COOKIE, begun.browser, needs.baseUrl)
+      const headers = cookieOf(PLATFORM_COOKIE, begun.browser, api.baseUrl)
       return bytes(response, JSON.stringify(body), { headers })
     },
   }),
@@ -222,9 +202,9 @@ const platformLinks = (needs: SignInNeeds): Route[] => [
         state,
         query: queryOf(request),
         browser: browserOf(request, PLATFORM_COOKIE),
-        address: needs.clientOf(request),
+        address: api.clientOf(request),
       }
-      const { platformId, linkedAt } = await finishPlatformLink(platformOf(needs), back, needs.now())
+      const { platformId, linkedAt } = await finishPlatformLink(platformOf(api), back, api.now())
       return { ok: true, platform_id: platformId, linked_at: formatInstant(linkedAt) }
     },
   }),
@@ -237,8 +217,8 @@ const platformLinks = (needs: SignInNeeds): Route[] => [
     description: 'What was imported stays.',
     reply: json('OkReply', okReply, 'No platform account is linked.'),
     errors: ['NOT_FOUND'],
-    async handle(asked) {
-      await unlinkPlatform(needs, originOf(needs, asked), needs.now())
+    async handle(route) {
+      await unlinkPlatform(api, originOf(api, route), api.now())
       return { ok: true }
     },
   }),

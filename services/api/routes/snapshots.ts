@@ -6,40 +6,22 @@
  */
 import type { Request, Response } from 'express'
 import type { z } from 'zod'
-import type { ProviderRegistry } from '#infra/config/providers.ts'
-import type { Tier, TierLimits } from '#infra/config/tiers.ts'
+import type { TierLimits } from '#infra/config/tiers.ts'
 import type { Credential } from '#infra/http/credential.ts'
 import { type AuthorizedRequest, defineRoute, type Route } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import { bytes, isNamed, localsOf, SENT, type Sent } from '#infra/http/reply.ts'
-import type { StreamQuota, StreamSlots, StreamStart } from '#infra/redis/stream-slots.ts'
+import type { StreamQuota, StreamStart } from '#infra/redis/stream-slots.ts'
 import { bidEntry, priceEntry, snapshotQuery } from '#schemas/api/listing.ts'
 import { json, PRO, type Reply, STARTER } from '#schemas/api/operation.ts'
 import { type ExceededLimit, exceededLimit } from '#schemas/api/rate-limit.ts'
 import { permits } from '#schemas/api/scopes.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
-import type { KeyDirectory } from '#services/accounts/access/reader.ts'
 import type { PinnedSnapshot } from '#streams/live-view/reader.ts'
+import { type ApiContext, snapshotUnavailable } from '../context.ts'
 import type { ContentCoding } from '../deflated-bodies.ts'
-import { snapshotUnavailable } from '../queries/live-view.ts'
-import type { SnapshotStreams } from '../snapshot-streams.ts'
 import { MONEY_NOTE } from './listings.ts'
-
-/** What bulk snapshots need. */
-export interface SnapshotNeeds {
-  registry: ProviderRegistry
-  tiers: Record<Tier, TierLimits>
-  keys: Pick<KeyDirectory, 'authenticate'>
-  streamSlots: StreamSlots
-  snapshots: {
-    /** Pins what some providers list now; rejects with the 503 when it cannot be read. */
-    pin(side: Side, providers: readonly string[]): Promise<PinnedSnapshot>
-    streams: SnapshotStreams
-  }
-  /** Milliseconds since the epoch. */
-  now: () => number
-}
 
 type QuotaName = keyof TierLimits & `${string}_stream_starts_per_day`
 
@@ -61,11 +43,10 @@ const streamOf = <V>(name: string, schema: z.ZodType<V>, description: string): R
   headers: STREAM_HEADERS,
 })
 
-/** Both routes. */
-export const snapshotRoutes = (needs: SnapshotNeeds): Route[] => [streamPrices(needs), streamBids(needs)]
+export const snapshotRoutes = (api: ApiContext): Route[] => [streamPrices(api), streamBids(api)]
 
-function streamPrices(needs: SnapshotNeeds): Route {
-  const { admit, answer } = openSide(needs, 'ask', 'prices_stream_starts_per_day')
+function streamPrices(api: ApiContext): Route {
+  const { admit, answer } = openSide(api, 'ask', 'prices_stream_starts_per_day')
   return defineRoute({
     ...OPEN,
     id: 'streamPrices',
@@ -73,17 +54,17 @@ function streamPrices(needs: SnapshotNeeds): Route {
     group: 'Prices',
     tiers: PRO,
     summary: 'All current asks as one stream',
-    query: snapshotQuery(needs.registry.askKeys),
+    query: snapshotQuery(api.registry.askKeys),
     reply: streamOf('PriceEntry', priceEntry, 'Price entries, one JSON object a line.'),
     errors: [...STREAM_ERRORS, 'PRICES_INDEX_UNAVAILABLE'],
     uncountedCode: 'PRICES_INDEX_UNAVAILABLE',
     admit,
-    handle: asked => answer(asked, asked.query.providers),
+    handle: route => answer(route, route.query.providers),
   })
 }
 
-function streamBids(needs: SnapshotNeeds): Route {
-  const { admit, answer } = openSide(needs, 'bid', 'bids_stream_starts_per_day')
+function streamBids(api: ApiContext): Route {
+  const { admit, answer } = openSide(api, 'bid', 'bids_stream_starts_per_day')
   return defineRoute({
     ...OPEN,
     id: 'streamBids',
@@ -91,17 +72,17 @@ function streamBids(needs: SnapshotNeeds): Route {
     group: 'Bids',
     tiers: STARTER,
     summary: 'All current buy orders as one stream',
-    query: snapshotQuery(needs.registry.bidKeys),
+    query: snapshotQuery(api.registry.bidKeys),
     reply: streamOf('BidEntry', bidEntry, 'Bid entries, one JSON object a line.'),
     errors: [...STREAM_ERRORS, 'BIDS_INDEX_UNAVAILABLE'],
     uncountedCode: 'BIDS_INDEX_UNAVAILABLE',
     admit,
-    handle: asked => answer(asked, asked.query.providers),
+    handle: route => answer(route, route.query.providers),
   })
 }
 
-function openSide(needs: SnapshotNeeds, side: Side, quotaName: QuotaName) {
-  const { registry, tiers, keys: directory, streamSlots, snapshots, now } = needs
+function openSide(api: ApiContext, side: Side, quotaName: QuotaName) {
+  const { registry, tiers, keys: directory, live, streamSlots, snapshotStreams, now } = api
   const keys = side === 'ask' ? registry.askKeys : registry.bidKeys
   const unavailable = (cause: unknown): never => {
     throw snapshotUnavailable(side, cause)
@@ -129,13 +110,12 @@ function openSide(needs: SnapshotNeeds, side: Side, quotaName: QuotaName) {
     ): Promise<Sent> {
       const coding = codingOf(request)
       const chosen = providers ? keys.filter(key => providers.includes(key)) : keys
-      const snapshot = await snapshots.pin(side, chosen)
+      const snapshot = await live.pinSnapshot(side, chosen)
       const headers = headersOf(snapshot, coding, now)
       if (isNamed(etagOf(snapshot, coding), request.headers['if-none-match'])) {
         return bytes(response, undefined, { status: 304, headers })
       }
-
-      if (!snapshots.streams.hasRoom()) throw noRoom()
+      if (!snapshotStreams.hasRoom()) throw noRoom()
       const start = await streamSlots.start(subjectOf(credential), tiers[credential.tier][quotaName]).catch(unavailable)
       showQuota(response, credential, start.quota)
       if (start.kind !== 'started') throw refusal(start)
@@ -145,7 +125,7 @@ function openSide(needs: SnapshotNeeds, side: Side, quotaName: QuotaName) {
         return answer.accepted && permits(answer.credential.scopes, 'market:read')
       }
       const stream = { snapshot, coding, slot: start.slot, isAccepted, headers: [...content, ...headers] }
-      await snapshots.streams.send(response, stream).catch(unavailable)
+      await snapshotStreams.send(response, stream).catch(unavailable)
       return SENT
     },
   }

@@ -8,8 +8,7 @@ import type { Request } from 'express'
 import type { Credential } from '#infra/http/credential.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
-import type { Database, Query } from '#infra/postgres/pool.ts'
-import type { CatalogReader } from '#infra/runtime/role.ts'
+import type { Query } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 import { json, QUANT } from '#schemas/api/operation.ts'
 import {
@@ -17,7 +16,6 @@ import {
   deliveriesReply,
   deliveryIdReply,
   deliveryReply,
-  type RefusesUrl,
   WEBHOOKS_MAX,
   webhookBody,
   webhookPatch,
@@ -38,19 +36,8 @@ import {
   type WebhookActor,
 } from '#services/alerts/webhooks/commands.ts'
 import { listDeliveries, listWebhooks, readDelivery, readWebhook } from '#services/alerts/webhooks/reader.ts'
-import { type AuditNeeds, originOf } from '../audit-origin.ts'
-
-/** What webhooks need. */
-export interface WebhookNeeds extends AuditNeeds {
-  database: Database
-  catalog: CatalogReader
-  /** Recognizes URLs that no webhook may have. */
-  refusesUrl: RefusesUrl
-  /** Of stored secrets; undefined without a key of the environment. */
-  box: SealedBox | undefined
-  /** Milliseconds since the epoch. */
-  now: () => number
-}
+import { type ApiContext, originOf } from '../context.ts'
+import { paginationOf } from '../queries/listing.ts'
 
 const OPEN = { group: 'Webhooks', tiers: QUANT, access: 'account' } as const
 const ADDRESSES =
@@ -58,15 +45,14 @@ const ADDRESSES =
 const SIGNATURE =
   'custom and google_sheets get the signed event: `X-SVC-Signature` is the lower-case hex HMAC-SHA256 of `X-SVC-Timestamp`, a dot and the body, keyed by the secret.'
 
-/** The routes. */
-export const webhookRoutes = (needs: WebhookNeeds): Route[] => [
-  ...deliveryLists(needs),
-  ...deliveryRequests(needs),
-  ...destinationRoutes(needs),
-  ...secretRoutes(needs),
+export const webhookRoutes = (api: ApiContext): Route[] => [
+  ...deliveryLists(api),
+  ...deliveryRequests(api),
+  ...destinationRoutes(api),
+  ...secretRoutes(api),
 ]
 
-function deliveryLists({ database }: WebhookNeeds): Route[] {
+function deliveryLists({ database }: ApiContext): Route[] {
   return [
     defineRoute({
       ...OPEN,
@@ -78,10 +64,9 @@ function deliveryLists({ database }: WebhookNeeds): Route[] {
       query: deliveriesQuery,
       reply: json('DeliveriesReply', deliveriesReply, 'A page of deliveries.'),
       errors: [],
-      async handle({ query: { limit, offset }, credential }) {
-        const { deliveries, total } = await listDeliveries(database, credential.accountId, { limit, offset })
-        const pagination = { limit, offset, total, has_next: offset + deliveries.length < total, has_prev: offset > 0 }
-        return { deliveries, pagination }
+      async handle({ query, credential }) {
+        const { deliveries, total } = await listDeliveries(database, credential.accountId, query)
+        return { deliveries, pagination: paginationOf(query, total) }
       },
     }),
     defineRoute({
@@ -99,7 +84,7 @@ function deliveryLists({ database }: WebhookNeeds): Route[] {
   ]
 }
 
-function deliveryRequests({ database, catalog, now }: WebhookNeeds): Route[] {
+function deliveryRequests({ database, catalog, now }: ApiContext): Route[] {
   return [
     defineRoute({
       ...OPEN,
@@ -139,8 +124,8 @@ function deliveryRequests({ database, catalog, now }: WebhookNeeds): Route[] {
   ]
 }
 
-function destinationRoutes(needs: WebhookNeeds): Route[] {
-  const { database, refusesUrl } = needs
+function destinationRoutes(api: ApiContext): Route[] {
+  const { database, refusesUrl } = api
   return [
     defineRoute({
       ...OPEN,
@@ -165,7 +150,7 @@ function destinationRoutes(needs: WebhookNeeds): Route[] {
       reply: json('WebhookRecord', webhookRecord, 'The destination as it is now.'),
       errors: ['WEBHOOK_NOT_FOUND'],
       handle({ params: { id }, body: changes, credential, request }) {
-        const actor = actorOf(needs, { credential, request })
+        const actor = actorOf(api, { credential, request })
         return database.transaction(async query => {
           await changeWebhook(query, actor, id, changes)
           return readWebhook(query, actor.accountId, id)
@@ -183,7 +168,7 @@ function destinationRoutes(needs: WebhookNeeds): Route[] {
       reply: json('WebhookRemovedReply', webhookRemovedReply, 'It is gone.'),
       errors: ['WEBHOOK_NOT_FOUND'],
       async handle({ params: { id }, credential, request }) {
-        const actor = actorOf(needs, { credential, request })
+        const actor = actorOf(api, { credential, request })
         await database.transaction(query => removeWebhook(query, actor, id))
         return { ok: true }
       },
@@ -191,8 +176,8 @@ function destinationRoutes(needs: WebhookNeeds): Route[] {
   ]
 }
 
-function secretRoutes(needs: WebhookNeeds): Route[] {
-  const { database, refusesUrl, box } = needs
+function secretRoutes(api: ApiContext): Route[] {
+  const { database, refusesUrl, box } = api
   const issue = async (actor: WebhookActor, work: (query: Query, box: SealedBox) => Promise<IssuedSecret>) => {
     if (!box) throw new HttpError('SERVICE_UNAVAILABLE', 'This service has no key to keep signing secrets with.')
     return database.transaction(async query => {
@@ -212,7 +197,7 @@ function secretRoutes(needs: WebhookNeeds): Route[] {
       reply: json('WebhookSecretReply', webhookSecretReply, 'The destination and its secret, shown this once.', 201),
       errors: ['WEBHOOK_LIMIT_REACHED'],
       handle({ body: wanted, credential, request }) {
-        const actor = actorOf(needs, { credential, request })
+        const actor = actorOf(api, { credential, request })
         return issue(actor, (query, key) => createWebhook(query, actor, wanted, key))
       },
     }),
@@ -227,14 +212,14 @@ function secretRoutes(needs: WebhookNeeds): Route[] {
       reply: json('WebhookSecretReply', webhookSecretReply, 'The destination and its new secret, shown this once.'),
       errors: ['WEBHOOK_NOT_FOUND'],
       handle({ params: { id }, credential, request }) {
-        const actor = actorOf(needs, { credential, request })
+        const actor = actorOf(api, { credential, request })
         return issue(actor, (query, key) => rotateWebhookSecret(query, actor, id, key))
       },
     }),
   ]
 }
 
-const actorOf = (needs: WebhookNeeds, asked: { credential: Credential; request: Request }): WebhookActor => ({
-  ...originOf(needs, asked),
-  now: needs.now(),
+const actorOf = (api: ApiContext, route: { credential: Credential; request: Request }): WebhookActor => ({
+  ...originOf(api, route),
+  now: api.now(),
 })
