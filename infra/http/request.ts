@@ -9,9 +9,9 @@ import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
 import express, { type Request, type Response } from 'express'
 import type { z } from 'zod'
-import type { ErrorCode } from '#schemas/api/error.ts'
+import type { ErrorCode, Violation } from '#schemas/api/error.ts'
 import { HttpError } from './http-error.ts'
-import { nameFaults, validated } from './violations.ts'
+import { nameFaults, noObject, type RequestPart, refusalOf } from './violations.ts'
 
 /** Parameter → its text, or its texts when it was repeated. */
 export type RawQuery = Record<string, string | string[]>
@@ -19,10 +19,22 @@ export type RawQuery = Record<string, string | string[]>
 /** Validates a request's query; throws the 422 that lists its violations. */
 export function parse<S extends z.ZodObject>(schema: S, request: IncomingMessage): z.output<S> {
   const raw = rawQuery(request)
-  const query = validated(schema, raw, 'query', nameFaults(Object.keys(schema.shape), raw))
+  const known = Object.keys(schema.shape)
+  const unknown = Object.keys(raw).filter(name => !known.includes(name))
+  const query = validated(schema, raw, 'query', unknown.length > 0 ? nameFaults(unknown, known, raw) : [])
   // It says how to read the others, and is none of what they select.
   if ('strict' in query) delete query.strict
   return query as z.output<S>
+}
+
+function validated<T>(schema: z.ZodType<T>, raw: unknown, part: RequestPart, faults: readonly Violation[] = []): T {
+  // What refines a body reads its members, so it must have some.
+  if (part === 'body' && (typeof raw !== 'object' || raw === null || Array.isArray(raw))) throw noObject(raw)
+  // As safeParse does, but for the text that it makes of every issue.
+  const result = schema._zod.run({ value: raw, issues: [] }, { async: false })
+  if (result instanceof Promise) throw new Error('a schema of a request must not be asynchronous')
+  if (result.issues.length === 0 && faults.length === 0) return result.value as T
+  throw refusalOf(result.issues, faults, raw, part)
 }
 
 /** Validates the parameters of a request's path; throws the 422 that lists their violations. */

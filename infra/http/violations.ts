@@ -1,5 +1,5 @@
 /**
- * Validates a part of a request by its schema; describes what is wrong with it in the words of the interface.
+ * Describes what is wrong with a part of a request, in the words of the interface.
  *
  * Invariant: a request of many faults costs little more than one of few. The schema finds all of them, but the first
  * VIOLATIONS_MAX alone are described, the others counted. Inputs are as they were sent; http-error.ts cuts them. Of names that no
@@ -14,37 +14,32 @@ import { HttpError, VIOLATIONS_MAX } from './http-error.ts'
 type Issue = z.core.$ZodIssue
 type RawIssue = z.core.$ZodRawIssue
 type Described = Pick<Violation, 'type' | 'msg' | 'ctx'>
-type Part = 'path' | 'query' | 'body'
+export type RequestPart = 'path' | 'query' | 'body'
 
-/**
- * Parses a part of a request; throws the 422 that describes the first of its violations and counts the others. `faults` are those
- * that no schema sees.
- */
-export function validated<T>(schema: z.ZodType<T>, raw: unknown, part: Part, faults: readonly Violation[] = []): T {
-  // What refines a body reads its members, so it must have some.
-  if (part === 'body' && !isObject(raw))
-    throw refusal([violationAt([], raw === undefined ? MISSING : NO_OBJECT, raw, part)])
-  // As safeParse does, but for the text that it makes of every issue.
-  const result = schema._zod.run({ value: raw, issues: [] }, { async: false })
-  if (result instanceof Promise) throw new Error('a schema of a request must not be asynchronous')
-  if (result.issues.length === 0 && faults.length === 0) return result.value as T
-  const found = faults.slice(0, VIOLATIONS_MAX)
-  let omitted = faults.length - found.length
-  for (const issue of result.issues) {
-    const room = VIOLATIONS_MAX - found.length
+/** The 422 that describes the first violations of a part of a request and counts the others; `faults` are those that no schema sees. */
+export function refusalOf(
+  issues: readonly RawIssue[],
+  faults: readonly Violation[],
+  raw: unknown,
+  part: RequestPart,
+): HttpError {
+  const violations = faults.slice(0, VIOLATIONS_MAX)
+  let omitted = faults.length - violations.length
+  for (const issue of issues) {
+    const room = VIOLATIONS_MAX - violations.length
     const count = issue.code === 'unrecognized_keys' ? issue.keys.length : 1
     omitted += Math.max(count - room, 0)
-    if (room > 0) found.push(...violationsOf(issue, raw, part, room))
+    if (room > 0) violations.push(...violationsOf(issue, raw, part, room))
   }
-  throw refusal(found, omitted)
+  return new HttpError('VALIDATION_ERROR', violations, { omitted })
 }
 
-const refusal = (found: Violation[], omitted = 0): HttpError => new HttpError('VALIDATION_ERROR', found, { omitted })
-
-const isObject = (raw: unknown): boolean => typeof raw === 'object' && raw !== null && !Array.isArray(raw)
+/** The 422 of a body that is no object. */
+export const noObject = (raw: unknown): HttpError =>
+  new HttpError('VALIDATION_ERROR', [violationAt([], raw === undefined ? MISSING : NO_OBJECT, raw, 'body')])
 
 /** The violations of an issue: one, or one for each unknown member. */
-function violationsOf(rawIssue: RawIssue, raw: unknown, part: Part, most: number): Violation[] {
+function violationsOf(rawIssue: RawIssue, raw: unknown, part: RequestPart, most: number): Violation[] {
   if (rawIssue.code === 'unrecognized_keys') {
     const { path = [], keys } = rawIssue
     return keys.slice(0, most).map(key => violationAt([...path, key], EXTRA, raw, part))
@@ -64,7 +59,7 @@ const isOfList = (issue: Issue): boolean =>
 
 const REPEATED: Described = { type: 'value_error', msg: 'Parameter should be given only once', ctx: {} }
 
-function violationAt(path: readonly PropertyKey[], described: Described, raw: unknown, part: Part): Violation {
+function violationAt(path: readonly PropertyKey[], described: Described, raw: unknown, part: RequestPart): Violation {
   const steps = path.map(step => (typeof step === 'number' ? step : String(step)))
   return { ...described, loc: [part, ...steps], input: inputAt(raw, path) ?? null }
 }
@@ -155,10 +150,12 @@ function listed(values: readonly string[]): string {
 /** No parameter's name is longer. */
 const COMPARED_MAX = 40
 
-/** The faults of a query's names; `raw` holds its texts by name. */
-export function nameFaults(known: readonly string[], raw: Readonly<Record<string, unknown>>): Violation[] {
-  const unknown = Object.keys(raw).filter(name => !known.includes(name))
-  if (unknown.length === 0) return []
+/** The faults of a query's unknown names; `raw` holds its texts by name. */
+export function nameFaults(
+  unknown: readonly string[],
+  known: readonly string[],
+  raw: Readonly<Record<string, unknown>>,
+): Violation[] {
   const isStrict = known.includes('strict') && boolean().safeParse(raw.strict).data === true
   // Of two spellings that are both known the first is the one to write.
   const byForm = new Map(known.toReversed().map(name => [formOf(name), name]))
