@@ -22,7 +22,6 @@ import { type ItemRows, type LiveEntry, lastUpdatedAt, liveEntryOf, openRowStore
 import { openSnapshotReader, type SnapshotReader } from './snapshot-reader.ts'
 import { headKey, itemKey, type LiveHead } from './table.ts'
 
-export type { ListingPage } from './reader-listing.ts'
 export type { LiveEntry } from './row-store.ts'
 export type { PinnedSegment, PinnedSnapshot } from './snapshot-reader.ts'
 export { plainBytes, storedBytes } from './table.ts'
