@@ -12,47 +12,24 @@ import { PHASES, parsePhase } from '#schemas/values/phase.ts'
 
 /** Key, market type, currency, the fees of selling, of selling at once and of trading, buy orders, sales. */
 const PROVIDERS = `
-provider_01,STORE,USD,0.05,,,false,false
-provider_02,P2P,CNY,0.025,,,true,true
-provider_03,P2P,USD,0.025,,,true,false
-provider_04,P2P,CNY,0.01,,,true,true
-provider_05,P2P,USD,0.02,,,false,false
-provider_06,P2P,USD,0.02,,,true,true
-provider_07,P2P,USD,0.03,0.05,,false,true
-provider_08,P2P,USD,0.02,,,false,true
-provider_09,P2P,USD,0.05,,,false,false
-provider_10,TRADING,USD,,,0.07,false,false
-provider_11,TRADING,USD,,,0.08,false,false
-provider_12,P2P,USD,0.02,,,true,true
-provider_13,P2P,USD,0.03,,,true,false
-provider_14,P2P,CNY,0.02,,,true,false
-provider_15,STORE,USD,0.1,,,false,false
-provider_16,P2P,USD,0.03,,,false,false
-provider_17,TRADING,USD,,,0.06,false,false
-provider_18,STORE,USD,0.05,0.1,,false,false
-provider_19,TRADING,USD,,,0.03,false,false
-provider_20,STORE,USD,0.05,,,false,false
-provider_21,P2P,USD,0.05,,,true,false
-provider_22,TRADING,USD,,,0.09,false,false
-provider_23,HYBRID,USD,0.05,0.2,,false,false
-provider_24,P2P,USD,0.05,,,false,false
-provider_25,P2P,EUR,0.15,,,false,false
-provider_26,STORE,USD,,0.12,,false,false
-provider_27,STORE,USD,,0.1,,false,false
-provider_28,STORE,USD,0.05,,,false,false
-provider_29,STORE,USD,,0.15,,false,false
-provider_30,P2P,EUR,0.08,,,false,false
-provider_31,STORE,USD,0.06,,,false,false
-provider_32,TRADING,USD,,,0.1,false,false
-provider_33,P2P,USD,0.06,,,false,false
-provider_34,TRADING,USD,,,0.05,false,false
-provider_35,STORE,USD,0.04,,,false,false
-provider_36,P2P,USD,0.15,,,true,false
-provider_37,TRADING,USD,,,0.05,false,false
-provider_38,TRADING,USD,,,0.08,false,false
-provider_39,P2P,USD,0.06,,,true,false
-provider_40,P2P,USD,0.05,,,true,false
-provider_41,P2P,CNY,0.01,,,true,true
+provider_01,STORE,USD,0.05,,,false,false provider_02,P2P,CNY,0.025,,,true,true provider_03,P2P,USD,0.025,,,true,false
+provider_04,P2P,CNY,0.01,,,true,true provider_05,P2P,USD,0.02,,,false,false provider_06,P2P,USD,0.02,,,true,true
+provider_07,P2P,USD,0.03,0.05,,false,true provider_08,P2P,USD,0.02,,,false,true provider_09,P2P,USD,0.05,,,false,false
+provider_10,TRADING,USD,,,0.07,false,false provider_11,TRADING,USD,,,0.08,false,false
+provider_12,P2P,USD,0.02,,,true,true provider_13,P2P,USD,0.03,,,true,false provider_14,P2P,CNY,0.02,,,true,false
+provider_15,STORE,USD,0.1,,,false,false provider_16,P2P,USD,0.03,,,false,false
+provider_17,TRADING,USD,,,0.06,false,false provider_18,STORE,USD,0.05,0.1,,false,false
+provider_19,TRADING,USD,,,0.03,false,false provider_20,STORE,USD,0.05,,,false,false
+provider_21,P2P,USD,0.05,,,true,false provider_22,TRADING,USD,,,0.09,false,false
+provider_23,HYBRID,USD,0.05,0.2,,false,false provider_24,P2P,USD,0.05,,,false,false
+provider_25,P2P,EUR,0.15,,,false,false provider_26,STORE,USD,,0.12,,false,false
+provider_27,STORE,USD,,0.1,,false,false provider_28,STORE,USD,0.05,,,false,false
+provider_29,STORE,USD,,0.15,,false,false provider_30,P2P,EUR,0.08,,,false,false
+provider_31,STORE,USD,0.06,,,false,false provider_32,TRADING,USD,,,0.1,false,false
+provider_33,P2P,USD,0.06,,,false,false provider_34,TRADING,USD,,,0.05,false,false
+provider_35,STORE,USD,0.04,,,false,false provider_36,P2P,USD,0.15,,,true,false
+provider_37,TRADING,USD,,,0.05,false,false provider_38,TRADING,USD,,,0.08,false,false
+provider_39,P2P,USD,0.06,,,true,false provider_40,P2P,USD,0.05,,,true,false provider_41,P2P,CNY,0.01,,,true,true
 `
 
 /** Requests of a minute and of a month. */
@@ -96,7 +73,7 @@ describe('config: providers', () => {
         features.has_recent_sales,
       ].join(','),
     )
-    expect(rows).to.deep.equal(PROVIDERS.trim().split('\n'))
+    expect(rows).to.deep.equal(PROVIDERS.trim().split(/\s+/))
   })
 
   it('give sorted key sets: all asks, 12 with buy orders, 7 with sales', () => {
