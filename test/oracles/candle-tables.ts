@@ -1,9 +1,4 @@
-/**
- * What the tables of candles must hold after some changes, and the statements that read them.
- *
- * Written from DECISIONS.md, "Candle prices"; shares no code with streams/candles or the queries of services/api. A
- * provider's changes of an item are in their order; those of different providers may be in any.
- */
+/** Written from DECISIONS.md, "Candle prices". A provider's changes of an item are in their order; those of different providers may be in any. */
 import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
 import type { LedgerEntry } from '#test/harness/ledger.ts'
 import type { ExpectedChange } from '#test/harness/reference-fold.ts'

@@ -1,9 +1,4 @@
-/**
- * The closes that the table provider_days holds, read by a statement of the tests' own.
- *
- * Shares no SQL with the platform: of several rows of a day the highest version counts, of price and close each, and a
- * version of -1 says that the day set no price.
- */
+/** Of several rows of a day the highest version counts, of price and close each; a version of -1 says that the day set no price. */
 
 /** The statement that reads how each provider's ask or bid for an item closed each day; prices are null on a day that set none. */
 export function selectDayRows(database: string, condition = 'true'): string {

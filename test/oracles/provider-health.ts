@@ -1,9 +1,4 @@
-/**
- * A provider's health by brute force: every answer goes through all verdicts of a provider from the first on.
- *
- * Written from DECISIONS.md, "Provider health", and the members' own notes; shares no code with streams/provider-health
- * or the reader that says whether a provider is up. Keeps no state from verdict to verdict.
- */
+/** By brute force, from DECISIONS.md, "Provider health": every answer goes through all verdicts of a provider from the first on. */
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { RefreshJudged } from '#schemas/events/refresh-judged.ts'
 import { MINUTE_MS } from '#schemas/values/instant.ts'
