@@ -40,7 +40,6 @@ describe('the documents for people', () => {
 
   const ask = (path: string): Promise<Answer> => scenario.ask(path, { as: null, headers: { accept: BROWSER } })
 
-  /** Links of HTML and of the Markdown of llms.txt. */
   const linksOf = (text: string): string[] =>
     [...text.matchAll(/ (?:href|src)="([^"]+)"|\]\(([^\s)]+)\)/g)].map(([, html, prose]) =>
       unescaped(html ?? prose ?? ''),

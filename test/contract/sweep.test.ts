@@ -111,7 +111,6 @@ describe('every operation', () => {
 
   const send = (operation: PinnedOperation, sent: Sent): Promise<Answer> => sweep.send(operation, sent)
 
-  /** Runs some work for all values, some at once. */
   async function forAll<T>(
     values: readonly T[],
     work: (value: T) => Promise<unknown>,

@@ -41,7 +41,6 @@ describe('the data of an account', () => {
   const signInAs = (name: string, email: string | null = `${name}@example.com`) =>
     scenario.signIn(scenario.personOf(name, email === null ? {} : { email, email_verified: true }))
 
-  /** An account that holds some of everything. */
   async function openOwner(name: string) {
     const session = (await signInAs(name)).access_token
     const { id, email } = (await ask('GET', '/account', session)).body

@@ -35,7 +35,6 @@ describe('alerts', () => {
       'the rules to be in the log',
     )
 
-  /** An item that no test has touched. */
   const newItem = (): number => itemIds[used++] as number
 
   async function owner(tier: 'free' | 'starter' | 'pro' | 'quant' = 'pro', email?: string | null) {

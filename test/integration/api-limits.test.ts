@@ -11,7 +11,6 @@ import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const CLIENTS = 64
-/** More than any test here takes. */
 const LONGER_MS = 120_000
 
 interface Reply {
@@ -20,7 +19,6 @@ interface Reply {
   headers: Headers
 }
 
-/** A key and its id. */
 interface Key {
   text: string
   id: string
@@ -96,7 +94,6 @@ describe('rate limits and quotas', () => {
   const monthCount = async (key: Key) =>
     Number(await scenario.redis.get(monthKey(key.id, thisMonth(), platform.namespace)))
 
-  /** What RateLimit says is left of a quota. */
   const leftOf = (headers: Headers, name: string): number =>
     Number(new RegExp(`"${name}";r=(\\d+);t=\\d+`).exec(headers.get('ratelimit') ?? '')?.[1])
 

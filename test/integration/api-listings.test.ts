@@ -81,7 +81,6 @@ describe('GET /prices and /bids', () => {
     }
   }
 
-  /** Checks an answer whole: envelope, items, pagination. */
   async function expectListing(
     side: Side,
     parameters: Record<string, string | number | string[]>,

@@ -51,7 +51,6 @@ describe('stored records', () => {
 
   const converted = (micro: number, currency: string, at: number) => convertedAt(rateDays, micro, currency, at)
 
-  /** The items of all pages. */
   async function pages(path: string, onPage: (page: number) => Promise<void> = async () => {}) {
     const items: object[] = []
     let cursor = ''

@@ -18,7 +18,6 @@ import { useServers } from '#test/harness/use-servers.ts'
 /** The system reports freed room in steps of megabytes, so that a slow reader looks idle for up to half a second. */
 const STALL_LIMIT_MS = 5_000
 const SLOW_READ_MS = 10
-/** Beyond the limit of a test. */
 const NEVER_MS = 600_000
 const BLOCK_BYTES = 400_000
 /** More than all buffers between the service and a client that reads nothing. */
@@ -81,7 +80,6 @@ describe('a bulk stream', () => {
     await new Promise(resolve => server.close(resolve))
   })
 
-  /** A client that asks and reads on request. */
   function request(): Socket {
     const client = connect((server.address() as AddressInfo).port, '127.0.0.1')
     clients.push(client)
@@ -90,7 +88,6 @@ describe('a bulk stream', () => {
     return client
   }
 
-  /** The same, once its stream runs. */
   async function ask(): Promise<Socket> {
     const client = request()
     await eventually(async () => outcomes('api_snapshot_streams').then(text => text.includes(' 1')), 'a stream')
@@ -99,7 +96,6 @@ describe('a bulk stream', () => {
 
   const outcomes = async (name: string): Promise<string> => (await metrics.registry.getSingleMetricAsString(name)) ?? ''
 
-  /** Reads until the connection ends; resolves with the number of bytes. */
   const drain = (client: Socket): Promise<number> =>
     new Promise(resolve => {
       let bytes = 0

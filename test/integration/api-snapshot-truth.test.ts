@@ -39,11 +39,9 @@ describe('a snapshot under running changes', () => {
     )
   }
 
-  /** Whether a moment shows exactly these lines of some providers. */
   const shows = (moment: Moment, side: Side, chosen: readonly string[], part: ReadonlyMap<string, string>): boolean =>
     chosen.every(key => moment.get(`${side}:${key}`) === part.get(key))
 
-  /** Moves all partitions at random until it is stopped. */
   async function move(signal: AbortSignal): Promise<void> {
     const { market } = scenario
     await Promise.all(

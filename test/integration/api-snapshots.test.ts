@@ -176,7 +176,6 @@ describe('bulk snapshots', () => {
     expect([again.status, remaining(again.headers)]).to.deep.equal([429, 0])
   })
 
-  /** Takes a key out of Redis for a while. */
   async function without<T>(key: string, work: () => Promise<T>): Promise<T> {
     const { redis } = scenario
     const [kept, ttl] = [await redis.dumpBuffer(key), await redis.pttl(key)]
@@ -237,7 +236,6 @@ describe('bulk snapshots', () => {
     const held: Response[] = []
     after('end of what is held', () => held.splice(0))
 
-    /** Starts a stream that its client does not read. */
     const hold = async (path: string, key: string) => {
       const leaving = new AbortController()
       const answer = await scenario.send(path, key, {

@@ -9,7 +9,6 @@ import { eventually } from '#test/harness/eventually.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-/** Longer than any of the tests. */
 const LEASE_MS = 600_000
 
 describe('slots of streams', () => {
@@ -152,7 +151,6 @@ describe('values streamed from Redis', () => {
   const url = (): string => platform.config.servers.redis
   const source = (given = url()) => ({ settings: { servers: { redis: given }, redis: platform.config.redis }, redis })
 
-  /** Stores values and returns their keys. */
   async function store(name: string, values: readonly Buffer[]): Promise<string[]> {
     const keys = values.map((_, i) => keyOf(`${name}:${i}`))
     for (const [i, key] of keys.entries()) await redis.set(key, values[i] as Buffer)

@@ -13,7 +13,6 @@ import { eventually, within } from '#test/harness/eventually.ts'
 
 /** More than the buffers of both kernels take. */
 const BODY = Buffer.alloc(32 * 2 ** 20, 'a')
-/** Longer than any test takes. */
 const PATIENT: HttpLimits = { idleMs: 600_000, headersMs: 600_000, requestMs: 600_000, checkEveryMs: 20 }
 
 describe('the connections of a process', () => {

@@ -25,7 +25,6 @@ import { changed } from '#test/harness/published-records.ts'
 import { openSse, type SseClient } from '#test/harness/sse-client.ts'
 
 const KEYS = ['p', 'q']
-/** The text of a key of a name. */
 const textOf = (key: string) => `sk_live_root_${key.padEnd(43, '0')}`
 const CAP_BYTES = 4 * 2 ** 20
 
@@ -35,7 +34,6 @@ const BULK = 1_000
 const bulk = (seen_at: number) =>
   Array.from({ length: BULK }, (_, at) => changed({ item_id: at + 1, seen_at, refresh_id: String(seen_at) }))
 
-/** The moments that a client has received, each with its items. */
 function momentsOf({ events }: SseClient): { seenAt: number; items: number }[] {
   const changes = events.slice(1).map(({ data }) => data as { seen_at: string; items: unknown[] })
   return [...Map.groupBy(changes, ({ seen_at }) => seen_at)].map(([seenAt, own]) => ({
@@ -72,7 +70,6 @@ describe('feed streams', () => {
   /** Seconds to wait when the limits are reached. */
   let overBy: number | undefined
   let answers: Map<string, KeyAnswer | Error>
-  /** How often a key was judged. */
   let judgements: number
   let clients: SseClient[]
   let registry: Metrics

@@ -47,7 +47,6 @@ describe('a file of a form', () => {
     await once(server, 'close')
   })
 
-  /** Begins an upload of an account: its head, and a part of its file. */
   async function begin(account: string, part: string, length = BEGIN.length + part.length + END.length) {
     const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
     sockets.push(socket)

@@ -8,7 +8,6 @@ import { errorReply } from '#schemas/api/error.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
 import { answerOf, exchangeAt } from '#test/harness/exchange.ts'
 
-/** Longer than any test takes. */
 const PATIENT: HttpLimits = { idleMs: 600_000, headersMs: 600_000, requestMs: 600_000, checkEveryMs: 20 }
 
 describe('the HTTP host', () => {
@@ -54,7 +53,6 @@ describe('the HTTP host', () => {
     return { socket, text: () => text, ended }
   }
 
-  /** Sends bytes and waits until the server has ended the connection. */
   const say = (bytes: string, at = port): Promise<string> => exchangeAt(at, Buffer.from(bytes, 'latin1'))
 
   function expectRefusal(answer: string, status: number, code: string): void {

@@ -14,7 +14,6 @@ type Handler = (request: IncomingMessage, response: ServerResponse, count: numbe
 const feed: SourceSettings = { provider: 'provider_02', side: 'ask', intervalMs: 60_000, currency: 'CNY' }
 const MAPPING = '$.{"market_hash_name": name, "price": $minor(cost), "quantity": n}'
 const rates = rateTable(0, 'test', new Map())
-/** How a market file refers to the environment. */
 const variable = (name: string) => `$\{${name}}`
 const rowsOf = (...names: string[]) => names.map(name => ({ name, cost: '1.25', n: 2 }))
 const entriesOf = (...names: string[]) => names.map(name => ({ market_hash_name: name, price: 125, quantity: 2 }))

@@ -51,7 +51,6 @@ describe('ingest role', () => {
     return `http://127.0.0.1:${server.port}`
   }
 
-  /** A provider's records of a topic, in the order of the log. */
   const recordsOf = async (topic: TopicKey, provider?: string): Promise<ReadRecord[]> =>
     (await readTopic(kafka, topic)).filter(({ value }) => provider === undefined || value.provider === provider)
   const completedOf = async (topic: TopicKey, provider: string) =>

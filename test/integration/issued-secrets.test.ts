@@ -76,7 +76,6 @@ describe('issued keys, tokens and secrets', () => {
     return one
   }
 
-  /** Remembers what an answer issued. */
   function note(what: string, text: unknown): string {
     expect(text, what).to.be.a('string')
     expect(String(text).length, what).to.be.greaterThan(15)

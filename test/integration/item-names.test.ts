@@ -44,7 +44,6 @@ describe('names of items, written otherwise', () => {
   let account: { key: string; account_id: string }
   let round = 0
 
-  /** One refresh of each of two marketplaces, with bids. */
   const refresh = async (): Promise<void> => {
     round += 1
     const entries = WRITTEN.map((market_hash_name, at) => ({

@@ -136,7 +136,6 @@ describe('portfolio files through the API', () => {
     expect((await read(snapshot, 'items'))[0]).to.include({ source: 'csv' })
   })
 
-  /** Stores a ledger without a file. */
   async function newLedger(ledger: readonly TransactionInput[]): Promise<string> {
     const portfolioId = await newPortfolio()
     const [owner] = await scenario.database.rows<{ account_id: string }>(

@@ -110,7 +110,6 @@ describe('daily values', () => {
     return made.body.id
   }
 
-  /** What one unit is worth on a day, worked out once. */
   function worthOf(itemId: number, day: string, { currency, providers }: (typeof CHOICES)[number]): bigint | undefined {
     const name = `${itemId} ${day} ${currency} ${providers}`
     if (!worths.has(name)) {
@@ -162,7 +161,6 @@ describe('daily values', () => {
   const queryOf = ({ currency, providers }: (typeof CHOICES)[number]): string =>
     `currency=${currency}${providers.map(one => `&providers=${one}`).join('')}`
 
-  /** Compares every day from the first trade on; answers them. */
   async function compare(trades: readonly Trade[], choice: (typeof CHOICES)[number], limit: number) {
     const days = await readAll(await store(trades), `${queryOf(choice)}&end_date=${END}`, limit)
     const wanted: ReturnType<typeof valueOn>[] = []

@@ -15,7 +15,6 @@ const HEADER_BYTES = 5
 /** As a zigzag varint. */
 const TWO_BILLION = Buffer.from([0x80, 0xd0, 0xac, 0xf3, 0x0e])
 
-/** What happens to the bytes of a record. */
 const damage = fc.oneof(
   { weight: 6, arbitrary: fc.constant((bytes: Buffer) => bytes) },
   { weight: 2, arbitrary: fc.nat().map(at => (bytes: Buffer) => bytes.subarray(0, at % bytes.length)) },

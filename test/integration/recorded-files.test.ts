@@ -37,7 +37,6 @@ const ITEMS_OF_A_QUERY = IS_FULL ? 500 : 2_000
 const LIMIT_S = IS_FULL ? 1_200 : 120
 const ROLES = 'fx book live-view candles history provider-health alert-triggers api feed'
 
-/** A feed of recorded refreshes. */
 interface RecordedFeed {
   provider: string
   side: 'ask' | 'bid'

@@ -36,7 +36,6 @@ describe('sales', () => {
 
   const publish = (sales: readonly SaleObserved[]) => publisher.send(sales.map(sale => saleRecord(kafka.codec, sale)))
 
-  /** The tables' rows, newest first, as readers see them. */
   const rowsIn = async (table: string) => {
     const rows = await clickhouse.writer.rows<SaleRow & { version: number }>(
       `SELECT * REPLACE (toUnixTimestamp64Milli(sold_at) AS sold_at, toUnixTimestamp64Milli(observed_at) AS observed_at)

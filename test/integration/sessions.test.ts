@@ -16,7 +16,6 @@ const encode = (value: unknown): string => Buffer.from(JSON.stringify(value)).to
 
 const uncounted = async () => () => undefined
 
-/** A token's parts, by the text alone. */
 function partsOf(token: string) {
   const [header = '', claims = '', signature = ''] = token.split('.')
   return { header: decode(header), claims: decode(claims), signed: `${header}.${claims}`, signature }

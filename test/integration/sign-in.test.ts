@@ -18,7 +18,6 @@ describe('sign-in', () => {
     expect([status, body?.code], text).to.deep.equal([status, code])
   }
   const begin = (browser: Browser) => scenario.depart(browser)
-  /** The access token of a person who has an address. */
   const signInAs = async (name: string, email_verified = true): Promise<string> =>
     (await scenario.signIn(scenario.personOf(name, { email: `${name}@example.com`, email_verified }))).access_token
   const change = (as: string, email: string) =>

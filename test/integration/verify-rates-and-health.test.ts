@@ -61,7 +61,6 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
   const nextOfHealth = async () => parsePosition(await redis.get(healthHeadKey(platform.namespace)))?.next
   const nextOfRates = async () => (await readStoredViews(clickhouse.writer)).of('fx').positions[0]?.position.next
 
-  /** Resolves when both roles have read all. */
   const settled = (health = VERDICTS, fx = TABLES + 1) =>
     eventually(async () => {
       return (await nextOfHealth()) === health && (await nextOfRates()) === fx

@@ -38,7 +38,6 @@ describe('webhooks by state', () => {
   })
   after('end of the roles', () => scenario.close())
 
-  /** A receiver that no other test has used, and an account of its own. */
   async function fresh(): Promise<{ account: TestAccount; receiver: Receiver }> {
     const receiver = scenario.receivers[next++]
     if (!receiver) throw new Error('there are fewer receivers')
@@ -57,7 +56,6 @@ describe('webhooks by state', () => {
     (await scenario.ask(account, 'GET', `/v1/account/webhooks/deliveries/${id}`)).body
   const until = (account: TestAccount, holds: (delivery: Body) => boolean): Promise<Body> =>
     eventually(async () => (await deliveriesOf(account)).find(holds), 'the delivery')
-  /** How long after its last attempt the next one is due. */
   const waitOf = async ({ id }: Body): Promise<number> => {
     const [row] = await scenario.database.rows<{ ms: number }>(
       `SELECT round(1000 * extract(epoch FROM d.next_attempt_at - a.completed_at))::int AS ms

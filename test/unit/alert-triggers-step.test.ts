@@ -107,7 +107,6 @@ class Model {
     return kind === 'price_below' ? compared < 0 : compared > 0
   }
 
-  /** Every rule that holds now fires, once. */
   fire(): string[] {
     const held = [...this.rules].filter(([, rule]) => this.isHeld(rule))
     for (const [alert] of held) this.rules.delete(alert)
@@ -139,7 +138,6 @@ function ruleOf(one: Action & { do: 'rule' }, version: number): AlertRuleChanged
   }
 }
 
-/** Takes an action into the code under test. */
 function take(state: TriggerState, one: Action, version: number): readonly AlertTriggered[] {
   if (one.do === 'price') return changeBook(state, changeOf(one))
   if (one.do === 'delete') {
@@ -157,7 +155,6 @@ function take(state: TriggerState, one: Action, version: number): readonly Alert
   return state.rules.itemsWith(moved).flatMap(itemId => [...considerRates(state, itemId, moved, EPOCH)])
 }
 
-/** Takes an action into the model. */
 function model(plain: Model, one: Action): void {
   if (one.do === 'price') {
     const key = `${one.side}|${one.item}|${one.provider}`

@@ -6,7 +6,6 @@ import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { plainName } from '#schemas/values/item-name.ts'
 
 type Named = Pick<CatalogItem, 'item_id' | 'market_hash_name' | 'phase'>
-/** An item, or the version that is complete with it. */
 type Entry = Named | string
 
 const item = (item_id: number, market_hash_name: string, phase: CatalogItem['phase'] = null): CatalogItem =>

@@ -6,7 +6,6 @@ import { groupOffsets } from '#infra/kafka/committed-offsets.ts'
 const { createErrorFromCode } = loadInternal('protocol/error') as { createErrorFromCode(code: number): Error }
 const [NOT_COORDINATOR, COORDINATOR_LOADING, GROUP_AUTHORIZATION_FAILED] = [16, 14, 30]
 
-/** An admin to whom the broker answers with errors first. */
 function askedOf(errors: readonly number[]) {
   let asked = 0
   return {

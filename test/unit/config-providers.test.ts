@@ -32,7 +32,6 @@ provider_37,TRADING,USD,,,0.05,false,false provider_38,TRADING,USD,,,0.08,false,
 provider_39,P2P,USD,0.06,,,true,false provider_40,P2P,USD,0.05,,,true,false provider_41,P2P,CNY,0.01,,,true,true
 `
 
-/** Requests of a minute and of a month. */
 const REQUESTS = {
   free: [20, 1_000],
   starter: [40, 50_000],

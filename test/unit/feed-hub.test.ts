@@ -35,7 +35,6 @@ interface Received {
   data: { provider: string; seen_at: string; items: { item_id: number }[] }
 }
 
-/** Reads a frame as a client does. */
 const read = (frame: Buffer): Received => {
   const match = /^event: (.+)\ndata: (.+)\n\n$/.exec(frame.toString())
   if (!match) throw new Error(`not one event: ${frame}`)

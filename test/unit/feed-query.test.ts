@@ -15,7 +15,6 @@ const CATALOG = { ...openItemNames(ITEMS), byId: (id: number) => ITEMS.find(item
 const parsed = (query: string) =>
   feedRequestOf('ask', parse(SCHEMA, { url: `/feed/prices?${query}`, headers: {} } as IncomingMessage), CATALOG)
 
-/** What is wrong with a query. */
 function refused(query: string): Violation[] {
   try {
     parsed(query)

@@ -6,7 +6,6 @@ import type { SourceSettings } from '#services/ingest/source.ts'
 
 const MAPPING = '$.{"market_hash_name": name, "price": $minor(cost), "quantity": n}'
 
-/** Options as a market file states them, defaults filled in. */
 function optionsOf(over: object): HttpJsonOptions {
   const options = { url: 'https://api.example/v1/prices', mapping: MAPPING, ...over }
   const feed = { provider: 'p', side: 'ask', connector: 'http-json', interval_ms: 60_000, options }

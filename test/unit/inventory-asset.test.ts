@@ -7,7 +7,6 @@ import { matchAsset } from '#services/inventory/reader.ts'
 const ACCOUNT = '76561190000000001'
 const scope = { accountId: ACCOUNT, imageRoot: 'https://images.example/' }
 
-/** A page of one asset, in the platform's own form. */
 const pageOf = (described: object, properties: object[] = [], asset: object = {}) =>
   inventoryPage.parse({
     assets: [{ appid: 730, contextid: '2', assetid: '31', classid: '7', instanceid: '0', amount: '1', ...asset }],

@@ -113,7 +113,6 @@ function randomTrades(random: SeededRandom): Trade[] {
     })
 }
 
-/** A ledger as it is read. */
 const inLedgerOrder = (trades: readonly Trade[]): Trade[] => {
   const rank = ({ type }: Trade): number => (type === 'buy' ? 0 : 1)
   return [...trades].sort((a, b) => a.itemId - b.itemId || a.date.localeCompare(b.date) || rank(a) - rank(b))

@@ -21,7 +21,6 @@ const listed = (provider: string, refresh: number, more: Partial<NameUnresolved>
   ...more,
 })
 
-/** The items that records become. */
 function itemsOf(records: readonly NameUnresolved[], state: SightedNames = noNames(), known: readonly string[] = []) {
   const idOf = (name: string) => (known.includes(name) ? 1 : undefined)
   return records.flatMap(record => step(state, record, record.observed_at, idOf).item ?? [])

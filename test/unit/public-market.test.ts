@@ -12,7 +12,6 @@ type HttpFeed = Extract<MarketFeed, { connector: 'http-json' }>
 
 const DOPPLER = '★ Karambit | Doppler (Factory New)'
 const AK = 'AK-47 | Redline (Field-Tested)'
-/** name, phase, price, quantity, url */
 type Entry = [name: unknown, phase: unknown, price: unknown, quantity: unknown, url?: string]
 
 const CASES: { feed: string; page: unknown; entries: Entry[]; currency?: string; next?: string }[] = [
