@@ -105,8 +105,7 @@ export function openComputedViews(store: ViewStore, meter: Pick<RequestMeter, 'm
   }
   const uncounted = 'Requests cannot be counted at the moment; try again with a growing delay.'
   return {
-    readHealth: (providers: readonly string[]) =>
-      orUnavailable(health.read(providers), 'Provider health is temporarily unavailable.'),
+    readHealth: () => orUnavailable(health.read(), 'Provider health is temporarily unavailable.'),
     readArbitrage: () => orUnavailable(arbitrage.read(), NO_ARBITRAGE),
     readSummary: async () => {
       const view = await orUnavailable(summary.read(), NO_SUMMARY)

@@ -39,6 +39,9 @@ interface Walk {
   number: Uint16Array
   stale: Uint32Array
   left: Uint32Array
+  /** The providers whose quotes of the present slot count, and how many they are. */
+  counting: Uint16Array
+  count: number
 }
 
 const FIRST_PAIRS = 65_536
@@ -54,11 +57,10 @@ export function computeArbitrage(board: Board, terms: ArbitrageTerms, rowsMax = 
     bidCell: new Uint32Array(FIRST_PAIRS),
   }
   const oldest = terms.asOf - ARBITRAGE_AGE_LIMIT_MS
-  const bids = new Uint32Array(bid.side.providers.length)
   for (const slot of board.inOrder()) {
-    const partition = board.partition(slot)
-    const count = countingBids(bid, slot, partition, oldest, bids)
-    pairAsks(ask, bid, { slot, partition, oldest, bids, count }, found)
+    countQuotes(ask, slot, board.partition(slot), oldest)
+    countQuotes(bid, slot, board.partition(slot), oldest)
+    pair(ask, bid, slot, found)
   }
   const order = byProfit(found.profit.subarray(0, found.count)).subarray(0, rowsMax)
   return {
@@ -82,54 +84,37 @@ function openWalk(
     number: Uint16Array.from(keys, key => providers.indexOf(key)),
     stale: new Uint32Array(keys.length),
     left: new Uint32Array(keys.length),
+    counting: new Uint16Array(keys.length),
+    count: 0,
   }
 }
 
-/** Collects the providers whose bids for a slot count; returns how many. */
-function countingBids(bid: Walk, slot: number, partition: number, oldest: Instant, into: Uint32Array): number {
-  const { side, isExcluded, stale, left } = bid
+/** Finds the providers whose quotes of a slot count. */
+function countQuotes(walk: Walk, slot: number, partition: number, oldest: Instant): void {
+  const { side, isExcluded, stale, left, counting } = walk
   const providers = side.providers.length
-  let count = 0
+  walk.count = 0
   for (let p = 0; p < providers; p++) {
     const cell = slot * providers + p
     if (side.microUsd[cell] === 0) continue
     if (isExcluded[p] === 1) left[p] = (left[p] as number) + 1
     else if (updatedAt(side, cell, partition * providers + p) < oldest) stale[p] = (stale[p] as number) + 1
-    else into[count++] = p
+    else counting[walk.count++] = p
   }
-  return count
 }
 
-interface SlotWalk {
-  slot: number
-  partition: number
-  oldest: Instant
-  bids: Uint32Array
-  count: number
-}
-
-function pairAsks(ask: Walk, bid: Walk, { slot, partition, oldest, bids, count }: SlotWalk, found: Found): void {
-  const { side, isExcluded, stale, left, fee, number } = ask
-  const providers = side.providers.length
-  const bidProviders = bid.side.providers.length
-  for (let p = 0; p < providers; p++) {
-    const cell = slot * providers + p
-    const buy = side.microUsd[cell] as number
-    if (buy === 0) continue
-    if (isExcluded[p] === 1) {
-      left[p] = (left[p] as number) + 1
-      continue
-    }
-    if (updatedAt(side, cell, partition * providers + p) < oldest) {
-      stale[p] = (stale[p] as number) + 1
-      continue
-    }
-    for (let i = 0; i < count; i++) {
-      const q = bids[i] as number
-      const bidCell = slot * bidProviders + q
+function pair(ask: Walk, bid: Walk, slot: number, found: Found): void {
+  const [asks, bids] = [ask.side.providers.length, bid.side.providers.length]
+  for (let i = 0; i < ask.count; i++) {
+    const p = ask.counting[i] as number
+    const cell = slot * asks + p
+    const buy = ask.side.microUsd[cell] as number
+    for (let j = 0; j < bid.count; j++) {
+      const q = bid.counting[j] as number
+      const bidCell = slot * bids + q
       const sell = bid.side.microUsd[bidCell] as number
-      if (sell <= buy || number[p] === bid.number[q]) continue
-      const profit = netProfit(buy, sell, fee[p] as number, bid.fee[q] as number)
+      if (sell <= buy || ask.number[p] === bid.number[q]) continue
+      const profit = netProfit(buy, sell, ask.fee[p] as number, bid.fee[q] as number)
       if (profit > 0) keep(found, profit, cell, bidCell)
     }
   }

@@ -5,57 +5,47 @@ import { decodeHealth, healthHeadKey, healthKey, type ProviderHealth, parseHealt
 
 export type { ProviderHealth } from './table.ts'
 
-/** Reads provider health. A provider without a judged refresh is absent; a view that is not there rejects. */
+/** Reads the health of all providers by key. One without a judged refresh is absent; a view that is not there rejects. */
 export interface ProviderHealthReader {
-  /** Health of some providers by key; rejects at once while the connection is being made again. */
-  read(providers: readonly string[]): Promise<ReadonlyMap<string, ProviderHealth>>
-  /** Health of all providers by key; waits while the connection is being made again. */
+  /** Rejects at once while the connection is being made again. */
+  read(): Promise<ReadonlyMap<string, ProviderHealth>>
+  /** Waits while the connection is being made again. */
   readAll(): Promise<ReadonlyMap<string, ProviderHealth>>
-}
-
-export function openHealthReader(redis: Redis, prefix: string): ProviderHealthReader {
-  const headKey = healthHeadKey(prefix)
-  let known = { version: 0, judge: openReadJudge() }
-  /** The answer of a transaction beside the head's; without a head every provider would seem to be down. */
-  async function stored<T>(
-    read: (transaction: ReturnType<Redis['multi']>, key: string) => typeof transaction,
-  ): Promise<T> {
-    for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-      const { version, judge } = known
-      const answers = (await read(redis.multi().get(headKey), healthKey(version, prefix)).exec()) ?? []
-      for (const [error] of answers) if (error) throw error
-      const [text, found] = answers.map(([, answer]) => answer) as [string | null, T]
-      const head = text === null ? undefined : parseHealthHead(text)
-      if (head === undefined || head.version === version) {
-        const lack = judge(head)
-        if (lack !== undefined) throw new Error(`provider health may not be read: ${lack}`)
-        return found
-      }
-      if (head.version !== known.version) known = { version: head.version, judge: openReadJudge() }
-    }
-    throw new Error('provider health was rebuilt at every attempt to read it')
-  }
-  return {
-    async read(providers) {
-      // The client would delay the request until it is connected again.
-      if (redis.status !== 'ready') throw new Error('Redis is not connected')
-      const texts = await stored<(string | null)[]>((transaction, key) => transaction.hmget(key, ...providers))
-      return new Map(
-        providers.flatMap((key, i): [string, ProviderHealth][] => {
-          const text = texts[i]
-          return text ? [[key, decodeHealth(text)]] : []
-        }),
-      )
-    },
-    async readAll() {
-      const texts = await stored<Record<string, string>>((transaction, key) => transaction.hgetall(key))
-      return new Map(Object.entries(texts).map(([key, text]) => [key, decodeHealth(text)]))
-    },
-  }
 }
 
 /** A build changes the version once. */
 const ATTEMPTS = 3
+
+export function openHealthReader(redis: Redis, prefix: string): ProviderHealthReader {
+  const headKey = healthHeadKey(prefix)
+  let known = { version: 0, judge: openReadJudge() }
+  async function readAll(): Promise<ReadonlyMap<string, ProviderHealth>> {
+    for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+      const { version, judge } = known
+      const answers = (await redis.multi().get(headKey).hgetall(healthKey(version, prefix)).exec()) ?? []
+      for (const [error] of answers) if (error) throw error
+      const [text, stored] = answers.map(([, answer]) => answer) as [string | null, Record<string, string>]
+      const head = text === null ? undefined : parseHealthHead(text)
+      if (head === undefined || head.version === version) {
+        // Without a head every provider would seem to be down.
+        const lack = judge(head)
+        if (lack !== undefined) throw new Error(`provider health may not be read: ${lack}`)
+        return new Map(Object.entries(stored).map(([key, one]) => [key, decodeHealth(one)]))
+      }
+      known = { version: head.version, judge: openReadJudge() }
+    }
+    throw new Error('provider health was rebuilt at every attempt to read it')
+  }
+  return {
+    async read() {
+      // The client would delay the request until it is connected again.
+      if (redis.status !== 'ready') throw new Error('Redis is not connected')
+      return readAll()
+    },
+    readAll,
+  }
+}
+
 const INTERVALS_UNTIL_DOWN = 3
 const SHORTEST_UNTIL_DOWN_MS = 15 * MINUTE_MS
 const FAILURES_UNTIL_DOWN = 3

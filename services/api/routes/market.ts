@@ -163,7 +163,7 @@ const readMarketItem = ({ catalog, clickhouse, live, readHealth, registry, readS
         live.ofItems('ask', [itemId]),
         live.ofItems('bid', [itemId]),
         readItemPast(clickhouse, itemId, at),
-        readHealth(registry.askKeys),
+        readHealth(),
       ])
       const counting = (entries: typeof asks) => countingEntries(entries, registry.byKey, known, at)
       const providers = itemProviders(counting(asks), counting(bids), past, at)

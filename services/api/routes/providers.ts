@@ -29,7 +29,7 @@ const listProviders = ({ registry, catalog, readHealth, now }: ApiContext): Rout
     errors: [],
     async handle({ query: { provider: only } }) {
       const chosen = registry.all.filter(({ key }) => only === undefined || key === only)
-      const rows = await readHealth(chosen.map(({ key }) => key))
+      const rows = await readHealth()
       const scope = { now: now(), catalogItems: catalog.items().length }
       return Object.fromEntries(
         chosen.map(entry => [entry.display_name, providerRecordOf(entry, rows.get(entry.key), scope)]),
