@@ -4,7 +4,7 @@
  * Merging is associative, commutative and idempotent - edges by log offset, extremes, and the falls keyed by the offset of
  * their change - so rows that ClickHouse has merged already and rows that it has not come to the same parts.
  */
-import { type CandlePart, type EdgeAsk, type PartTable, tableOfColumns } from './compose.ts'
+import { type CandlePart, type EdgeAsk, type PartTable, tableOfColumns } from './part-table.ts'
 
 /** Parameters of the queries of parts; times in seconds, the window half-open. */
 export interface CandlePartsParams extends Record<string, unknown> {

@@ -9,16 +9,7 @@ import { inTurns } from '#infra/runtime/turns.ts'
 import { CANDLE_INTERVALS, oldestBucket } from '#schemas/values/candle-interval.ts'
 import { HOUR_MS, type Instant } from '#schemas/values/instant.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
-import {
-  type Candle,
-  type CandleWindow,
-  composeCandles,
-  fillCandles,
-  joinTables,
-  type PartTable,
-  partTable,
-  type StandingAsk,
-} from './compose.ts'
+import { type Candle, type CandleWindow, composeCandles, fillCandles, type StandingAsk } from './compose.ts'
 import {
   type CandlePartsParams,
   mergeRows,
@@ -29,6 +20,7 @@ import {
   selectCandleParts,
   selectPartsBeside,
 } from './part-rows.ts'
+import { joinTables, type PartTable, partTable } from './part-table.ts'
 
 export type { Candle, CandleWindow } from './compose.ts'
 

@@ -6,7 +6,7 @@
  */
 import type { Table } from '#infra/clickhouse/table.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
-import type { CandlePart, EdgeAsk } from './compose.ts'
+import type { CandlePart, EdgeAsk } from './part-table.ts'
 
 const EDGE = 'Tuple(version UInt64, standing Bool, micro Int64, quantity Int32, at Int64)'
 const [HOUR_S, DAY_S] = [CANDLE_INTERVALS['1h'].ms / 1000, CANDLE_INTERVALS['1d'].ms / 1000]

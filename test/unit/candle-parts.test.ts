@@ -3,15 +3,9 @@ import fc from 'fast-check'
 import { atOnce } from '#infra/runtime/turns.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
 import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
-import {
-  type CandlePart,
-  type CandleWindow,
-  composeCandles,
-  fillCandles,
-  partTable,
-  type StandingAsk,
-} from '#streams/candles/compose.ts'
+import { type CandleWindow, composeCandles, fillCandles, type StandingAsk } from '#streams/candles/compose.ts'
 import { type CandleBatch, foldChange, mergeParts } from '#streams/candles/fold.ts'
+import { type CandlePart, partTable } from '#streams/candles/part-table.ts'
 import type { Part } from '#streams/candles/table.ts'
 import { changeOf, changeSequences, type LoggedChange } from '#test/fixtures/book-change-sequences.ts'
 import { modelCandles } from '#test/oracles/candle-model.ts'

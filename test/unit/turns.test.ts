@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { inTurns } from '#infra/runtime/turns.ts'
-import { composeCandles, partTable } from '#streams/candles/compose.ts'
+import { composeCandles } from '#streams/candles/compose.ts'
+import { partTable } from '#streams/candles/part-table.ts'
 import { composeChart } from '#streams/history/chart.ts'
 
 const DAYS = 3_650
