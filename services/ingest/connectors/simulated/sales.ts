@@ -4,6 +4,7 @@
  * Pure. Invariant: a slot always holds the same sale, so windows that overlap repeat sales under the
  * same id and windows that touch leave none out; (base, provider, window, rates) alone decide.
  */
+import { readName, WEARS } from '#infra/config/build/market-name.ts'
 import type { SALE_DETAILS, SimulatedOptions } from '#infra/config/market.ts'
 import type { SaleCharm, SaleSticker } from '#schemas/events/sale-observed.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
@@ -28,16 +29,6 @@ const STICKER_SHARE = 0.25
 const WORN_SHARE = 0.3
 const PAINT_SEEDS = 1_000
 const CHARM_PATTERNS = 100_000
-
-/** Bounds of the wear that a name states. */
-const WEARS: Record<string, [number, number]> = {
-  'Factory New': [0, 0.07],
-  'Minimal Wear': [0.07, 0.15],
-  'Field-Tested': [0.15, 0.38],
-  'Well-Worn': [0.38, 0.45],
-  'Battle-Scarred': [0.45, 1],
-}
-const WEAR = /\(([A-Z][A-Za-z -]+)\)$/
 
 /** Resolves the sale options of a provider; details that are left open are drawn from its hash. */
 export function simulatedSales(
@@ -87,12 +78,13 @@ function soldEntry(base: SimulatedBase, provider: SimulatedProvider, hash: numbe
 }
 
 function detailsOf(base: SimulatedBase, name: string, { details }: SimulatedSales, hash: number): Partial<RawSale> {
-  const bounds = WEARS[WEAR.exec(name)?.[1] ?? '']
+  const { wear } = readName(name)
+  const bounds = WEARS.find(one => one.name === wear)
   const isWeapon = bounds !== undefined && !name.includes('★')
   const id = (mix(hash, 30) >>> 0).toString(16).padStart(8, '0')
   const picture = `https://screenshots.example/${id}${(hash >>> 0).toString(16)}`
   return {
-    float: bounds && details.has('float') ? within(bounds, unit(mix(hash, 31))) : null,
+    float: bounds && details.has('float') ? within(bounds.from, bounds.to, unit(mix(hash, 31))) : null,
     paint_seed: bounds && details.has('paint_seed') ? Math.floor(unit(mix(hash, 32)) * PAINT_SEEDS) : null,
     stickers: isWeapon && details.has('stickers') ? stickersOf(base, hash) : null,
     charms: isWeapon && details.has('charms') ? charmsOf(base, hash) : null,
@@ -102,7 +94,7 @@ function detailsOf(base: SimulatedBase, name: string, { details }: SimulatedSale
   }
 }
 
-const within = ([least, most]: [number, number], share: number): number =>
+const within = (least: number, most: number, share: number): number =>
   Math.floor((least + (most - least) * share) * 1e9) / 1e9
 
 function stickersOf(base: SimulatedBase, hash: number): SaleSticker[] {
@@ -110,7 +102,7 @@ function stickersOf(base: SimulatedBase, hash: number): SaleSticker[] {
   for (let slot = 0; slot < STICKER_SLOTS && base.stickers.length > 0; slot++) {
     const own = mix(hash, 40 + slot)
     if (unit(own) >= STICKER_SHARE) continue
-    const wear = unit(mix(own, 1)) < WORN_SHARE ? within([0, 1], unit(mix(own, 2))) : 0
+    const wear = unit(mix(own, 1)) < WORN_SHARE ? within(0, 1, unit(mix(own, 2))) : 0
     stickers.push({ name: pick(base.stickers, mix(own, 3)), slot, wear })
   }
   return stickers
