@@ -10,7 +10,7 @@ import { z } from 'zod'
 import { DAY_MS } from '#schemas/values/instant.ts'
 
 const MARKETS = fileURLToPath(new URL('./markets/', import.meta.url))
-/** What a provider may report of a sale beyond its price. */
+/** A provider may report them of a sale beyond its price. */
 export const SALE_DETAILS = ['float', 'paint_seed', 'stickers', 'charms', 'inspect', 'screenshots'] as const
 
 const share = z.number().min(0).max(1)
@@ -148,7 +148,7 @@ export function loadMarket(nameOrPath: string): Market {
   return parseMarket(readFileSync(path, 'utf8'), path)
 }
 
-/** What a market brings for every role, as variables. Nothing where there is no such market: `ingest` reports it. */
+/** Variables that a market sets for every role. None where there is no such market: `ingest` reports it. */
 export function marketVariables(nameOrPath: string): Record<'MARKETLOG_PROVIDERS' | 'FX_URL', string | undefined> {
   const { providers, fx_url } = existsSync(pathOf(nameOrPath)) ? loadMarket(nameOrPath) : {}
   return { MARKETLOG_PROVIDERS: providers, FX_URL: fx_url }

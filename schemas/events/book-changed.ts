@@ -7,7 +7,6 @@
  */
 import { type AvroType, addedLater, defineEvent, nullable } from './event.ts'
 
-/** Asks or bids. */
 export type Side = 'ask' | 'bid'
 
 /** How a provider's row changed: it was listed, its price or quantity changed, or it is no longer listed. */
@@ -42,7 +41,7 @@ export interface BookChanged {
 const side: AvroType = { type: 'enum', name: 'Side', symbols: ['ask', 'bid'] }
 const change: AvroType = { type: 'enum', name: 'Change', symbols: ['added', 'updated', 'removed'] }
 
-/** What every event of a row ends with. */
+/** The last fields of every event of a row. */
 const seen = {
   seen_at: 'long',
   refresh_id: nullable('string'),

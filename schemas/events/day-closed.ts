@@ -12,7 +12,6 @@ export interface DayClosed {
   provider: string
   market_hash_name: string
   phase: string | null
-  /** Start of the day. */
   day: number
   /** Hundredths of `currency`. */
   price: number

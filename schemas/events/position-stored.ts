@@ -5,9 +5,7 @@ import { defineEvent } from './event.ts'
 export const POSITION_KEY = 'position'
 
 export interface PositionStored {
-  /** Of the input. */
   topic_id: string
-  /** The next offset. */
   next: number
   /** The first offset of what is under way, such as a refresh that is not complete. */
   from: number

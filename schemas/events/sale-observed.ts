@@ -13,7 +13,6 @@ export interface SaleSticker {
   wear: number
 }
 
-/** A charm on a sold item. */
 export interface SaleCharm {
   name: string
   /** {@link NO_PATTERN} where the provider gives none. */

@@ -1,5 +1,5 @@
 /**
- * What the stores can hold: item ids and times that their columns have room for.
+ * Item ids and times that the columns of the stores have room for.
  *
  * Every sink asks before it takes a record, so that an unstorable one becomes a dead letter and
  * never a write that fails for ever.

@@ -1,5 +1,5 @@
 /**
- * What the command line runs of ingest: recorded refreshes, a history file, and exchange rates published once.
+ * Publishes recorded refreshes, a history file, and exchange rates once, for the command line.
  *
  * Writes market.quotes, market.bids, market.day-closes and market.fx, and resolves only when the log has acknowledged everything.
  * A source has one writer: recorded refreshes are refused while a process runs the source, and a process that starts later fences

@@ -44,7 +44,7 @@ export function entryFault(entry: RawEntry, priceMax: number): EntryFault | unde
   return amountFault('quantity', entry.quantity, QUANTITY_MAX)
 }
 
-/** What keeps an entry of any side from being published; quantity and URL, which sales lack, are not judged. */
+/** Quantity and URL, which sales lack, are not judged. */
 export function offerFault(entry: RawEntry, priceMax: number): EntryFault | undefined {
   if (typeof entry !== 'object' || entry === null) return 'entry_not_object'
   const { market_hash_name: name, phase, price } = entry

@@ -6,7 +6,6 @@
  * the result is the decimal's exact value times 100, rounded once.
  */
 
-/** What becomes of parts of a hundredth. */
 export type Rounding = 'half-up' | 'up' | 'down'
 
 const DECIMAL = /^([+-]?)(\d{0,30})(?:\.(\d{0,30}))?(?:[eE]([+-]?\d{1,2}))?$/

@@ -19,7 +19,7 @@ export interface Positions {
   of(source: Source): number | undefined
   /** The list of sales that follows its last one. */
   nextSaleList(source: Source): SaleList
-  /** What stores a position; nothing for a time that is not later, or that is in the future. */
+  /** The record that stores a position; none for a time that is not later, or that is in the future. */
   recordsOf(position: FeedAdvanced): Outgoing[]
   /** The log has taken a refresh and its position. */
   advance(position: FeedAdvanced): void

@@ -11,9 +11,8 @@ import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import type { ResolveItem } from '#schemas/values/catalog-item.ts'
 
 export interface SaleList {
-  /** Adds a sale; whether neither the list before nor this one had it. */
   add(sale: SaleObserved): boolean
-  /** What the next list is compared with; null before the first sale. */
+  /** Compared with the next list; null before the first sale. */
   hashes(): Buffer | null
 }
 

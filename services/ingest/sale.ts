@@ -13,7 +13,6 @@ import { type Instant, parseInstant } from '#schemas/values/instant.ts'
 import { type EntryFault, isAbsent, isText, isWebAddress, offerFault } from './entry.ts'
 import type { RawSale } from './source.ts'
 
-/** What a sale record gets from its refresh. */
 interface SaleContext {
   provider: string
   currency: string
@@ -116,7 +115,6 @@ const isLink = (value: unknown): value is string => isText(value, LINK_MAX_LENGT
 
 const isNamed = (value: unknown): value is string => isText(value, NAME_MAX_LENGTH) && value !== ''
 
-/** A number from 0 on, or the text of one. */
 function numberIn(value: unknown, most: number): number | undefined {
   const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
   return typeof number === 'number' && number >= 0 && number <= most ? number : undefined

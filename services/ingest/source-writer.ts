@@ -31,7 +31,7 @@ export interface SourceWriter {
   close(): Promise<void>
 }
 
-/** What the writers of a process share. */
+/** Shared by the writers of a process. */
 export interface WriterContext {
   kafka: KafkaConnection
   brokerHealth: Pick<BrokerHealth, 'answered' | 'lost'>

@@ -52,7 +52,6 @@ export interface Refresh {
 export interface FailedRefresh {
   kind: 'failed'
   observedAt: number
-  /** A reason code. */
   reason: string
   /** A sentence for people, without secrets. */
   detail: string
@@ -61,19 +60,17 @@ export interface FailedRefresh {
 interface Due {
   /** The time that the schedule names. */
   at: number
-  /** The clock when the poll begins. */
   now: number
   /** Time of the source's last published refresh. */
   after: number | undefined
   rates: RateTable
-  /** Aborts when the process stops. */
   signal: AbortSignal
 }
 
 export interface Connector {
-  /** What the source has at a due time, in time order. */
+  /** The refreshes at a due time, in time order. */
   poll(due: Due): AsyncIterable<Refresh | FailedRefresh>
-  /** What the source showed at a past time; only of sources that know their past. `after`: the refresh before it. */
+  /** The refresh of a past time; only of sources that know their past. `after`: the refresh before it. */
   refreshAt?(at: number, after: number, rates: RateTable): Refresh
 }
 

@@ -18,7 +18,7 @@ import { openTriggerSink } from './sink.ts'
 const GROUP = 'alert-triggers'
 /** Small batches: triggers are sent when their batch has been folded. */
 const FETCH_BYTES = 2 ** 17
-/** What a fetch brings dies young: with 4 MiB at a time the heap grew to twice of what it holds. */
+/** Fetched records die young: with 4 MiB at a time the heap grew to twice of what it holds. */
 const OPENING_BYTES = 2 ** 17
 
 export const start: StartRole = async context => {

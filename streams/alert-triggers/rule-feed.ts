@@ -17,7 +17,6 @@ import { Refused } from '#infra/runtime/refused.ts'
 import type { TopicIds } from '#infra/runtime/role.ts'
 import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 
-/** Receives a rule's new state, undefined for a deleted one. */
 type OnRule = (alertId: string, changed: AlertRuleChanged | undefined) => void
 
 export interface RuleFeed {

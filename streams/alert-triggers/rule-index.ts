@@ -29,7 +29,6 @@ export interface RuleIndex {
   /** Whether this rule is still what its alert asks for. */
   isCurrent(rule: EnabledRule): boolean
   add(rule: EnabledRule): void
-  /** Removes the top rule of a group: it fires. */
   pop(group: RuleGroup): void
   groups(itemId: number): readonly RuleGroup[]
   /** Items that some rule of these currencies waits on. */
@@ -169,7 +168,6 @@ class RuleGroup {
     return this.#rules.at(-1)
   }
 
-  /** Removes the top. */
   pop(): EnabledRule | undefined {
     return this.top() && this.#rules.pop()
   }

@@ -85,9 +85,7 @@ export async function openTriggerSink(parts: TriggerParts, partition: number): P
 
 interface TriggerPublisher {
   add(triggers: readonly AlertTriggered[]): void
-  /** Resolves when the log holds all that was added. */
   send(): Promise<void>
-  /** Sends; a failure ends the process. */
   sendSoon(): void
   close(): Promise<void>
 }

@@ -26,7 +26,6 @@ export interface StoredAlerts {
   triggers(take: (trigger: StoredTrigger) => void): Promise<void>
 }
 
-/** One row of a comparison: what the log holds, and what the tables hold. */
 interface Pair {
   expected: string | undefined
   found: string | undefined
@@ -35,11 +34,9 @@ interface Pair {
 /** Longer than a change takes from Postgres to the log, and a trigger back. */
 const SETTLE_MS = 15_000
 const READ_EVERY_MS = 1_500
-/** An alert whose condition holds is still enabled. */
 const WAITS = 'waits'
 const FIRED = 'has fired'
 
-/** Compares all alerts and all events whose records the log still holds. */
 export async function verifyAlerts({ access, report }: VerifyTask, stored: StoredAlerts): Promise<Findings> {
   const until = performance.now() + SETTLE_MS
   const first = await readPairs(access, stored, report)

@@ -17,7 +17,7 @@ export interface Source {
   appendedAt: number
 }
 
-/** What all changes of one refresh or observation share. */
+/** Shared by all changes of one refresh or observation. */
 interface Occasion {
   currency: string
   rate: Rate
@@ -26,7 +26,6 @@ interface Occasion {
   source: Source
 }
 
-/** What a refresh or an observation changes. */
 export interface RowChanges {
   changes: BookChanged[]
   urlChanges: OfferUrlChanged[]

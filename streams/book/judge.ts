@@ -28,7 +28,7 @@ interface Judgement {
   verdict: Verdict
   reason: string | null
   comparison: Comparison
-  /** What the book must remember of a refresh that is quarantined. */
+  /** Remembered of a refresh that is quarantined. */
   suspicion: Suspicion | null
 }
 

@@ -16,13 +16,11 @@ export interface OpenRefresh {
   currency: string
   /** The names by which all of it is resolved, whatever the catalog becomes meanwhile. */
   catalog: CatalogLookup
-  /** Offset of its first record. */
   firstOffset: number
   nextIndex: number
   hasGap: boolean
   unresolved: number
   rejected: number
-  /** Distinct items staged. */
   items: number
   /** Item → URL of the offer that is staged, where it has one. */
   urls: Map<number, string>
@@ -56,7 +54,7 @@ export interface ProviderBook {
   /** The last judged refresh. */
   lastRefreshId: string | null
   lastObservedAt: number
-  /** What the last judged refresh is quarantined for; null when the book equals it. */
+  /** Why the last judged refresh is quarantined; null when the book equals it. */
   suspicion: Suspicion | null
   /** When the last applied refresh was observed; null before the first. */
   lastAppliedAt: number | null
@@ -170,7 +168,7 @@ export function stage(
 
 export const isStaged = (book: ProviderBook, itemId: number): boolean => book.stagedEpoch[itemId] === book.epoch
 
-/** What the provider's side holds as a whole: items, offers, value in its currency and in US cents. */
+/** `value` is in the book's currency, `valueUsd` in cents. */
 export function totalsOf(book: ProviderBook): { items: number; offers: number; value: number; valueUsd: number } {
   let offers = 0
   let value = 0

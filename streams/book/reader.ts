@@ -14,9 +14,9 @@ import { topics } from '#schemas/topics.ts'
 import type { Instant } from '#schemas/values/instant.ts'
 import { changelogSide, parseChangelogKey } from './changelog.ts'
 
-/** What takes the records of the changelog; `T` is what an item's rows are folded into. */
+/** Takes the records of the changelog; an item's rows are folded into a `T`. */
 interface BookFold<T> {
-  /** What takes an item's rows; undefined: they are not wanted. */
+  /** Undefined where an item's rows are not wanted. */
   targetOf(itemId: number): T | undefined
   /** A row, null where nothing is listed any more; a later one of the same provider and item replaces it. */
   row(target: T, side: Side, provider: string, itemId: number, stored: BookRowStored | null): void

@@ -40,7 +40,6 @@ interface Decision {
   effects: Effects
 }
 
-/** What only a record's outcome tells of it. */
 const only = (outcome: Outcome): Decision => ({ outcome, effects: NO_EFFECTS })
 
 const STAGED = only(OK)
@@ -281,7 +280,7 @@ function complete(book: ProviderBook, completed: RefreshCompleted, source: Sourc
 
 const failed = (judged: RefreshJudged): Decision => ({ outcome: OK, effects: { ...NO_EFFECTS, judged } })
 
-/** What became of a refresh's names, and the version of the catalog that decided it. */
+/** The outcome of a refresh's names, and the version of the catalog that decided it. */
 type SeenNames = Pick<RefreshJudged, 'unresolved' | 'rejected' | 'catalog_version'>
 
 const NOTHING_SEEN: SeenNames = { unresolved: 0, rejected: 0, catalog_version: null }

@@ -14,7 +14,7 @@ export interface EdgeAsk {
   at: Instant
 }
 
-/** What one provider's asks for an item did in one bucket in which at least one of them changed. */
+/** One provider's asks for an item in one bucket in which at least one of them changed. */
 export interface CandlePart {
   /** Start of the bucket. */
   bucket: Instant

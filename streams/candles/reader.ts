@@ -147,7 +147,7 @@ export interface ListedAsk {
 }
 
 /**
- * What is listed of every item, whatever was withdrawn included; asks of some providers do not count.
+ * The listed asks of every item, whatever was withdrawn included; asks of some providers do not count.
  *
  * Rows of candle_parts are inserted before those of candle_standing, so parts that are read afterwards hold these changes too.
  */

@@ -15,7 +15,7 @@ const retentionDays = Object.values(CANDLE_INTERVALS)
   .join(', ')
 
 /**
- * What each provider's asks for an item did in each bucket.
+ * Each provider's asks for an item in each bucket.
  *
  * A row is the fold of some of the changes of a bucket; rows of one key merge into the fold of all of them.
  */

@@ -31,7 +31,7 @@ interface ObservedAsk {
 /** Values by which asks are ordered. */
 type SortKey = readonly (string | number)[]
 
-/** What {@link readHistory} is asked for; undefined = no such filter. */
+/** Undefined = no such filter. */
 interface HistoryScan {
   itemIds: readonly number[]
   provider: string | undefined

@@ -12,7 +12,6 @@ import { decodeRow, headKey, itemKey, type LiveHead, type LiveRow, listingKey, p
 
 export interface ListingPage {
   entries: readonly LiveEntry[]
-  /** Entries of the whole listing. */
   total: number
 }
 
@@ -20,7 +19,6 @@ export interface ListingState extends KnownHeads {
   redis: Redis
   scripts: LiveScripts
   prefix: string
-  /** All provider keys of a side. */
   keysOf: Record<Side, readonly string[]>
   counted: Record<Side, (Counts | undefined)[]>
 }

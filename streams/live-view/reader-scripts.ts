@@ -12,7 +12,7 @@ import type { Redis } from '#infra/redis/redis.ts'
 import { isSetBack } from '#streams/runner/positions.ts'
 import { type LiveHead, parseHead } from './table.ts'
 
-/** What every script answers first. Null: the partition has no view. */
+/** The beginning of every answer. Null: the partition has no view. */
 interface Stamped {
   stamp: string
   /** The head's text; null when the caller's stamp is current. */
@@ -119,7 +119,6 @@ export interface Head extends LiveHead {
   stamp: string
 }
 
-/** What is known of the partitions. */
 export interface KnownHeads {
   heads: (Head | undefined)[]
   /** The stamp of each partition, and when the question was sent that it answers; monotonic. */

@@ -29,7 +29,6 @@ export { plainBytes, storedBytes } from './table.ts'
 /** Rows that do not change, and the position in market.book-changes that they reflect exactly. */
 interface PinnedItems {
   entries: readonly LiveEntry[]
-  /** The next offset of every partition. */
   next: number[]
 }
 
@@ -81,7 +80,6 @@ interface ReadBatch {
 
 interface ViewState extends ListingState {
   batches: Map<number, ReadBatch>
-  /** Stamps are being read for requests to come. */
   isRefreshing: boolean
   /** A batch has been sent and is not answered yet. */
   isReading: boolean

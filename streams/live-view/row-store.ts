@@ -13,7 +13,7 @@ export interface CachedRow {
   readonly provider: string
   readonly text: string
   readonly row: LiveRow
-  /** What a serialiser made of the row, by variant (currency, rate, members). */
+  /** Texts of the row by variant (currency, rate, members). */
   readonly serialised: { variant: string; text: string }[]
 }
 
@@ -37,7 +37,7 @@ export interface ItemRows {
   stamp: string
   readonly text: string
   readonly rows: readonly CachedRow[]
-  /** What was last derived from the rows, and from which head; the caller decides whether it is still valid. */
+  /** The entries last made of the rows, and of which head; the caller decides whether they are still valid. */
   made?: { entries: readonly LiveEntry[]; head: unknown }
 }
 

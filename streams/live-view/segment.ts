@@ -27,7 +27,6 @@ import {
 /** A segment that has no version yet. */
 interface MadeSegment {
   entry: Omit<SegmentEntry, 'version'>
-  /** What is stored. */
   bytes: Buffer
   /** Rows whose item the catalog does not know, which have no line. */
   leftOut: number
@@ -101,7 +100,6 @@ for i, id in ipairs(redis.call('ZRANGE', KEYS[1], ARGV[1], ARGV[2])) do
 end
 return table.concat(texts, '\\0')`
 
-/** What one script is asked for. */
 interface Question {
   field: string
   provider: string
@@ -161,7 +159,6 @@ function* portionsOf(questions: readonly Question[]): Generator<Question[]> {
   if (portion.length > 0) yield portion
 }
 
-/** The rows of a page. */
 function* rowsOf(page: RowPage): Generator<{ itemId: number; row: LiveRow }> {
   const texts = page.split(SEPARATOR)
   for (let i = 0; i + 1 < texts.length; i += 2) {

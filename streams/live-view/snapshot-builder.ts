@@ -125,7 +125,7 @@ function openPartition(shared: Shared, table: { partition: number; prefix: strin
   const serial = new PQueue({ concurrency: 1 })
   let written = found as OwnedHead<LiveHead>
   let known: KnownManifest | undefined
-  /** What the known manifest shows out of date; undefined: to be read from the notes of the flushes. */
+  /** Fields that the known manifest shows out of date; undefined: to be read from the notes of the flushes. */
   let stale: Set<string> | undefined
   let isOver = false
 

@@ -24,7 +24,6 @@ import {
 } from './table.ts'
 
 export interface PinnedSegment {
-  /** Its key in Redis. */
   key: string
   entry: SegmentEntry
 }
@@ -41,7 +40,6 @@ export interface PinnedSnapshot {
 
 interface PositionedSnapshot {
   segments: readonly (PinnedSegment & { provider: string })[]
-  /** The next offset of every partition. */
   next: number[]
 }
 

@@ -14,7 +14,6 @@ import { parseStored } from '#schemas/values/stored-format.ts'
 import { incompleteness } from '#streams/runner/positions.ts'
 import type { RedisVersion, ViewHead } from '#streams/runner/view.ts'
 
-/** One provider's live row for an item. */
 export interface LiveRow {
   /** Hundredths of `currency`. */
   price: number
@@ -26,7 +25,7 @@ export interface LiveRow {
   url: string | null
 }
 
-/** What a partition's view reflects. Its absence means that the view is not there, not that it is empty. */
+/** Its absence means that the view is not there, not that it is empty. */
 export interface LiveHead extends ViewHead {
   /** Provider → when it was last refreshed. */
   ask: Record<string, number>
@@ -51,7 +50,7 @@ export function parseHead(text: string): LiveHead {
   return head
 }
 
-/** What all keys of a partition's tables begin with. */
+/** The prefix of all keys of a partition's tables. */
 export const liveRoot = (partition: number | '*', prefix = ''): string => `${prefix}{live:${partition}}`
 
 /** Key of a partition's head, a JSON text of {@link LiveHead}. */
@@ -90,12 +89,10 @@ export function decodeRow(text: string): LiveRow {
   }
 }
 
-/** What a manifest holds of one provider's segment. */
 export interface SegmentEntry {
   /** Part of the segment's key; no two builds of a partition share one. */
   version: number
   lines: number
-  /** Of the lines. */
   crc: number
   /** Newest `last_updated` among the lines. */
   updated: number

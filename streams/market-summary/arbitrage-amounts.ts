@@ -37,7 +37,7 @@ export function arbitrageFees(fees: {
 }
 
 /**
- * What is left of a sale after the purchase and all fees, in 1/10,000 micro-dollars.
+ * The rest of a sale after the purchase and all fees, in 1/10,000 micro-dollars.
  *
  * Exact for prices below 400,000 dollars where fees are whole hundredths of a percent.
  */

@@ -26,7 +26,7 @@ import { type ByItem, type ItemFigures, type Past, summarise } from './summarise
 import { summaryBody } from './summary-body.ts'
 import { ARBITRAGE, columnBytes, SUMMARY } from './table.ts'
 
-/** What is read once an hour. */
+/** Read once an hour. */
 interface HourlyPast {
   hour: Instant
   ask7d: ByItem<MicroUsd>

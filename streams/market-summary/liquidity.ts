@@ -5,12 +5,10 @@
  */
 
 export interface LiquidityFacts {
-  /** Listings of the asks that count. */
   listings: number
   /** Best ask and best bid; null where there is none. */
   ask: number | null
   bid: number | null
-  /** Units consumed in 24 hours. */
   unitsConsumed: number
   /** The composite closes of those of the last 24 completed hours in which anything changed. */
   hourlyCloses: readonly number[]
@@ -19,7 +17,6 @@ export interface LiquidityFacts {
 
 /** The figures of the two reference providers; undefined as a whole when neither has any. */
 export interface ExternalFacts {
-  /** Sales of the first in 24 hours. */
   sales: number
   /** Listings of the second, and its own ask and bid. */
   listings: number

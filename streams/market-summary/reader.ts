@@ -38,7 +38,6 @@ export interface SummaryView extends SummaryFacts {
   /** The rows' JSON texts, joined by commas, and the same deflated. */
   text: Buffer
   deflated: Buffer
-  /** The text of an item's row; undefined when it has none. */
   rowOf(itemId: number): string | undefined
 }
 

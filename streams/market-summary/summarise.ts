@@ -15,7 +15,6 @@ export interface ItemFigures {
   /** Lowest ask and highest bid of the providers whose quotes count. */
   best_ask_micro_usd: MicroUsd | null
   best_bid_micro_usd: MicroUsd | null
-  /** Providers whose ask counts. */
   provider_count: number
   /** Mean of (ask - bid) / ask over the providers with both, in percent. */
   avg_spread_pct: number | null
@@ -34,7 +33,6 @@ export interface ItemFigures {
   external_score: number | null
 }
 
-/** Item → a figure. */
 export type ByItem<T> = ReadonlyMap<number, T>
 
 /** Past figures, by item. */
@@ -49,7 +47,6 @@ export interface Past {
   referenceSales: ByItem<number> | undefined
 }
 
-/** What a summary is made by. */
 interface SummaryTerms {
   asOf: Instant
   /** Providers whose quotes do not count. */

@@ -8,14 +8,12 @@ import type { z } from 'zod'
 import type { indexesReply } from '#schemas/api/market.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 
-/** Why quotes of a provider take no part in arbitrage; counts of quotes. */
 export interface ExcludedQuotes {
   stale: number
   down: number
   quarantined: number
 }
 
-/** What a head says of the pairs. */
 export interface ArbitrageFacts {
   /** Provider keys by the number that rows carry. */
   providers: readonly string[]
@@ -26,7 +24,6 @@ export interface ArbitrageFacts {
 /** The whole and its groups, largest first. */
 export type MarketIndex = z.infer<typeof indexesReply>['data']
 
-/** What a head says of the figures of all items. */
 export interface SummaryFacts {
   /** Of the rows' JSON texts, joined by commas. */
   bytes: number

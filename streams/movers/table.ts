@@ -33,7 +33,6 @@ export interface Mover {
   before: MicroUsd
   /** Providers that are up and list it. */
   providers: number
-  /** Units consumed in the window. */
   units: number
 }
 

@@ -7,7 +7,6 @@ import type { Minor } from '#schemas/values/money.ts'
 import { parseStored } from '#schemas/values/stored-format.ts'
 import type { ViewHead } from '#streams/runner/view.ts'
 
-/** What a provider's refreshes came to. */
 export interface ProviderHealth {
   /** When the last applied refresh was observed; null before the first. Asks decide, bids where there are none. */
   last_completed_at: Instant | null
@@ -15,7 +14,6 @@ export interface ProviderHealth {
   last_checked_at: Instant
   /** Refreshes in a row that failed or came incomplete; the worse of the two sides. */
   consecutive_failures: number
-  /** Totals of the asks. */
   total_offers: number
   unique_items: number
   /** Hundredths of `currency`. */
@@ -33,7 +31,7 @@ export interface SideHealth {
   quarantined_reason: string | null
 }
 
-/** What is stored of a provider: what readers use, and the sides that it is folded from. */
+/** The members that readers use, and the sides that they are folded from. */
 export interface StoredHealth extends ProviderHealth {
   sides: Partial<Record<Side, SideHealth>>
 }

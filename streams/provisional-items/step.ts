@@ -23,7 +23,6 @@ export interface SightedNames {
   readonly itemIds: Map<string, number>
 }
 
-/** What a record does to them. */
 interface Effects {
   outcome: Outcome
   /** Changelog records; null removes the key. */
@@ -106,7 +105,7 @@ function forgetOld(state: SightedNames, now: number): string[] {
 /** Whose picture it is (a team's, an event's) is not in the name. */
 const GRAPHICS: ReadonlySet<string | null> = new Set(['Graffiti', 'Patch', 'Sticker', 'Sticker Slab'])
 
-/** What the name of an item tells of it; the rest is null. */
+/** Drafts an item of its name alone; the rest is null. */
 export function openDrafting(items: readonly CatalogItem[]): (name: string) => Omit<CatalogItem, 'item_id'> {
   const draftOf = draftFromNames({ drafts: [...items], families: new Map() })
   return name => {

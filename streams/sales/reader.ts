@@ -19,7 +19,7 @@ export type { SaleRow } from './table.ts'
 /** Values by which sales are ordered. */
 type SortKey = readonly (string | number)[]
 
-/** What is asked for; undefined = no such filter. */
+/** Undefined = no such filter. */
 export interface SalesScan {
   itemIds: readonly number[] | undefined
   providers: readonly string[]

@@ -60,7 +60,7 @@ const keyOf = (item: Draft): string => nameKey(item.market_hash_name, item.phase
 const byId = (a: CatalogItem, b: CatalogItem): number => a.item_id - b.item_id
 
 /**
- * What the name gives today wins; a field that was known before and is not given now stays. The categories are replaced
+ * A field that the name gives today wins; one that was known before and is not given now stays. The categories are replaced
  * together: none of an older vocabulary stays beside newer ones.
  */
 function refreshed(old: CatalogItem, draft: Draft): CatalogItem {

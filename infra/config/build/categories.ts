@@ -105,7 +105,7 @@ const CRATE_FAMILIES: readonly [RegExp, string][] = [
   [/package$/i, 'Weapon Package'],
 ]
 
-/** What kind of crate a base names; the many capsules without one of these words hold stickers. */
+/** The many capsules without one of these words hold stickers. */
 export function crateFamily(base: string): string {
   return CRATE_FAMILIES.find(([form]) => form.test(base))?.[1] ?? 'Sticker Capsule'
 }

@@ -16,7 +16,7 @@ import { paintTechnique, rarityName } from './vocabulary.ts'
 /** A catalog item that has no number yet. */
 export type Draft = Omit<CatalogItem, 'item_id'>
 
-/** What the source gives: items, and entries that are a family of names only. */
+/** Items of the source, and its entries that are a family of names only. */
 export interface Expansion {
   drafts: Draft[]
   /** By base: an item named `BASE | anything` takes its fields from here. */

@@ -20,9 +20,8 @@ export interface SourceItem {
   /** Text that the source keeps beside an ambiguous name. */
   note: string | null
   description: string
-  /** What the source says of the tournament that an item commemorates. */
+  /** Text about the tournament that an item commemorates. */
   tournament: string | null
-  /** Kind of a weapon, such as `Assault Rifle`; null for all else. */
   weaponKind: string | null
   side: 'Terrorist' | 'Counter-Terrorist' | null
   isBase: boolean

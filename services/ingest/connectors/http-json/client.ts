@@ -29,7 +29,6 @@ interface Api {
 /** No header has this name. */
 const ADDRESS = ':address'
 
-/** Opens a polled source; throws an Error that names missing variables and broken expressions. */
 export function openHttpJson(source: SourceSettings, options: HttpJsonOptions, env: Environment): Connector {
   const texts = resolveNames({ ...options.headers, [ADDRESS]: options.url }, source.provider, env)
   const { [ADDRESS]: address = '', ...headers } = texts
@@ -55,7 +54,6 @@ export function openHttpJson(source: SourceSettings, options: HttpJsonOptions, e
   }
 }
 
-/** Replaces each `${NAME}` by the environment's value. */
 function resolveNames(texts: Record<string, string>, provider: string, env: Environment): Record<string, string> {
   const missing = new Set<string>()
   const resolve = (_: string, name: string): string => {

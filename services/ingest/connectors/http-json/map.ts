@@ -17,7 +17,7 @@ export interface MappedPage {
   rows: number
   /** Undefined: the provider's own. */
   currency: string | undefined
-  /** What the paging expression gave; undefined without one. */
+  /** The value of the paging expression; undefined without one. */
   paging: unknown
 }
 

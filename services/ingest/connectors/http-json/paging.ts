@@ -19,7 +19,7 @@ export function firstPage(url: URL, paging: HttpJsonOptions['paging']): URL {
   return url
 }
 
-/** What follows a page; `read` counts the pages so far, this one included. */
+/** `read` counts the pages so far, this one included. */
 export function nextPage(
   paging: HttpJsonOptions['paging'],
   first: URL,

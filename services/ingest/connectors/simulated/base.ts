@@ -1,5 +1,5 @@
 /**
- * What the simulated market derives from: a recorded refresh as arrays, one element per entry.
+ * The base of the simulated market: a recorded refresh as arrays, one element per entry.
  *
  * A phased finish has one entry as a whole and one per phase. Invariant: the same refresh, seed and number of names give the same
  * arrays, whatever the order of the names in the file; a smaller number of names is always a subset of a larger one.
@@ -10,7 +10,6 @@ import { entryFault, priceMaxAt } from '../../entry.ts'
 import type { RateTable } from '../../fx/rate-table.ts'
 import type { Refresh } from '../../source.ts'
 
-/** What an entry represents. */
 const WHOLE_ITEM = 0
 export const PHASED_AS_WHOLE = 1
 export const ONE_PHASE = 2

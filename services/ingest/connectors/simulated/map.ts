@@ -26,7 +26,6 @@ export interface SimulatedProvider {
   side: SourceSettings['side']
   /** Decides what it lists, and all its noise; asks, bids and sales of one provider share it. */
   hash: number
-  /** Kind of entry that it leaves out: phases, or finishes as a whole. */
   skippedKind: number
   factor: number
   spread: number
