@@ -8,11 +8,7 @@ import { fork } from 'node:child_process'
 import { join } from 'node:path'
 import { within } from '#test/harness/eventually.ts'
 
-export interface Baseline {
-  readonly pid: number | undefined
-  ask<T>(question: string, argument: unknown): Promise<T>
-  stop(): Promise<void>
-}
+export type Baseline = ReturnType<typeof startBaseline>
 
 export type Answers = Record<string, (argument: never) => Promise<unknown>>
 
@@ -26,7 +22,7 @@ type Answer = { result: unknown } | { failure: string }
 const ANSWER_LIMIT_MS = 180_000
 
 /** Starts a program of baselines/; `prefix` is a command that starts it. */
-export function startBaseline(name: string, prefix: readonly string[] = []): Baseline {
+export function startBaseline(name: string, prefix: readonly string[] = []) {
   const program = join(import.meta.dirname, 'baselines', `${name}.ts`)
   const [execPath, ...execArgv] = [...prefix, process.execPath, ...process.execArgv] as [string, ...string[]]
   const child = fork(program, { execPath, execArgv, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
@@ -44,12 +40,12 @@ export function startBaseline(name: string, prefix: readonly string[] = []): Bas
   }
   return {
     pid: child.pid,
-    ask<T>(question: string, argument: unknown) {
+    ask<T>(question: string, argument: unknown): Promise<T> {
       const asked = last.then(() => put(question, argument))
       last = asked.catch(() => undefined)
       return asked as Promise<T>
     },
-    async stop() {
+    async stop(): Promise<void> {
       if (child.connected) child.disconnect()
       await ended
     },

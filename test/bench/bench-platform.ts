@@ -1,98 +1,106 @@
-/** Roles never share the measuring process's event loop: each runs as a process of its own. */
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+/** A namespace of a benchmark's own. Roles never share the measuring process's event loop: each runs as a process of its own. */
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
-import { type Database, type DatabaseOptions, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName, type PlatformConfig, readConfig, type ServerAddresses } from '#infra/runtime/config.ts'
-import type { Log } from '#infra/runtime/log.ts'
+import type { Tier } from '#infra/config/tiers.ts'
+import type { ServerAddresses } from '#infra/runtime/config.ts'
+import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import type { RoleName } from '#services/cli/roles.ts'
 import { setUp } from '#services/cli/set-up.ts'
-import { inVersions } from '#test/fixtures/view-tables.ts'
 import { removeNamespace } from '#test/harness/remove-namespace.ts'
 import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
-import { newEnvironment } from '#test/harness/test-platform.ts'
-import { type RoleProcess, startRoleProcess } from './role-process.ts'
+import type { SpawnedRole } from '#test/harness/spawn-role.ts'
+import {
+  endAll,
+  newEnvironment,
+  platformOf,
+  readTestEnvironment,
+  type TestPlatform,
+} from '#test/harness/test-platform.ts'
 
-export interface BenchPlatform {
-  readonly config: PlatformConfig
-  /** What gives a child process the same configuration. */
-  readonly environment: Readonly<Record<string, string>>
-  readonly log: Log
+/** A process that listens. */
+export interface BenchRole extends SpawnedRole {
+  readonly url: string
+  readonly port: number
+}
+
+export interface BenchPlatform extends TestPlatform {
   /** The running process of a role alone, started when there is none; resolves when it listens. */
-  role(name: RoleName, env?: Record<string, string>): Promise<RoleProcess>
+  role(name: RoleName, env?: Record<string, string>): Promise<BenchRole>
   /** Starts a process of one or more roles, as the first or in the place of one that has ended. */
-  start(name: string, roles: readonly RoleName[], env?: Record<string, string>): Promise<RoleProcess>
-  stop(name: string): Promise<void>
-  stopAll(): Promise<void>
+  start(name: string, roles: readonly RoleName[], env?: Record<string, string>): Promise<BenchRole>
+  /** Stops a process, or all of them; rejects when one has ended by itself. */
+  stop(name?: string): Promise<void>
   /** Stops every process and removes the namespace. */
   close(): Promise<void>
 }
 
-export interface BenchPlatformOptions {
-  addresses: ServerAddresses
-  log: Log
-  /** Folder in which the roles' logs stay after the run. */
-  logs: string
-}
-
-export async function openBenchPlatform({ addresses, log, logs }: BenchPlatformOptions): Promise<BenchPlatform> {
-  rmSync(logs, { recursive: true, force: true })
-  mkdirSync(logs, { recursive: true })
+export async function openBenchPlatform(addresses: ServerAddresses): Promise<BenchPlatform> {
   const stateDir = mkdtempSync(join(tmpdir(), 'marketlog-bench-'))
-  const environment = {
+  const opened = readTestEnvironment({
     ...newEnvironment(addresses, { initial: 'b', stateDir }),
     MARKETLOG_TIERS: writeRoomyTiers(stateDir, { streamStarts: 'unlimited' }),
-  }
-  const config = readConfig(environment)
-  await setUp(config, log)
-  const running = new Map<string, RoleProcess>()
-  const start: BenchPlatform['start'] = async (name, roles, env = {}) => {
-    const process = await startRoleProcess({ name, roles, environment: { ...environment, ...env }, logs })
+  })
+  const ends: (() => unknown)[] = [
+    () => rmSync(stateDir, { recursive: true, force: true }),
+    () => removeNamespace(opened.config, opened.log),
+  ]
+  const close = () => endAll(ends)
+  const platform = platformOf(
+    () => opened,
+    end => void ends.push(end),
+  )
+  await setUp(opened.config, opened.log).catch(async error => {
+    await close()
+    throw error
+  })
+  const running = new Map<string, BenchRole>()
+  const start: BenchPlatform['start'] = async (name, roles, env) => {
+    const spawned = await platform.spawnRole(roles.join(' '), env)
+    const url = await spawned.baseUrl()
+    const process = { ...spawned, url, port: Number(new URL(url).port) }
     running.set(name, process)
     return process
   }
-  const stop = async (name: string): Promise<void> => {
-    const process = running.get(name)
-    running.delete(name)
-    await process?.stop()
-  }
-  const stopAll = async (): Promise<void> => {
-    await Promise.all([...running.keys()].map(stop))
-  }
-  return {
-    config,
-    environment,
-    log,
+  return Object.assign(platform, {
     start,
-    stop,
-    stopAll,
-    role: async (name, env) => running.get(name) ?? start(name, [name], env),
-    async close() {
-      await stopAll()
-      await removeNamespace(config, log)
-      rmSync(stateDir, { recursive: true, force: true })
+    close,
+    role: async (name: RoleName, env?: Record<string, string>) => running.get(name) ?? start(name, [name], env),
+    async stop(name?: string): Promise<void> {
+      const names = name === undefined ? [...running.keys()] : [name]
+      const stopped = names.flatMap(one => running.get(one) ?? [])
+      for (const one of names) running.delete(one)
+      await Promise.all(stopped.map(one => one.stop()))
     },
+  })
+}
+
+/** The whole answer to the holder of a key, by Node's own client; a body of text is JSON. Throws unless all is well. */
+export async function askAs(key: string, url: string, init: RequestInit = {}): Promise<string> {
+  const json = typeof init.body === 'string' && { 'content-type': 'application/json' }
+  const answer = await fetch(url, { ...init, headers: { authorization: `Bearer ${key}`, ...json } })
+  const text = await answer.text()
+  if (!answer.ok) throw new Error(`${url} answered ${answer.status}: ${text.slice(0, 300)}`)
+  return text
+}
+
+const MAKERS = 4
+
+/** Makes as many keys, each of an account of its own. */
+export async function makeKeys(platform: TestPlatform, count: number, tier: Tier = 'quant'): Promise<string[]> {
+  const database = platform.openDatabase({ connections: MAKERS })
+  const keys: string[] = []
+  const make = async (): Promise<void> => {
+    while (keys.length < count) {
+      const at = keys.push('') - 1
+      keys[at] = (await createAccountWithKey(database, { tier })).key
+    }
   }
+  await Promise.all(Array.from({ length: MAKERS }, make))
+  return keys
 }
 
-/** Works on the namespace's database of ClickHouse. */
-export function withClickhouse<T>(
-  { config }: BenchPlatform,
-  work: (writer: ClickhouseWriter) => Promise<T>,
-): Promise<T> {
-  const writer = inVersions(
-    openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'bench' }),
-  )
-  return work(writer).finally(() => writer.close())
-}
-
-export function withDatabase<T>(
-  { config, log }: BenchPlatform,
-  options: Partial<DatabaseOptions>,
-  work: (database: Database) => Promise<T>,
-): Promise<T> {
-  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
-  const database = openDatabase(url, { name: 'bench', log, connections: 1, ...options })
-  return work(database).finally(() => database.close())
-}
+/** The environment of a role with the tiers as built in, but for the highest, whose keys may ask as often as they like. */
+export const withoutLimits = ({ config }: TestPlatform): { MARKETLOG_TIERS: string } => ({
+  MARKETLOG_TIERS: writeRoomyTiers(config.stateDir, { streamStarts: 'unlimited', onlyHighest: true }),
+})

@@ -10,9 +10,8 @@ import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { DAY_MS, MINUTE_MS } from '#schemas/values/instant.ts'
 import { CHANGES_RETENTION_DAYS } from '#streams/history/reader.ts'
 import type { BenchContext } from './bench.ts'
-import { withClickhouse, withDatabase } from './bench-platform.ts'
-import { settled } from './settled.ts'
 import type { Stage } from './stage.ts'
+import { settled } from './whole-platform.ts'
 
 const YEARS = 10
 const SALES = 20_000
@@ -38,37 +37,36 @@ export async function storePast(context: BenchContext, stage: Stage, items: read
       concat('provider_', leftPad(toString(arrayJoin(range(1, 42))), 2, '0')) AS provider,
       toUInt64(intDiv(toUnixTimestamp(now()), ${stepS}) - arrayJoin(range(${Math.ceil(count * share)}))) * ${stepS} * 1000 AS at,
       toInt64(1000000 + cityHash64(item, provider, at) % 1000000) AS micro)`
-  await withClickhouse(stage, async writer => {
-    const { database } = writer
-    for (const { ms, retentionDays } of Object.values(CANDLE_INTERVALS)) {
-      context.say(`storing candles of ${ms / MINUTE_MS} minutes`)
-      for (const { item_id } of items) {
-        await writer.command(`INSERT INTO ${database}.candle_parts (interval_s, item_id, bucket, provider, opening, closing, low, high, falls)
+  const tables = stage.openTables()
+  const { command, database } = tables
+  for (const { ms, retentionDays } of Object.values(CANDLE_INTERVALS)) {
+    context.say(`storing candles of ${ms / MINUTE_MS} minutes`)
+    for (const { item_id } of items) {
+      await command(`INSERT INTO ${database}.candle_parts (interval_s, item_id, bucket, provider, opening, closing, low, high, falls)
           SELECT ${ms / 1000}, item, toDateTime(intDiv(at, 1000), 'UTC'), provider, (at, true, micro, 5, at),
             (at + 1, true, micro + 10000, 4, at + 60000), micro, micro + 10000, map(at + 1, 1)
           FROM ${steps([item_id], ms / 1000, (retentionDays * DAY_MS) / ms)}`)
-      }
     }
-    context.say('storing days, changes and sales')
-    const ids = items.map(({ item_id }) => item_id)
-    for (const id of ids) {
-      await writer.command(`INSERT INTO ${database}.provider_days
+  }
+  context.say('storing days, changes and sales')
+  const ids = items.map(({ item_id }) => item_id)
+  for (const id of ids) {
+    await command(`INSERT INTO ${database}.provider_days
         SELECT item, 'ask', provider, toDate(intDiv(at, 1000)), (1, 100 + micro % 1000, micro, 'USD'), (1, true, 3)
         FROM ${steps([id], 86_400, YEARS * 365)}`)
-      await writer.command(`INSERT INTO ${database}.changes SELECT item, 'ask', fromUnixTimestamp64Milli(toInt64(at), 'UTC'), provider,
+    await command(`INSERT INTO ${database}.changes SELECT item, 'ask', fromUnixTimestamp64Milli(toInt64(at), 'UTC'), provider,
         'updated', 100 + micro % 1000, 'USD', micro, '1', 3, micro + 10000, 4, 0, at FROM ${steps([id], 3_600, CHANGES_RETENTION_DAYS * 24)}`)
-    }
-    for (const table of ['sales', 'sales_by_time']) {
-      await writer.command(`INSERT INTO ${database}.${table}
+  }
+  for (const table of ['sales', 'sales_by_time']) {
+    await command(`INSERT INTO ${database}.${table}
         SELECT ${ids[0]}, fromUnixTimestamp64Milli(toInt64(toUnixTimestamp(now()) - number * 60) * 1000, 'UTC'), 'provider_02',
           toString(number), 500, 'USD', 5000000, '1', 0.25, 7, true, arrayMap(slot -> (repeat('Sticker ', 12), slot, 0.5), range(5)),
           true, [(repeat('Charm ', 12), 5)], repeat('i', 100), repeat('f', 100), repeat('b', 100), now64(), number
         FROM numbers(${Math.ceil(SALES * share)})`)
-    }
-    await writer.command(`INSERT INTO ${database}.fx_days SELECT today() - number, arrayJoin(['EUR', 'JPY', 'GBP']),
+  }
+  await command(`INSERT INTO ${database}.fx_days SELECT today() - number, arrayJoin(['EUR', 'JPY', 'GBP']),
       toString(0.85 + number / 100000), now64() FROM numbers(${LARGEST.years * 366})`)
-    await settled(context, writer)
-  })
+  await settled(context, tables)
 }
 
 /** Fills a portfolio with about what the highest tier may have. */
@@ -76,28 +74,27 @@ export async function fillPortfolio(context: BenchContext, stage: Stage, id: str
   const { market } = stage
   const entries = Math.min(LARGEST.entries, market.itemIds.length)
   const [trades, days] = [context.isQuick ? LARGEST.trades / 10 : LARGEST.trades, LARGEST.years * 365]
-  await withDatabase(stage, { statementLimitMs: FILL_LIMIT_MS }, async database => {
-    await database.rows(
-      `INSERT INTO portfolio_entries (portfolio_id, item_id, added_quantity, source, float_value, paint_seed, inspect_link, name_tag, stickers, charms, created_at)
+  const database = stage.openDatabase({ statementLimitMs: FILL_LIMIT_MS })
+  await database.rows(
+    `INSERT INTO portfolio_entries (portfolio_id, item_id, added_quantity, source, float_value, paint_seed, inspect_link, name_tag, stickers, charms, created_at)
       SELECT $1, item_id, 1, 'gamestore', 0.25, 7, repeat('i', 200), repeat('n', 20), $3::jsonb, $4::jsonb, now()
       FROM unnest($2::int[]) item_id`,
-      [
-        ...[id, market.itemIds.slice(0, entries)],
-        JSON.stringify(Array.from({ length: 5 }, (_, slot) => ({ name: 'Sticker '.repeat(12), slot, wear: 0.5 }))),
-        JSON.stringify([{ name: 'Charm '.repeat(12), pattern_id: 5 }]),
-      ],
-    )
-    await database.rows(
-      `INSERT INTO portfolio_transactions
+    [
+      ...[id, market.itemIds.slice(0, entries)],
+      JSON.stringify(Array.from({ length: 5 }, (_, slot) => ({ name: 'Sticker '.repeat(12), slot, wear: 0.5 }))),
+      JSON.stringify([{ name: 'Charm '.repeat(12), pattern_id: 5 }]),
+    ],
+  )
+  await database.rows(
+    `INSERT INTO portfolio_transactions
         (portfolio_id, item_id, type, quantity, price, currency, date, fee_percentage, marketplace, note, created_at, updated_at)
       SELECT $1, ($2::int[])[1 + n % $3], 'buy', 1, 100, 'USD', current_date - n % $5, 2.5, 'provider_02', repeat('n', 100), now(), now()
       FROM generate_series(0, $4 - 1) n`,
-      [id, market.itemIds.slice(0, entries), entries, trades, days],
-    )
-    await database.rows('UPDATE portfolios SET entry_count = $2, transaction_count = $3 WHERE id = $1', [
-      id,
-      entries,
-      trades,
-    ])
-  })
+    [id, market.itemIds.slice(0, entries), entries, trades, days],
+  )
+  await database.rows('UPDATE portfolios SET entry_count = $2, transaction_count = $3 WHERE id = $1', [
+    id,
+    entries,
+    trades,
+  ])
 }

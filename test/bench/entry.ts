@@ -1,11 +1,11 @@
 /**
  * The lines of the result, and whether their bars hold.
  *
- * A line keeps every turn, and nothing is rounded but what is shown (report.ts). Of a line with a ratio the ratio is judged, else the
- * value. A figure that is no number never holds, with a bar or without.
+ * A line keeps every turn, and nothing is rounded but what is shown. Of a line with a ratio the ratio is judged, else the
+ * value. A figure that is no number never holds, with a bar or without. Medians and percentiles, no means: a neighbour's burst on the machine is
+ * no part of the result.
  */
 import type { Bars } from './bars.ts'
-import { median } from './statistics.ts'
 
 /** What one turn measured, and the same of the thing that it is measured against. */
 export interface Turn {
@@ -83,4 +83,40 @@ export function problemsOf(entries: readonly Entry[], bars: Bars, isWhole: boole
     ...doubled.map(name => `two lines are named "${name}"`),
     ...absent.map(name => `no benchmark measures "${name}", which has a bar`),
   ]
+}
+
+/** The middle of some values, the mean of the two middle ones when their number is even; NaN of none. */
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  const middle = sorted.length / 2
+  const upper = sorted[Math.floor(middle)] ?? Number.NaN
+  return Number.isInteger(middle) ? ((sorted[middle - 1] ?? Number.NaN) + upper) / 2 : upper
+}
+
+/** The smallest value that a share (0 to 1) of all values does not exceed; NaN of none. */
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN
+}
+
+/** The largest of some values, for times that have a limit each; NaN of none. */
+export const worst = (values: readonly number[]): number =>
+  values.length === 0 ? Number.NaN : values.reduce((most, value) => Math.max(most, value))
+
+/** The median of the slopes between any two points, which one point far off does not move (Theil and Sen); NaN of fewer than two. */
+export const slope = (points: readonly (readonly [x: number, y: number])[]): number =>
+  median(points.flatMap(([x, y], at) => points.slice(at + 1).map(([nextX, nextY]) => (nextY - y) / (nextX - x))))
+
+const LEAST_SHARE = 0.98
+
+/** Throws when less than 98 % of what was to be done was done: a load that was not the one that it names is a failure and no figure. */
+export function requireOffered(what: string, done: number, offered: number): void {
+  // Written this way round, a figure that is no number is refused too.
+  if (!(done >= LEAST_SHARE * offered))
+    throw new Error(`${what}: ${done.toFixed(1)} of ${offered.toFixed(1)} that are claimed`)
+}
+
+/** Throws when there is nothing where something is to be measured or checked. */
+export function requireSome(what: string, count: number): void {
+  if (!(count > 0)) throw new Error(`${what}: there are none`)
 }

@@ -2,36 +2,80 @@
  * `make bench`: runs the benchmarks one after the other and shows what they measured.
  *
  * Progress goes to standard error, the result to standard output (a table on a terminal, JSON in a pipe) and to
- * `bench.json` in the run directory. Exit code 1 when a bar does not hold or a benchmark failed. Servers: those that
+ * `bench.json` in the run directory, which is replaced in one step. Exit code 1 when a bar does not hold or a benchmark failed. Servers: those that
  * MARKETLOG_TEST_SERVERS names, else a set of its own that ends with the run.
  */
+import { execFileSync } from 'node:child_process'
+import { mkdirSync } from 'node:fs'
+import { availableParallelism, cpus, totalmem } from 'node:os'
 import { join } from 'node:path'
+import Table from 'cli-table3'
 import { Command, InvalidArgumentError } from 'commander'
 import { openLog } from '#infra/runtime/log.ts'
 import { FIRST_COMPILER_ONLY } from '#infra/stack/java.ts'
+import { replaceFile } from '#infra/stack/processes.ts'
 import { openProgress, type Progress } from '#services/cli/progress.ts'
 import { runDirectory } from '#services/cli/run-directory.ts'
 import { listenForStop } from '#services/cli/stop-signals.ts'
 import { stopTestServers, testServers } from '#test/harness/test-servers.ts'
 import { BARS, type Bars } from './bars.ts'
-import type { Bench } from './bench.ts'
-import { openBenchPlatform } from './bench-platform.ts'
-import { BENCHES } from './benches.ts'
+import { type Bench, runBenches } from './bench.ts'
+import { abuse } from './benches/abuse.ts'
+import { alerts } from './benches/alerts.ts'
+import { book } from './benches/book.ts'
+import { candleReads } from './benches/candle-reads.ts'
+import { consolePage } from './benches/console.ts'
+import { cost } from './benches/cost.ts'
+import { feed } from './benches/feed.ts'
+import { feedIdle } from './benches/feed-idle.ts'
+import { feedResume } from './benches/feed-resume.ts'
+import { feedSlow } from './benches/feed-slow.ts'
+import { market, marketReads } from './benches/market.ts'
+import { portfolio } from './benches/portfolio.ts'
+import { reads } from './benches/reads.ts'
+import { rebuild } from './benches/rebuild.ts'
+import { replay } from './benches/replay.ts'
+import { restart } from './benches/restart.ts'
+import { revocation } from './benches/revocation.ts'
+import { candles, history, liveView } from './benches/sinks.ts'
+import { snapshots } from './benches/snapshots.ts'
+import { visibility } from './benches/visibility.ts'
 import { compare, showComparison } from './compare.ts'
 import { type Entry, judged, problemsOf } from './entry.ts'
-import { keepResults, linesOf, provenance, showResults } from './report.ts'
-import { runBenches } from './run-benches.ts'
-import { FULL_SIZE, openStage, QUICK_SIZE } from './stage.ts'
+
+/** Those that share a loaded market come first, then those that load one each, then those that need none: any other order only loads more often. */
+const BENCHES: readonly Bench[] = [
+  book,
+  liveView,
+  snapshots,
+  history,
+  candles,
+  rebuild,
+  reads,
+  visibility,
+  consolePage,
+  replay,
+  restart,
+  abuse,
+  cost,
+  alerts,
+  market,
+  marketReads,
+  candleReads,
+  feed,
+  feedIdle,
+  feedResume,
+  feedSlow,
+  portfolio,
+  revocation,
+]
 
 const EXIT_MISSED = 1
 const EXIT_STOPPED = 130
-
-interface Options {
-  only?: Bench[]
-  quick?: boolean
-  list?: boolean
-  compare?: string
-}
+const READABLE_BY_ALL = 0o644
+/** More digits would pretend to a precision that no measurement here has. */
+const [SHOWN_DIGITS, KEPT_DIGITS] = [4, 6]
+const GIB = 2 ** 30
 
 interface Run {
   benches: readonly Bench[]
@@ -52,13 +96,14 @@ const program = new Command('bench')
   .option('--list', 'name the benchmarks and what they measure')
   .parse()
 
-process.exitCode = await main(program.opts<Options>())
+process.exitCode = await main(program.opts())
 
-async function main({ only: benches = [...BENCHES], quick: isQuick = false, list, compare: commit }: Options) {
-  if (list) {
+async function main(options: { only?: Bench[]; quick?: boolean; list?: boolean; compare?: string }): Promise<number> {
+  if (options.list) {
     for (const { name, about } of BENCHES) process.stdout.write(`${name.padEnd(12)} ${about}\n`)
     return 0
   }
+  const { only: benches = BENCHES, quick: isQuick = false, compare: commit } = options
   const { root } = runDirectory(process.env)
   const progress = openProgress(process.stderr)
   const { signal } = listenForStop(name => progress.note(`${name}: stopping`))
@@ -82,52 +127,85 @@ function namedBenches(text: string): Bench[] {
 }
 
 async function compareWith(commit: string, { root, benches, ...run }: Run): Promise<number> {
-  const measuredOn = provenance()
+  const { commit: after, machine } = provenance()
   const compared = await compare({ ...run, commit, benches: benches.map(({ name }) => name) })
   const { before, failures, movements } = compared
-  const { commit: after, machine } = measuredOn
   keepResults(root, 'bench-compare.json', { before, after, machine, failures, lines: movements })
   run.progress.stop()
   showComparison(process.stdout, compared)
   return failures.length > 0 || movements.some(({ verdict }) => verdict === 'worse') ? EXIT_MISSED : 0
 }
 
-async function measureAll(run: Run): Promise<number> {
+async function measureAll({ benches, isQuick, progress, signal, root }: Run): Promise<number> {
   const measuredOn = provenance()
-  const bars: Bars = run.isQuick ? {} : BARS
-  const entries = judged(await measure(run), bars)
-  // Also of a run that was cut short: what was measured by then took minutes.
-  if (entries.length > 0) {
-    keepResults(run.root, 'bench.json', linesOf(entries, measuredOn))
-    showResults(process.stdout, entries, measuredOn)
-  }
-  if (run.signal.aborted) return EXIT_STOPPED
-  const failures = entries.flatMap(({ name, failure }) => (failure === undefined ? [] : [`${name}: ${failure}`]))
-  const isWhole = run.benches.length === BENCHES.length && failures.length === 0
-  const problems = problemsOf(entries, bars, isWhole)
-  for (const line of [...failures, ...problems]) process.stderr.write(`${line}\n`)
-  return problems.length === 0 && entries.every(({ holds }) => holds !== false) ? 0 : EXIT_MISSED
-}
-
-async function measure({ benches, isQuick, progress, signal, root }: Run): Promise<Entry[]> {
+  const bars: Bars = isQuick ? {} : BARS
   const log = openLog({ level: process.env.LOG_LEVEL ?? 'warn', name: 'bench' })
-  const logs = join(root, 'bench-logs')
   const startedAt = performance.now()
+  let measured: Entry[]
   try {
     progress.step('starting the servers')
-    const addresses = await testServers()
-    const size = isQuick ? QUICK_SIZE : FULL_SIZE
-    const entries = await runBenches(benches, {
-      context: { isQuick, log, signal },
-      openStage: say => openStage({ addresses, logs: join(logs, 'stage'), size, log, say }),
-      openBenchPlatform: name => openBenchPlatform({ addresses, log, logs: join(logs, name) }),
-      ...{ step: progress.step, note: progress.note },
-    })
+    measured = await runBenches(benches, await testServers(), { isQuick, log, signal, progress })
     progress.note(`${((performance.now() - startedAt) / 60_000).toFixed(1)} minutes`)
-    return entries
   } finally {
     progress.step('stopping the servers')
     await stopTestServers()
     progress.stop()
   }
+  const entries = judged(measured, bars)
+  // Also of a run that was cut short: what was measured by then took minutes.
+  if (entries.length > 0) {
+    const lines = entries.map(entry => ({ ...entry, ...measuredOn }))
+    keepResults(root, 'bench.json', lines)
+    process.stdout.write(process.stdout.isTTY ? `${tableOf(entries)}\n` : asJson(lines))
+  }
+  if (signal.aborted) return EXIT_STOPPED
+  const failures = entries.flatMap(({ name, failure }) => (failure === undefined ? [] : [`${name}: ${failure}`]))
+  const isWhole = benches.length === BENCHES.length && failures.length === 0
+  const problems = problemsOf(entries, bars, isWhole)
+  for (const line of [...failures, ...problems]) process.stderr.write(`${line}\n`)
+  return problems.length === 0 && entries.every(({ holds }) => holds !== false) ? 0 : EXIT_MISSED
 }
+
+/** Machine and commit, as every line of bench.json carries them. `is_dirty`: files of the checkout differ from the commit. */
+function provenance() {
+  const git = (...args: string[]): string =>
+    execFileSync('git', ['-C', import.meta.dirname, ...args], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    }).trim()
+  const commitOf = (): { id: string; is_dirty: boolean } | null => {
+    try {
+      return { id: git('rev-parse', 'HEAD'), is_dirty: git('status', '--porcelain') !== '' }
+    } catch {
+      return null
+    }
+  }
+  const cpu = cpus()[0]?.model.trim() ?? 'unknown'
+  const machine = { cores: availableParallelism(), cpu, memory_gib: totalmem() / GIB, node: process.version }
+  return { machine, commit: commitOf() }
+}
+
+function keepResults(directory: string, file: string, results: unknown): void {
+  mkdirSync(directory, { recursive: true })
+  replaceFile(join(directory, file), asJson(results), READABLE_BY_ALL)
+}
+
+const asJson = (results: unknown): string =>
+  `${JSON.stringify(results, (_, value) => (typeof value === 'number' ? Number(value.toPrecision(KEPT_DIGITS)) : value), 2)}\n`
+
+function tableOf(entries: readonly Entry[]): string {
+  const table = new Table({
+    head: ['measured', 'value', 'unit', 'against', 'ratio', 'spread', 'bar', ''],
+    colAligns: ['left', 'right', 'left', 'right', 'right', 'right', 'right', 'left'],
+  })
+  for (const { name, value, unit, against, ratio, spread, bar, better, holds } of entries) {
+    const range = spread === null ? '' : `${figure(spread.min)} to ${figure(spread.max)}`
+    const limit = bar === null ? '' : `${better === 'higher' ? '>=' : '<='} ${figure(bar)}`
+    const verdict = holds === null ? '' : holds ? 'holds' : 'MISSED'
+    table.push([name, figure(value), unit, figure(against), figure(ratio), range, limit, verdict])
+  }
+  return table.toString()
+}
+
+const figure = (value: number | null): string =>
+  value === null ? '' : value.toLocaleString('en', { maximumSignificantDigits: SHOWN_DIGITS })

@@ -1,18 +1,27 @@
 /**
- * A market of given size that publishes refreshes through ingest's own path.
+ * A market of given size that publishes refreshes through ingest's own path, with buy orders and years of daily closes.
  *
  * Names and prices are those of a recorded refresh; every provider lists all of them in its own currency.
- * Writes market.quotes. Invariant: a refresh moves exactly the asked share of its prices (rounded); every price is
+ * Writes market.quotes, market.bids and the closes of days. Invariant: a refresh moves exactly the asked share of its prices (rounded); every price is
  * its first one or one hundredth more, whatever was moved before, so no refresh is ever held back as a glitch; and refreshes
  * of a provider are in time order.
  */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { loadMarket } from '#infra/config/market.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { Outgoing } from '#infra/kafka/publisher.ts'
+import { dayClosed } from '#schemas/events/day-closed.ts'
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { readRecorded } from '#services/ingest/connectors/recorded/client.ts'
 import type { RawEntry } from '#services/ingest/source.ts'
 import { openTestIngest } from '#test/fixtures/test-ingest.ts'
+import type { TestPlatform } from '#test/harness/test-platform.ts'
+
+const PORTION = 5_000
 
 export interface Listing {
   readonly provider: string
@@ -52,6 +61,9 @@ async function recordedEntries(items: number): Promise<[name: string, price: num
 }
 
 export type MarketLoad = Awaited<ReturnType<typeof openMarketLoad>>
+
+/** A platform with a market that is listed. */
+type Loaded = TestPlatform & { readonly kafka: KafkaConnection; readonly market: MarketLoad }
 
 /** Opens a market in which nothing is listed yet. */
 export async function openMarketLoad(kafka: KafkaConnection, size: MarketSize) {
@@ -127,4 +139,125 @@ function* entriesOf(names: readonly string[], prices: readonly number[]): Iterab
   for (const [item, name] of names.entries()) {
     yield { market_hash_name: name, price: prices[item], quantity: 1 + (item % 7) }
   }
+}
+
+/** Refreshes of listings, one after the other and again from the first. */
+export interface RefreshPace {
+  listings: readonly Listing[]
+  everyMs: number
+  /** Of the prices of a refresh those that move. */
+  share: number
+  /** Called when a refresh was sent, with its number. */
+  onRefresh?(listing: Listing, refresh: number): void
+}
+
+/** Keys of providers with few items, so that many refreshes a second change many prices. */
+export const smallKeys = (count: number): string[] =>
+  Array.from({ length: count }, (_, each) => `small_${String(each + 1).padStart(2, '0')}`)
+
+/** Writes the registry with the small providers in it; returns its path. */
+export function writeProviders({ config }: TestPlatform, keys: readonly string[]): string {
+  const { all } = loadProviders()
+  const [template] = all
+  const small = keys.map((key, each) => ({ ...template, key, display_name: key, code: `SMALL${each}` }))
+  const path = join(config.stateDir, 'providers.json')
+  writeFileSync(path, JSON.stringify({ providers: [...all, ...small] }))
+  return path
+}
+
+/** Does work while refreshes go on; counts those that were acknowledged when it ended, and those that were due by then. */
+export async function whileRefreshing<T>(
+  { market }: Loaded,
+  { listings, everyMs, share, onRefresh }: RefreshPace,
+  work: () => Promise<T>,
+): Promise<{ result: T; published: number; offered: number; refreshes: string[] }> {
+  const sent: Promise<PublishedRound>[] = []
+  let acknowledged = 0
+  let isOver = false
+  const startedAt = performance.now()
+  const refreshing = (async () => {
+    while (!isOver) {
+      const early = startedAt + sent.length * everyMs - performance.now()
+      if (early > 0) await pause(early)
+      const listing = listings[sent.length % listings.length] as Listing
+      const sending = market.publish([listing], share)
+      const acknowledge = (): void => {
+        acknowledged += 1
+      }
+      // What fails is thrown below.
+      sending.then(acknowledge, () => undefined)
+      onRefresh?.(listing, sent.length)
+      sent.push(sending)
+    }
+  })()
+  const end = async (): Promise<PublishedRound[]> => {
+    isOver = true
+    await refreshing
+    return Promise.all(sent)
+  }
+  try {
+    const result = await work()
+    const [published, offered] = [acknowledged, (performance.now() - startedAt) / everyMs]
+    return { result, published, offered, refreshes: (await end()).flatMap(({ refreshes }) => refreshes) }
+  } finally {
+    await end()
+  }
+}
+
+/** Publishes bids of the providers that have some, around the cheapest asks, so that some hundred thousand pairs leave a profit; returns their refreshes. */
+export async function publishBids(stage: Loaded, itemsEach: number): Promise<string[]> {
+  const ingest = await openTestIngest(stage.kafka)
+  const refreshes: string[] = []
+  let count = 0
+  const { bidKeys } = loadProviders()
+  for (const listing of stage.market.listings.filter(({ provider }) => bidKeys.includes(provider))) {
+    const { provider, currency, names, prices } = listing
+    const observedAt = Date.now()
+    const [usd, yuan] = [currency, 'CNY'].map(code => Number(ingest.rates.rateOf(code)?.text)) as [number, number]
+    const entries = names.slice(0, itemsEach).map((market_hash_name, item) => ({
+      market_hash_name,
+      // The asks are the same number in every currency, so those in yuan are the cheapest: bids lie around them.
+      price: Math.max(1, Math.floor(((prices[item] ?? 1) / yuan) * usd * (0.85 + ((item * 13 + count) % 31) / 100))),
+      quantity: 1 + (item % 5),
+    }))
+    refreshes.push((await ingest.publish({ provider, side: 'bid', observedAt, currency, entries })).key)
+    count += entries.length
+  }
+  await ingest.close()
+  return refreshes
+}
+
+/** Publishes a close of every provider and day for some items. */
+export async function publishYear(stage: Loaded, itemIds: readonly number[], days: number): Promise<void> {
+  const publisher = await stage.openPublisher(stage.kafka, 'ingest')
+  const { codec } = stage.kafka
+  const names = stage.market.listings[0]?.names ?? []
+  const today = Math.floor(Date.now() / DAY_MS) * DAY_MS
+  let portion: Outgoing[] = []
+  for (const itemId of itemIds) {
+    const name = names[stage.market.itemIds.indexOf(itemId)] as string
+    for (const [order, { provider }] of stage.market.listings.entries()) {
+      for (let ago = days; ago > 0; ago--) {
+        const priceOf = (day: number): number => 1_000 + ((day * 37 + order * 11 + itemId) % 400)
+        const close = {
+          provider,
+          market_hash_name: name,
+          phase: null,
+          day: today - ago * DAY_MS,
+          price: priceOf(ago),
+          currency: 'USD',
+          usd_rate: '1',
+          listings: 5 + (ago % 7),
+          previous_listings: 5 + ((ago + 1) % 7),
+          previous_price: ago === days ? null : priceOf(ago + 1),
+          is_last: false,
+        }
+        portion.push({ topic: 'dayCloses', key: name, value: codec.encode(dayClosed, close) })
+        if (portion.length < PORTION) continue
+        await publisher.send(portion)
+        portion = []
+      }
+    }
+  }
+  if (portion.length > 0) await publisher.send(portion)
 }

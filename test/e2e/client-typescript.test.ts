@@ -85,8 +85,7 @@ describe('the TypeScript client, packed and installed,', function () {
         { ...feed, provider: 'provider_05', side: 'ask' },
       ],
     }
-    writeFileSync(join(own.runDir, 'market.json'), JSON.stringify(market))
-    const { code, stderr } = await own.command(['up'], { MARKET: join(own.runDir, 'market.json') })
+    const { code, stderr } = await own.up(market)
     expect(code, stderr).to.equal(0)
 
     project = mkdtempSync(join(tmpdir(), 'marketlog-client-'))
@@ -103,9 +102,8 @@ describe('the TypeScript client, packed and installed,', function () {
     }
   })
   after(async () => {
-    await own.command(['down'])
-    await own.command(['clean'])
-    for (const folder of [own.runDir, project]) rmSync(folder, { recursive: true, force: true })
+    await own.remove()
+    rmSync(project, { recursive: true, force: true })
   })
 
   it('has types that its users compile with', async () => {

@@ -4,9 +4,9 @@
  */
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
+import { openWatchedPage } from '#test/harness/chromium.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { expectFigure } from '#test/harness/figures.ts'
-import { openWatchedPage } from '#test/harness/watched-page.ts'
+import { expectFigure } from '#test/harness/ledger.ts'
 import { agrees, CONSOLE_LIMIT_MS, dollars, ITEM, isLive, rowOf, useConsole } from './console-browser.ts'
 
 const FIRST_VIEW_KIB_MAX = 350

@@ -6,11 +6,10 @@ import { expect } from 'chai'
 import type { Browser } from 'playwright-core'
 import { guideNames } from '#test/fixtures/guide-snippets.ts'
 import { PINNED } from '#test/fixtures/pinned-operations.ts'
-import { openChromium } from '#test/harness/chromium.ts'
+import { FAINT_TEXTS, openChromium, openWatchedPage } from '#test/harness/chromium.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import { useServers } from '#test/harness/use-servers.ts'
-import { FAINT_TEXTS, openWatchedPage } from '#test/harness/watched-page.ts'
 
 const GUIDES = guideNames().map(name => (name === 'overview' ? 'docs' : `docs/${name}`))
 const HEIGHT = 900

@@ -67,7 +67,7 @@ describe('the code of the guides', function () {
 
   before('a platform, and the packages', async () => {
     own = await prepareOwnPlatform('demo')
-    const { code, stderr } = await own.command(['up'])
+    const { code, stderr } = await own.up()
     expect(code, stderr).to.equal(0)
     const { base_url, keys } = own.platform()
     const { HOME, LANG, GOPATH, GOCACHE, GOPROXY, MARKETLOG_CACHE } = process.env
@@ -91,8 +91,8 @@ describe('the code of the guides', function () {
       if (hasPython || !code.startsWith('python')) await run('bash', shell(`set -euo pipefail\n${code}`))
   })
   after('end of the platform', async () => {
-    await own?.command(['clean'])
-    for (const made of [folder, own?.runDir]) if (made) rmSync(made, { recursive: true, force: true })
+    await own?.remove()
+    rmSync(folder, { recursive: true, force: true })
   })
 
   const here = (code: string): string => code.replaceAll(EXAMPLE_ROOT, own.platform().base_url)

@@ -6,11 +6,10 @@
 import { expect } from 'chai'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
-import { openChromium } from '#test/harness/chromium.ts'
+import { FAINT_TEXTS, openChromium, openWatchedPage } from '#test/harness/chromium.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { bookChangeRecord, changed, marked, markerRecords } from '#test/harness/published-records.ts'
 import { useServers } from '#test/harness/use-servers.ts'
-import { FAINT_TEXTS, openWatchedPage } from '#test/harness/watched-page.ts'
 
 const ITEM = 'AK-47 | Redline (Field-Tested)'
 const MOMENT = 1_772_573_670_000

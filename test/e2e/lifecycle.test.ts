@@ -3,7 +3,7 @@
  *
  * Uses a small simulated market, so that "live" means prices that ingest has published.
  */
-import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { expect } from 'chai'
@@ -22,26 +22,16 @@ describe('a platform on one machine', function () {
 
   before(async () => {
     own = await prepareOwnPlatform('empty')
-    const feed = { side: 'ask', connector: 'simulated', interval_ms: 2_000, options: {} }
-    const base = new URL('../../infra/config/markets/base.json.gz', import.meta.url).pathname
-    const market = {
-      name: 'small',
-      base,
-      seed: 7,
-      items: 50,
-      backfill: { days: 1, refreshes_per_day: 4 },
-      feeds: ['provider_02', 'provider_05'].map(provider => ({ provider, ...feed })),
-    }
-    writeFileSync(join(own.runDir, 'market.json'), JSON.stringify(market))
   })
+  after(() => own.remove())
 
-  after(async () => {
-    await own.command(['down'])
-    await own.command(['clean'])
-    rmSync(own.runDir, { recursive: true, force: true })
-  })
-
-  const up = () => own.command(['up'], { MARKET: join(own.runDir, 'market.json') })
+  const feed = { side: 'ask', connector: 'simulated', interval_ms: 2_000, options: {} }
+  const market = {
+    ...{ name: 'small', seed: 7, items: 50, backfill: { days: 1, refreshes_per_day: 4 } },
+    base: new URL('../../infra/config/markets/base.json.gz', import.meta.url).pathname,
+    feeds: ['provider_02', 'provider_05'].map(provider => ({ provider, ...feed })),
+  }
+  const up = () => own.up(market)
 
   it('has live prices, candles and history when `up` returns', async () => {
     const { code, stderr, stdout } = await up()

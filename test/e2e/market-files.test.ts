@@ -1,6 +1,4 @@
 /** A platform on a market file of the user's own: what it says of sources that fail, and markets that have no asks. */
-import { rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { expect } from 'chai'
 import { freePort } from '#test/harness/listen.ts'
 import { type OwnPlatform, prepareOwnPlatform } from './own-platform.ts'
@@ -17,17 +15,12 @@ describe('a platform on a market file', function () {
 
   afterEach(() => own.command(['down']))
 
-  after(async () => {
-    await own.command(['clean'])
-    rmSync(own.runDir, { recursive: true, force: true })
-  })
+  after(() => own.remove())
 
   const upWith = (feed: object) => {
     const base = new URL('../../infra/config/markets/base.json.gz', import.meta.url).pathname
     const feeds = [{ provider: 'provider_02', interval_ms: 60_000, ...feed }]
-    const MARKET = join(own.runDir, 'market.json')
-    writeFileSync(MARKET, JSON.stringify({ name: 'own', base, seed: 7, items: 50, feeds }))
-    return own.command(['up'], { MARKET })
+    return own.up({ name: 'own', base, seed: 7, items: 50, feeds })
   }
 
   it('used to say for minutes that the API is starting: it is up without a price where a source is down, and says why', async () => {

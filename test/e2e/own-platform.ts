@@ -5,26 +5,14 @@
  * Addresses of the test run's own servers never reach it, so it provides its own; `remaining` finds every process that
  * names the run directory.
  */
-import { mkdtempSync, readdirSync, readFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openPortBook } from '#infra/stack/ports.ts'
 import type { PlatformFile } from '#services/cli/run-directory.ts'
 import { type Finished, runCommand } from '#test/harness/run-command.ts'
 
-/** A platform of a test's own: directory, port and the commands that work on it. */
-export interface OwnPlatform {
-  readonly runDir: string
-  readonly port: number
-  readonly environment: Readonly<Record<string, string | undefined>>
-  command(args: string[], env?: Record<string, string>): Promise<Finished>
-  /** The announcement of the live platform; throws when there is none. */
-  platform(): PlatformFile
-  /** GETs a JSON answer of the API with the key of a tier. */
-  get(path: string, query?: Record<string, string | number>, tier?: keyof PlatformFile['keys']): Promise<Answer>
-  /** Processes that name the run directory in their command line or environment. */
-  remaining(): string[]
-}
+export type OwnPlatform = Awaited<ReturnType<typeof prepareOwnPlatform>>
 
 export interface Answer {
   status: number
@@ -35,7 +23,7 @@ export interface Answer {
 const KEPT_VARIABLES = ['PATH', 'HOME', 'JAVA_HOME', 'XDG_CACHE_HOME', 'MARKETLOG_CACHE', 'MARKETLOG_INSTALL', 'LANG']
 
 /** Prepares a directory and a port; nothing runs yet. */
-export async function prepareOwnPlatform(market: string): Promise<OwnPlatform> {
+export async function prepareOwnPlatform(market: string) {
   const runDir = mkdtempSync(join(tmpdir(), 'marketlog-e2e-'))
   const port = await openPortBook(runDir)('platform')
   const kept = Object.fromEntries(
@@ -43,13 +31,30 @@ export async function prepareOwnPlatform(market: string): Promise<OwnPlatform> {
   )
   const environment = { ...kept, MARKETLOG_RUN_DIR: runDir, PORT: String(port), MARKET: market }
   const platform = () => JSON.parse(readFileSync(join(runDir, 'platform.json'), 'utf8')) as PlatformFile
+  const command = (args: string[], env: Record<string, string> = {}): Promise<Finished> =>
+    runCommand(args, { ...environment, ...env })
   return {
-    runDir,
-    port,
-    environment,
+    ...{ runDir, port, environment, command },
+    /** The announcement of the live platform; throws when there is none. */
     platform,
-    command: (args, env = {}) => runCommand(args, { ...environment, ...env }),
-    async get(path, query = {}, tier = 'quant') {
+    /** `up` on a market of the test's own, or the one that it was prepared for; resolves with its end, which may be a failure. */
+    up(own?: object, env: Record<string, string> = {}): Promise<Finished> {
+      const file = join(runDir, 'market.json')
+      if (own) writeFileSync(file, JSON.stringify(own))
+      return command(['up'], { ...(own && { MARKET: file }), ...env })
+    },
+    /** Ends it and removes all that it had. */
+    async remove(): Promise<void> {
+      await command(['down'])
+      await command(['clean'])
+      rmSync(runDir, { recursive: true, force: true })
+    },
+    /** GETs a JSON answer of the API with the key of a tier. */
+    async get(
+      path: string,
+      query: Record<string, string | number> = {},
+      tier: keyof PlatformFile['keys'] = 'quant',
+    ): Promise<Answer> {
       const { base_url, keys } = platform()
       const parameters = new URLSearchParams()
       for (const [name, value] of Object.entries(query)) parameters.set(name, String(value))
@@ -59,6 +64,7 @@ export async function prepareOwnPlatform(market: string): Promise<OwnPlatform> {
       })
       return { status: response.status, body: await response.json() }
     },
+    /** Processes that name the run directory in their command line or environment. */
     remaining: () => processesNaming(runDir),
   }
 }

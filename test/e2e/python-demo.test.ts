@@ -1,5 +1,5 @@
 /** The page of the Python package and its notebooks, run as a reader runs them, on the demo. */
-import { globSync, mkdirSync, rmSync } from 'node:fs'
+import { globSync, mkdirSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { expect } from 'chai'
 import {
@@ -26,13 +26,11 @@ describeWithPython('the demo, to a reader of the Python package,', function () {
   before(async () => {
     own = await openPythonPackage()
     demo = await prepareOwnPlatform('demo')
-    const { code, stderr } = await demo.command(['up'])
+    const { code, stderr } = await demo.up()
     expect(code, stderr).to.equal(0)
   })
   after(async () => {
-    await demo?.command(['down'])
-    await demo?.command(['clean'])
-    if (demo) rmSync(demo.runDir, { recursive: true, force: true })
+    await demo?.remove()
     own?.close()
   })
 

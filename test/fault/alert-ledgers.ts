@@ -1,21 +1,32 @@
 /**
- * Accounts that own alerts, and what became of the alerts, beside what should have: events in Postgres, requests at the destinations, rules in the log.
+ * Accounts that own alerts, and what became of the alerts, beside what should have: triggers and rules in the log, events in Postgres,
+ * requests and mails at the destinations.
  *
- * Reads Postgres, Kafka and receivers. Invariant: one event under two delivery ids, or one alert with two events, is
- * two entries here, however equal they look.
+ * Reads Postgres, Kafka and destinations. Invariant: one event under two delivery ids, or one alert with two events, is
+ * two entries here, however equal they look. When alerts may fire on a log of changes, and which must, is found by brute force from
+ * DECISIONS.md, "Alerts", and shares no code with the triggers: each rule is checked after each change of its item, every check sorts all rows
+ * of an item and compares exact fractions. A rule fires once, by prices at which its condition holds. Which of them depends on when the role was
+ * there to evaluate, so a rule whose condition holds at the end must have fired, and one whose condition held for a while may have.
  */
+import { expect } from 'chai'
+
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import { openSealedBox } from '#infra/runtime/sealed-box.ts'
+import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
+import type { NewAlert } from '#services/alerts/rules/commands.ts'
 import { createWebhook } from '#services/alerts/webhooks/commands.ts'
+import type { Mailbox } from '#test/fixtures/mailbox.ts'
+import type { MarketItem } from '#test/fixtures/seeded-market.ts'
 import type { Receiver } from '#test/fixtures/webhook-receiver.ts'
 import type { LedgerEntry } from '#test/harness/ledger.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
+import type { SeededRandom } from '#test/harness/seeded-random.ts'
 
 /** An account of the test: its destinations by id, and whether it gets mails. */
-export interface Owner {
+interface Owner {
   id: string
   hooks: string[]
   getsMail: boolean
@@ -41,14 +52,12 @@ export async function openOwner(
   return { id, hooks, getsMail: urls.length === 0 }
 }
 
-/** An event of an alert, as its table has it. */
-export interface EventRow {
+interface EventRow {
   id: string
   account_id: string
   alert_id: string
 }
 
-/** All events. */
 export const eventRows = (database: Database): Promise<EventRow[]> =>
   database.rows<EventRow>('SELECT id, account_id, alert_id FROM alert_events')
 
@@ -75,9 +84,9 @@ export const hookEntries = (owners: readonly Owner[], events: readonly EventRow[
   )
 
 /** What the destinations got; one event under two delivery ids is here twice. */
-export function receivedBy(receivers: readonly Receiver[]): LedgerEntry[] {
+export function receivedBy({ received }: Receiver): LedgerEntry[] {
   const ids = new Map<string, Set<string>>()
-  for (const { path, headers, body } of receivers.flatMap(({ received }) => received)) {
+  for (const { path, headers, body } of received) {
     const key = `${JSON.parse(body).id} ${path.slice(1)}`
     ids.set(key, (ids.get(key) ?? new Set()).add(String(headers['x-svc-delivery-id'])))
   }
@@ -98,4 +107,124 @@ export async function lastRules(kafka: KafkaConnection): Promise<LedgerEntry[]> 
   for (const { key, value } of await readTopic(kafka, 'alertRules'))
     last.set(key, `${value.version} ${value.is_enabled}`)
   return [...last].map(([key, what]) => ({ key, what }))
+}
+
+/** The mails that owners without a destination are to get. */
+export const mailEntries = (owners: readonly Owner[], events: readonly EventRow[]): LedgerEntry[] =>
+  events
+    .filter(event => owners.some(({ id, getsMail }) => getsMail && id === event.account_id))
+    .map(event => ({ key: event.id, what: 'mailed' }))
+
+/** What the mail server got, a repeated message once. */
+export function mailsOf({ mails }: Mailbox): LedgerEntry[] {
+  const ids = mails.map(
+    ({ mail }) => /^<alert-([0-9a-f-]{36})@/.exec(mail.messageId ?? '')?.[1] ?? String(mail.messageId),
+  )
+  return [...new Set(ids)].map(key => ({ key, what: 'mailed' }))
+}
+
+/** Attempts are recorded before they leave, so each request that arrived is one of those on record; and all have succeeded. */
+export async function expectRecorded(database: Database, { received }: Receiver): Promise<void> {
+  const rows = await database.rows<{ id: string; status: string; attempts: number }>(
+    `SELECT id, status, (SELECT count(*)::int FROM webhook_attempts WHERE delivery_id = d.id) AS attempts
+      FROM webhook_deliveries d UNION ALL SELECT id, status, 1 FROM email_deliveries WHERE status <> 'succeeded'`,
+  )
+  expect(rows.filter(({ status }) => status !== 'succeeded')).to.deep.equal([])
+  const byId = Map.groupBy(received, ({ headers }) => String(headers['x-svc-delivery-id']))
+  for (const { id, attempts } of rows)
+    expect(byId.get(id)?.length, `requests of ${id}, of which ${attempts} attempts are on record`).to.be.within(
+      1,
+      attempts,
+    )
+  expect(byId.size, 'ids at the receivers').to.equal(rows.length)
+  console.log(`      ${rows.length} deliveries, ${received.length - rows.length} repeats under their own id`)
+}
+
+/** An alert with a threshold near an item's prices. */
+export function alertNear(random: SeededRandom, { itemId, name, prices }: MarketItem): NewAlert {
+  const kind = random.pick(['price_below', 'price_above', 'spread_exceeds'] as const)
+  const about = (random.pick(prices) * random.integer(70, 130)) / 10_000
+  const threshold = kind === 'spread_exceeds' ? random.integer(100, 3_000) / 100 : Math.max(0.01, about)
+  return {
+    item_id: itemId,
+    kind,
+    market_hash_name: name,
+    phase: null,
+    is_enabled: true,
+    threshold_value: threshold.toFixed(2),
+    threshold_currency: kind === 'spread_exceeds' ? null : 'USD',
+  }
+}
+
+/** A rule in dollars, or in percent for a spread; thresholds have two decimals. */
+export interface PlainRule {
+  id: string
+  itemId: number
+  kind: 'price_below' | 'price_above' | 'spread_exceeds'
+  threshold: string
+}
+
+/** A trigger, as far as it is compared. */
+interface WrittenTrigger {
+  alert_id: string
+  best_ask_micro_usd: number
+  best_bid_micro_usd: number | null
+  cause: string
+  caused_at: number
+}
+
+const pricesOf = (trigger: WrittenTrigger): string => `${trigger.best_ask_micro_usd} ${trigger.best_bid_micro_usd}`
+
+/** A trigger as the ledger takes it: keyed by alert, described by the prices when it fired. */
+export const entryOfTrigger = (trigger: WrittenTrigger): LedgerEntry => ({
+  key: trigger.alert_id,
+  what: `${pricesOf(trigger)} ${trigger.caused_at}`,
+})
+
+/** The triggers that rules must give: the first that was written, where it may be, else one of each that holds at the end. */
+export function expectedTriggers(
+  rules: readonly PlainRule[],
+  changes: readonly Pick<BookChanged, 'side' | 'provider' | 'item_id' | 'price_micro_usd' | 'seen_at'>[],
+  written: readonly WrittenTrigger[],
+): LedgerEntry[] {
+  const { allowed, isMet } = evaluateAll(rules, changes)
+  const first = new Map(written.toReversed().map(trigger => [trigger.alert_id, trigger]))
+  return rules.flatMap(({ id: key }) => {
+    const trigger = first.get(key)
+    if (trigger === undefined) return isMet.has(key) ? [{ key, what: 'holds at the end' }] : []
+    const entry = entryOfTrigger(trigger)
+    // A rule that is evaluated when its partition is opened names the time of the rule.
+    return allowed.get(key)?.has(trigger.cause === 'book' ? entry.what : pricesOf(trigger)) ? [entry] : []
+  })
+}
+
+/** By rule: the prices at which its condition held, with the time of the change and without; and the rules that hold at the end. */
+function evaluateAll(rules: readonly PlainRule[], changes: Parameters<typeof expectedTriggers>[1]) {
+  const byItem = Map.groupBy(rules, ({ itemId }) => itemId)
+  const rows = new Map<number, Map<string, number>>()
+  const allowed = new Map(rules.map(({ id }) => [id, new Set<string>()]))
+  const isMet = new Set<string>()
+  for (const { side, provider, item_id, price_micro_usd: micro, seen_at } of changes) {
+    const quotes = rows.get(item_id) ?? new Map<string, number>()
+    rows.set(item_id, quotes)
+    if (micro === null) quotes.delete(`${side}|${provider}`)
+    else quotes.set(`${side}|${provider}`, micro)
+    const of = (wanted: string) => [...quotes].filter(([key]) => key.startsWith(wanted)).map(([, price]) => price)
+    const [asks, bids] = [of('ask'), of('bid')]
+    const [ask, bid] = [Math.min(...asks), bids.length === 0 ? null : Math.max(...bids)]
+    for (const rule of byItem.get(item_id) ?? []) {
+      isMet.delete(rule.id)
+      if (asks.length === 0 || !holds(rule, ask, bid)) continue
+      isMet.add(rule.id)
+      allowed.get(rule.id)?.add(`${ask} ${bid}`).add(`${ask} ${bid} ${seen_at}`)
+    }
+  }
+  return { allowed, isMet }
+}
+
+function holds({ kind, threshold }: PlainRule, ask: number, bid: number | null): boolean {
+  const hundredths = BigInt(threshold.replace('.', ''))
+  if (kind === 'price_below') return BigInt(ask) < hundredths * 10_000n
+  if (kind === 'price_above') return BigInt(ask) > hundredths * 10_000n
+  return bid !== null && BigInt(ask - bid) * 10_000n > hundredths * BigInt(ask)
 }

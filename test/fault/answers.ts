@@ -8,14 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'chai'
 import { eventually } from '#test/harness/eventually.ts'
 
-/** What is asked. */
-export interface Answers {
-  /** Resolves once all are answered with 200. */
-  whole(limitMs: number): Promise<void>
-  /** Does some work while each answer is the one of before, or refused; each of `refused` must have been refused. */
-  expectUnchanged(work: () => Promise<void>, refused: readonly string[]): Promise<void>
-  stop(): Promise<void>
-}
+export type Answers = ReturnType<typeof openAnswers>
 
 interface Answer {
   status: number
@@ -32,9 +25,8 @@ export function openAnswers(
   key: string,
   address: () => Promise<string | undefined>,
   paths: Readonly<Record<string, string>>,
-): Answers {
+) {
   const ending = new AbortController()
-  const asking: Promise<void>[] = []
   let right: Map<string, string> | undefined
   let wrong: string[] = []
   let refusals = new Set<string>()
@@ -66,20 +58,18 @@ export function openAnswers(
     else if (wanted !== undefined && wanted !== text)
       wrong.push(`${name} was ${text.slice(0, 400)}\n instead of ${wanted.slice(0, 400)}`)
   }
-  for (const [name, path] of Object.entries(paths)) {
-    const run = async (): Promise<void> => {
-      while (!ending.signal.aborted) {
-        judge(name, await ask(path))
-        await pause(EVERY_MS)
-      }
+  const asking = Object.entries(paths).map(async ([name, path]) => {
+    while (!ending.signal.aborted) {
+      judge(name, await ask(path))
+      await pause(EVERY_MS)
     }
-    asking.push(run())
-  }
+  })
   const askAll = async (): Promise<[string, Answer][]> =>
     Promise.all(Object.entries(paths).map(async ([name, path]) => [name, await ask(path)]))
 
   return {
-    async whole(limitMs) {
+    /** Resolves once all are answered with 200. */
+    async whole(limitMs: number): Promise<void> {
       let last: [string, Answer][] = []
       const areThere = async () => {
         last = await askAll()
@@ -89,7 +79,8 @@ export function openAnswers(
         throw new Error(`${error.message}: ${JSON.stringify(last.map(([name, { status }]) => [name, status]))}`)
       })
     },
-    async expectUnchanged(work, refused) {
+    /** Does some work while each answer is the one of before, or refused; each of `refused` must have been refused. */
+    async expectUnchanged(work: () => Promise<void>, refused: readonly string[]): Promise<void> {
       right = new Map((await askAll()).map(([name, { text }]) => [name, text]))
       wrong = []
       refusals = new Set()
@@ -98,7 +89,7 @@ export function openAnswers(
       expect(wrong.slice(0, 3), `${wrong.length} wrong answers`).to.deep.equal([])
       expect([...refusals], 'refused meanwhile').to.include.members([...refused])
     },
-    async stop() {
+    async stop(): Promise<void> {
       ending.abort()
       await Promise.all(asking)
     },

@@ -2,13 +2,10 @@
  * What still answers when a server is gone, with which code the rest refuses, and that all of it comes back.
  */
 import { expect } from 'chai'
-import { openWriter } from '#infra/clickhouse/clickhouse.ts'
-import { databaseName } from '#infra/runtime/config.ts'
 import { start as startApi } from '#services/api/main.ts'
 import { healthHeadKey } from '#streams/provider-health/table.ts'
 import { readStoredViews, tableOf, type Version } from '#streams/runner/table-versions.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
-import { inVersions } from '#test/fixtures/view-tables.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
@@ -101,20 +98,17 @@ describe('outages', () => {
   })
 
   it('of the exchange rates: dollars go on, all else is unavailable', async () => {
-    const { servers, namespace } = platform.config
-    const client = openWriter(servers.clickhouse, { database: databaseName(namespace), name: 'test' })
-    const tables = inVersions(client)
+    const tables = platform.openTables()
     await tables.command(`RENAME TABLE ${tables.database}.fx_days TO ${tables.database}.away`)
     await becomes('/fx', 503, 'SERVICE_UNAVAILABLE')
     expect(await ask(`/prices?${item()}&currency=EUR`)).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
     expect(await ask(`/prices?${item()}&currency=USD`)).to.deep.equal([200, undefined])
     expect(await ask(`/prices?${item()}&currency=eur`)).to.deep.equal([422, 'VALIDATION_ERROR'])
-    const { current, named } = (await readStoredViews(client)).of('fx')
+    const { current, named } = (await readStoredViews(tables)).of('fx')
     expect(current).to.equal(undefined)
-    await client.command(
-      `RENAME TABLE ${client.database}.away TO ${client.database}.${tableOf('fx_days', named as Version)}`,
+    await tables.command(
+      `RENAME TABLE ${tables.database}.away TO ${tables.database}.${tableOf('fx_days', named as Version)}`,
     )
-    await client.close()
     await becomes(`/prices?${item()}&currency=EUR`, 200)
     await becomes('/prices?currency=ZZZ', 422, 'VALIDATION_ERROR')
   })

@@ -10,21 +10,10 @@ import { ITEM_PARTITIONS, PROVIDER_PARTITIONS, topics } from '#schemas/topics.ts
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import type { LeastOfMarket } from '#test/fixtures/seeded-market.ts'
 import type { JavaReader } from '#test/harness/java-reader.ts'
-import type { Ledger, LedgerEntry } from '#test/harness/ledger.ts'
-import { openLedger } from '#test/harness/ledger.ts'
-import type { PublishedRefresh } from '#test/harness/published-records.ts'
-import { arriving, givenOf, isUsable, urlOf } from '#test/harness/published-records.ts'
-import type { ReadRecord } from '#test/harness/read-topic.ts'
-import { entriesOfReading, readByJava, readTopic } from '#test/harness/read-topic.ts'
-import type { Expected } from '#test/harness/reference-fold.ts'
-import { bookKey, entryOfChange, foldRefreshes } from '#test/harness/reference-fold.ts'
-
-/** What the ledgers of a run show beside themselves. */
-export interface BookLedgers {
-  ledgers: Record<string, Ledger>
-  /** Records of transactions that a kill cut short, where the Java client could count them. */
-  aborted: number | undefined
-}
+import { type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
+import { arriving, givenOf, isUsable, type PublishedRefresh, urlOf } from '#test/harness/published-records.ts'
+import { entriesOfReading, type ReadRecord, readByJava, readTopic } from '#test/harness/read-topic.ts'
+import { bookKey, type Expected, entryOfChange, foldRefreshes } from '#test/harness/reference-fold.ts'
 
 /** Holds all that the book wrote against the refreshes that it was given, of a market that shows at least so much. */
 export async function bookLedgers(
@@ -32,7 +21,7 @@ export async function bookLedgers(
   refreshes: readonly PublishedRefresh[],
   java: JavaReader | undefined,
   least: LeastOfMarket,
-): Promise<BookLedgers> {
+): Promise<Record<string, Ledger>> {
   const expected = foldRefreshes(refreshes.map(givenOf))
   const changes = await readTopic(kafka, 'bookChanges')
   const changelog = await readTopic(kafka, 'book')
@@ -53,15 +42,16 @@ export async function bookLedgers(
     verdicts: openLedger(verdictsOf(refreshes, expected), await verdictsRead(kafka), least.feeds),
     quarantine: openLedger(quarantined(expected), await quarantineRead(kafka), least.quarantined),
     'final book': openLedger(expectedRows(expected), rowsOf(changelog), rows),
-    unresolved: openLedger(rejects.unresolved, await unresolvedRead(kafka), least.unresolved),
-    'dead letters': openLedger(rejects.letters, await lettersRead(kafka), least.deadLetters),
+    unresolved: openLedger(rejects.unresolved, await rejectsRead(kafka, 'unresolved'), least.unresolved),
+    'dead letters': openLedger(rejects.letters, await rejectsRead(kafka, 'deadLetters'), least.deadLetters),
   }
-  if (java === undefined) return { ledgers, aborted: undefined }
+  if (java === undefined) return ledgers
   const truth = await readByJava(java, kafka, 'bookChanges')
   const truthOfBook = await readByJava(java, kafka, 'book')
   ledgers['changes read by the Java client'] = openLedger(truth.entries, entriesOfReading(changes), rows)
   ledgers['changelog read by the Java client'] = openLedger(truthOfBook.entries, entriesOfReading(changelog), rows)
-  return { ledgers, aborted: truth.aborted + truthOfBook.aborted }
+  console.log(`      ${truth.aborted + truthOfBook.aborted} records of transactions that a kill cut short`)
+  return ledgers
 }
 
 const urlText = (provider: string, itemId: number, price: number | null): string =>
@@ -150,26 +140,13 @@ function rowsOf(changelog: readonly ReadRecord[]): LedgerEntry[] {
   return [...rows].map(([key, row]) => ({ key, what: rowText(row) }))
 }
 
-const sideOf = (topic: string): 'ask' | 'bid' => (topic === topics.quotes.name ? 'ask' : 'bid')
-
-async function unresolvedRead(kafka: KafkaConnection): Promise<LedgerEntry[]> {
-  const entries: LedgerEntry[] = []
-  for (const { value } of await readTopic(kafka, 'unresolved')) {
-    const { value: observed } = kafka.codec.decode(value.value)
-    const key = bookKey(sideOf(value.topic), value.provider)
-    entries.push({ key, what: `${observed.refresh_id} ${value.market_hash_name}` })
-  }
-  return entries
-}
-
-async function lettersRead(kafka: KafkaConnection): Promise<LedgerEntry[]> {
-  const entries: LedgerEntry[] = []
-  for (const { value: letter } of await readTopic(kafka, 'deadLetters')) {
-    const { value } = kafka.codec.decode(letter.value)
-    const key = bookKey(sideOf(letter.topic), value.provider)
-    entries.push({ key, what: `${value.refresh_id} ${value.index} ${value.market_hash_name}` })
-  }
-  return entries
+async function rejectsRead(kafka: KafkaConnection, topic: 'unresolved' | 'deadLetters'): Promise<LedgerEntry[]> {
+  return (await readTopic(kafka, topic)).map(({ value: rejected }) => {
+    const { value } = kafka.codec.decode(rejected.value)
+    const index = topic === 'unresolved' ? '' : `${value.index} `
+    const key = bookKey(rejected.topic === topics.quotes.name ? 'ask' : 'bid', value.provider)
+    return { key, what: `${value.refresh_id} ${index}${value.market_hash_name}` }
+  })
 }
 
 /** The unresolved names and dead letters that the book must write of the refreshes, one entry a record. */

@@ -1,6 +1,7 @@
 /**
- * Carries planned faults out on a cluster of a test's own, one at a time.
+ * Plans faults of brokers from a seed, and carries them out on a cluster of a test's own, one at a time.
  *
+ * The same seed plans the same faults and pauses, and every kind comes once before any comes again.
  * States of a fault: quiet → harm done, and seen to be done → harm over → the cluster whole. Invariant: the next fault begins only when
  * every broker sees every replica in sync again, so no more than one broker is ever away; a fault that did no harm fails the run.
  */
@@ -8,18 +9,73 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { type ClusterControl, openClusterControl } from '#test/harness/cluster-control.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import type { OwnBroker } from '#test/harness/own-cluster.ts'
+import type { SeededRandom } from '#test/harness/seeded-random.ts'
 import type { TestCluster } from '#test/harness/use-cluster.ts'
-import type { BrokerFault, FaultKind } from './broker-fault-plan.ts'
-import type { Disturbance } from './kill-in-rounds.ts'
+import type { Direction } from '#test/harness/wire-proxy.ts'
+import type { Disturbance } from './keep-running.ts'
 
-/** How long brokers are broken: until both are reached. */
-export interface BreakLimits {
-  faults: number
-  ms: number
-  signal: AbortSignal
+/** What may happen to a cluster. Those that take a broker away take one: two of three replicas must stay in sync. */
+export const FAULT_KINDS = [
+  ...(['leader moves', 'kill -9', 'half-open network', 'group coordinators move', 'frozen leader'] as const),
+  ...(['transaction coordinators move', 'controlled shutdown', 'cut network', 'preferred elections'] as const),
+  ...(['frozen follower', 'slow network', 'rolling restart'] as const),
+] as const
+
+export type FaultKind = (typeof FAULT_KINDS)[number]
+
+interface BrokerFault {
+  kind: FaultKind
+  /** The broker that it is about, from 1. */
+  broker: number
+  /** Quiet before it, in milliseconds. */
+  pauseMs: number
+  /** How long a network fault lasts, or a broker stays away, in milliseconds. */
+  lastsMs: number
+  /** Of a slow network. */
+  delayMs: number
+  /** Which way bytes vanish on a half-open network; undefined: both. */
+  direction: Direction | undefined
+  /** Picks the topic whose leaders move, in [0, 1). */
+  topic: number
+  /** How many brokers further a leader moves: 1 or 2. */
+  step: number
 }
 
-/** What a cluster went through. */
+const DELAY_MS = [100, 600] as const
+const DIRECTIONS: readonly BrokerFault['direction'][] = ['to-server', 'to-client', undefined]
+
+/** The faults of a seed, without end. */
+export function* planFaults(
+  random: SeededRandom,
+  {
+    kinds,
+    brokers,
+    pauseMs,
+    lastsMs,
+  }: {
+    /** Each round has all of them, in an order of its own. */
+    kinds: readonly FaultKind[]
+    brokers: number
+    pauseMs: readonly [least: number, most: number]
+    lastsMs: readonly [least: number, most: number]
+  },
+): Generator<BrokerFault, never> {
+  for (;;) {
+    for (const kind of random.shuffle(kinds)) {
+      yield {
+        kind,
+        broker: random.integer(1, brokers),
+        pauseMs: random.integer(...pauseMs),
+        lastsMs: random.integer(...lastsMs),
+        delayMs: random.integer(...DELAY_MS),
+        direction: random.pick(DIRECTIONS),
+        topic: random.next(),
+        step: random.integer(1, brokers - 1),
+      }
+    }
+  }
+}
+
 export interface FaultReport {
   /** Kind → how often. */
   counts: ReadonlyMap<FaultKind, number>
@@ -50,11 +106,11 @@ interface Actor {
   endedPids: Set<number>
 }
 
-/** Carries faults out until the limits are reached. */
+/** Carries faults out until there were as many and it has lasted as long. */
 export async function breakBrokers(
   platform: TestCluster,
   plan: Iterable<BrokerFault>,
-  limits: BreakLimits,
+  limits: { faults: number; ms: number; signal: AbortSignal },
 ): Promise<FaultReport> {
   const control = openClusterControl(platform)
   const startedAt = performance.now()

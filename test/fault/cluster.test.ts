@@ -10,14 +10,13 @@ import { expect } from 'chai'
 import type { TopicKey } from '#schemas/topics.ts'
 import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { ROLE_NAMES, type RoleName } from '#services/cli/roles.ts'
-import { expectFigure } from '#test/harness/figures.ts'
 import { findJavaReader } from '#test/harness/java-reader.ts'
-import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
+import { expectFigure } from '#test/harness/ledger.ts'
+import { type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import type { TestPlatform } from '#test/harness/test-platform.ts'
 import { useCluster } from '#test/harness/use-cluster.ts'
-import { breakBrokers, type FaultReport } from './break-brokers.ts'
-import { FAULT_KINDS, type FaultKind, planFaults } from './broker-fault-plan.ts'
-import { describeKills, type KillReport, killInRounds } from './kill-in-rounds.ts'
+import { breakBrokers, FAULT_KINDS, type FaultKind, type FaultReport, planFaults } from './break-brokers.ts'
+import { describeKills, type KillReport, killInRounds } from './keep-running.ts'
 import { endsByThemselves, expectPlatformBalanced } from './platform-ledgers.ts'
 import {
   drainScenario,
@@ -68,11 +67,11 @@ describe(TEST, function () {
 
   /** Breaks brokers until the limits are reached, and each process beside them once at least. */
   async function breakAll(random: SeededRandom, { roles, waiting }: PlatformScenario) {
-    const plan = planFaults(randomOf(random.integer(0, 2 ** 31)), {
+    const plan = planFaults(random.branch(), {
       ...{ kinds: KINDS, brokers: platform.cluster.brokers.length, pauseMs: PAUSE_MS, lastsMs: LASTS_MS },
     })
     const [ending, failing] = [new AbortController(), new AbortController()]
-    const killing = killInRounds(randomOf(random.integer(0, 2 ** 31)), roles.all, {
+    const killing = killInRounds(random.branch(), roles.all, {
       ...{ kills: roles.all.length, pauseMs: KILL_PAUSE_MS, freezeEach: FREEZE_EACH, waiting },
       ...{ readyLimitMs: LIMIT_MS, until: ending.signal, signal: failing.signal },
     })

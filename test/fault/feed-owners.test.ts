@@ -17,7 +17,7 @@ import { readTopic } from '#test/harness/read-topic.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { readFeedRecords } from './feed-records.ts'
-import { lagOf } from './lag.ts'
+import { lagOf } from './market-load.ts'
 
 const BASE = fileURLToPath(new URL('../../infra/config/markets/base.json.gz', import.meta.url))
 const ROUNDS = process.env.FAULT === 'long' ? 12 : 2
@@ -58,13 +58,8 @@ describe('feeds of two ingest processes', function () {
 
   const startIngest = () => platform.spawnRole('ingest', { MARKET: market })
 
-  async function metric(role: SpawnedRole, pattern: RegExp): Promise<number[]> {
-    const answer = await fetch(`${await role.operatorUrl()}/metrics`, { signal: AbortSignal.timeout(5_000) })
-    return [...(await answer.text()).matchAll(pattern)].map(([, value]) => Number(value))
-  }
-  const owned = async (role: SpawnedRole) => (await metric(role, /^marketlog_ingest_feeds (\d+)/gm))[0] ?? 0
-  const cuts = async (role: SpawnedRole) =>
-    (await metric(role, /^marketlog_ingest_refreshes_total\{.*result="cut"\} (\d+)/gm)).reduce((a, b) => a + b, 0)
+  const owned = async (role: SpawnedRole) => (await role.metric('marketlog_ingest_feeds')) || 0
+  const cuts = async (role: SpawnedRole) => (await role.metric('marketlog_ingest_refreshes_total', /result="cut"/)) || 0
   const linesOf = (role: SpawnedRole, pattern: RegExp) => role.lines().filter(line => pattern.test(line))
 
   /** Resolves when every feed has completed a refresh that was observed after this moment. */

@@ -7,8 +7,7 @@
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type ReadRecord, readTopic } from '#test/harness/read-topic.ts'
 
-/** What the records of all feeds show. */
-export interface FeedRecords {
+interface FeedRecords {
   /** Feed (`<topic> <provider>`) → times of its completed refreshes, in the order of the log. */
   completed: Map<string, number[]>
   /** Refreshes that were begun and not completed before another began. */
@@ -17,7 +16,6 @@ export interface FeedRecords {
   faults: string[]
 }
 
-/** Reads the records of the feeds that publish asks or bids. */
 export async function readFeedRecords(kafka: KafkaConnection): Promise<FeedRecords> {
   const found: FeedRecords = { completed: new Map(), cut: 0, faults: [] }
   for (const topic of ['quotes', 'bids'] as const) {

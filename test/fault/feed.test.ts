@@ -1,6 +1,6 @@
 /**
- * Streams that begin with the current state or resume, on a moving market, while a crowd of clients loses its gateway and comes back at
- * another one.
+ * Streams that begin with the current state, resume or replay, on a moving market. Clients that lose their gateway and come back at another one
+ * are test/fault/feed-cuts.test.ts' matter, and the connections to the log that a crowd of them costs the bench feed-resume's.
  *
  * A writer publishes refreshes of random rows and keeps every row's history: a version of a row is its quantity, which never comes twice.
  * A client's events are walked along these histories, so that a gap, a repeat or a wrong order of any row shows at the event where it
@@ -15,7 +15,6 @@ import { startWithin } from '#services/feed/main.ts'
 import { firstItems, type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectBalanced, type Ledger, openLedger } from '#test/harness/ledger.ts'
-import { watchConnections } from '#test/harness/open-sockets.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import { openSse, type SseClient, type SseEvent } from '#test/harness/sse-client.ts'
@@ -23,12 +22,8 @@ import { useServers } from '#test/harness/use-servers.ts'
 
 const IS_LONG = process.env.FAULT === 'long'
 const PAIRS = IS_LONG ? 300 : 12
-const CLIENTS = IS_LONG ? 1_000 : 100
-const KILLS = IS_LONG ? 40 : 3
 /** Streams that may begin at once, and how many come. */
 const [STARTING, CROWD] = [3, 40]
-/** One to each broker and one that asks for leaders; the reader of what is live holds as many, and opens none for a client. */
-const CONNECTIONS_MORE = 2
 /** Signature, version and count, an offset per partition of four bytes, and for each of four providers that lag a name and as many. */
 const LONGEST_ID = Math.ceil(((14 + 4 * ITEM_PARTITIONS + 4 * (16 + 4 * ITEM_PARTITIONS)) * 4) / 3)
 const ARRIVES_MS = 30_000
@@ -126,37 +121,6 @@ describe('feeds that resume', function () {
         if (event.endsWith('.changed') && id !== undefined) expect(id.length).to.be.at.most(LONGEST_ID)
     }
   }
-
-  it('go on at another gateway after SIGKILL, nothing lost and nothing twice, by one connection to the log for a crowd', async () => {
-    let gateway = await platform.spawnRole('feed')
-    let base = await gateway.baseUrl()
-    for (let at = 0; at < CLIENTS; at++) await newClient()
-    await Promise.all(clients.map(client => connect(client, base)))
-    await Promise.all(clients.map(hasBegun))
-    for (let kill = 0; kill < KILLS; kill++) {
-      await market.refreshes(5)
-      const next = await platform.spawnRole('feed')
-      base = await next.baseUrl()
-      const moving = market.refreshes(20)
-      await eventually(() => clients.some(({ pieces }) => (pieces.at(-1)?.events.length ?? 0) > 3), 'events')
-      gateway.kill('SIGKILL')
-      await gateway.ended
-      const lost = () => clients.every(({ pieces }) => pieces.at(-1)?.hasEnded())
-      await eventually(lost, 'the end of all streams')
-      const watch = watchConnections(next.pid, platform.config.servers.kafka)
-      const before = watch.seen()
-      await Promise.all(clients.map(client => connect(client, base)))
-      await moving
-      await market.refreshes(3)
-      await Promise.all(clients.map(hasBegun))
-      await expectAllDelivered()
-      watch.stop()
-      expect(before, 'connections of a gateway').to.be.at.least(1)
-      expect(watch.seen() - before, 'connections that the clients cost').to.be.at.most(CONNECTIONS_MORE)
-      console.log(`      ${CLIENTS} clients, ${before} connections before they came, ${watch.seen()} in all`)
-      gateway = next
-    }
-  })
 
   it('begin with the state and go on with exactly what follows, at random moments of a moving market', async () => {
     const { random } = market
@@ -333,20 +297,5 @@ describe('feeds that resume', function () {
     const span = Math.max(...moments) - Math.min(...moments)
     expect(performance.now() - startedAt).to.be.at.least(span / 4)
     console.log(`      ${expected.length} events in ${span} ms at 4 times`)
-  })
-
-  it('refuse a replay of a range that cannot be replayed', async () => {
-    const key = await platform.newKey()
-    for (const [query, loc] of [
-      ['', 'from'],
-      ['from=yesterday', 'from'],
-      ['from=2026-01-02&to=2026-01-01', 'to'],
-      ['from=2026-01-01&speed=fast', 'speed'],
-      ['from=2026-01-01&speed=99999x', 'speed'],
-    ]) {
-      const client = await openSse(`${steady}/v1/feed/replay/prices?${query}`, { key })
-      const { detail } = (await client.body()) as { detail: { loc: string[] }[] }
-      expect([client.status, detail[0]?.loc]).to.deep.equal([422, ['query', loc]])
-    }
   })
 })

@@ -1,28 +1,27 @@
 /**
- * Keeps one process of some roles running, as a supervisor would: whatever ends it, it is started again.
+ * Keeps one process of some roles running, as a supervisor would: whatever ends it, it is started again; and kills and freezes such processes.
  *
  * States: running -> ended (by a kill or by itself) -> waiting -> running, until `stop`. Invariant: the pauses before
  * restarts follow from the seed; a process that ended by itself, and not by SIGKILL, is counted and its last line shown, and
- * fails the file unless such ends were announced. A restart that the test asks for is no end by itself.
+ * fails the file unless such ends were announced.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { eventually } from '#test/harness/eventually.ts'
+import { isStopped } from '#test/harness/process-figures.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
 
-/** How a process is kept. */
-export interface KeepOptions {
-  /** What it runs, for the report. */
+interface KeepOptions {
+  /** For the report. */
   name: string
   random: SeededRandom
   start(): Promise<SpawnedRole>
-  /** What a process may end by itself for; without it none may. */
+  /** Why a process may end by itself; without it none may. */
   mayEnd?: RegExp
   /** {@link READY_LIMIT_MS} when left out. */
   readyLimitMs?: number
 }
 
-/** A process that is kept running. */
 export interface Kept {
   readonly name: string
   /** The process of now; undefined between an end and the next start. */
@@ -33,8 +32,6 @@ export interface Kept {
   endedByThemselves(): number
   /** Processes that a SIGKILL has ended. */
   killed(): number
-  /** Stops it and starts it again once `meanwhile` is done; resolves when it is ready. */
-  restart(meanwhile?: Promise<unknown>): Promise<void>
   /** Stops it for good; a frozen process is woken. */
   stop(): Promise<void>
 }
@@ -43,33 +40,28 @@ export interface Kept {
 export const SAYS_WHY = /"level":"fatal".*cannot go on; the process ends/
 
 /** The longest time that a process may take to be ready. */
-export const READY_LIMIT_MS = 60_000
+const READY_LIMIT_MS = 60_000
 const RESTART_MS = [0, 2_500] as const
 
-/** Starts a process and keeps it running. */
 export function keepRunning({ name, random, start, mayEnd, readyLimitMs = READY_LIMIT_MS }: KeepOptions): Kept {
   const ending = new AbortController()
   let role: SpawnedRole | undefined
   let isReady = false
   let [endedByThemselves, killed] = [0, 0]
-  let restarting: { of: SpawnedRole; meanwhile: Promise<unknown> } | undefined
   const keep = async (): Promise<void> => {
     while (!ending.signal.aborted) {
       const started = await start()
       if (mayEnd) started.allowEnd(mayEnd)
       if (ending.signal.aborted) return started.stop()
       role = started
-      void isSoonReady(started, readyLimitMs, () => role === started).then(ready => {
-        if (role === started) isReady = ready
-      })
+      const becomeReady = (): void => {
+        if (role === started) isReady = true
+      }
+      started.ready(readyLimitMs).then(becomeReady, () => undefined)
       const { signal } = await started.ended
       role = undefined
       isReady = false
       if (ending.signal.aborted) return
-      if (restarting?.of === started) {
-        await restarting.meanwhile
-        continue
-      }
       if (signal === 'SIGKILL') killed += 1
       else {
         endedByThemselves += 1
@@ -85,13 +77,6 @@ export function keepRunning({ name, random, start, mayEnd, readyLimitMs = READY_
     isReady: () => isReady,
     endedByThemselves: () => endedByThemselves,
     killed: () => killed,
-    async restart(meanwhile = Promise.resolve()) {
-      const before = await eventually(() => role, `${name} to run`, readyLimitMs)
-      restarting = { of: before, meanwhile }
-      await before.stop()
-      await meanwhile
-      await eventually(() => role !== before && isReady, `${name} to be ready again`, readyLimitMs)
-    },
     async stop() {
       ending.abort()
       await role?.stop()
@@ -100,13 +85,103 @@ export function keepRunning({ name, random, start, mayEnd, readyLimitMs = READY_
   }
 }
 
-/** Resolves with whether a process says that it is ready before it ends. */
-async function isSoonReady(role: SpawnedRole, limitMs: number, isCurrent: () => boolean): Promise<boolean> {
-  const answers = async (): Promise<boolean> => {
-    if (!isCurrent()) return true
-    const answer = await fetch(`${await role.operatorUrl()}/readyz`, { signal: AbortSignal.timeout(5_000) })
-    await answer.body?.cancel()
-    return answer.ok
-  }
-  return eventually(answers, `${role.role} to be ready`, limitMs).then(isCurrent, () => false)
+interface KillPlan {
+  /** At least so many where there is `until`; freezes come beside. */
+  kills: number
+  /** Goes on until then. */
+  until?: AbortSignal
+  /** Ends it before that. */
+  signal?: AbortSignal
+  /** One fault in so many is a freeze; none when left out. */
+  freezeEach?: number
+  /** The longest time that a process may take to be ready; {@link READY_LIMIT_MS} when left out. */
+  readyLimitMs?: number
+  /** Pause before each fault, in milliseconds. */
+  pauseMs: readonly [least: number, most: number]
+  /** Asked right before each fault: records that wait for the processes. Only a fault under load proves something. */
+  waiting(): Promise<number>
 }
+
+/** A time at which a process or a server was harmed, in milliseconds since 1970. */
+export interface Disturbance {
+  of: string
+  from: number
+  to: number
+}
+
+export interface KillReport {
+  disturbances: readonly Disturbance[]
+  kills: number
+  freezes: number
+  seconds: number
+}
+
+const AGAIN_CHANCE = 0.15
+/** Longer than the 10 s after which a group gives a silent member's partitions away. */
+const FROZEN_MS = [11_500, 15_000] as const
+/** How long after its start begins a process gets its second fault, in milliseconds. */
+const INTO_START_MS = [0, 2_000] as const
+
+/**
+ * Kills processes one after the other at random moments, each once in a round, and freezes some of them before; resolves after the last fault.
+ *
+ * A round takes all of them in an order of its own. A process is killed or frozen at its work, while records wait; from the second round on
+ * it is now and then killed once more while it is starting again. The same seed plans the same rounds and pauses. A fault counts when it is
+ * seen to have happened: the process has ended by SIGKILL, or stands still, for longer than a group session. At the end all are awake.
+ */
+export async function killInRounds(random: SeededRandom, kept: readonly Kept[], plan: KillPlan): Promise<KillReport> {
+  const startedAt = performance.now()
+  const { until, signal, freezeEach = Number.POSITIVE_INFINITY, readyLimitMs = READY_LIMIT_MS } = plan
+  const disturbances: Disturbance[] = []
+  const frozen = new Map<Kept, Promise<unknown>>()
+  let [kills, freezes] = [0, 0]
+  let round: Kept[] = []
+  const isOver = (): boolean => signal?.aborted || (kills >= plan.kills && (until?.aborted ?? true))
+  const kill = async ({ name }: Kept, role: SpawnedRole): Promise<void> => {
+    role.kill('SIGKILL')
+    const ending = await role.ended
+    const at = Date.now()
+    disturbances.push({ of: name, from: at, to: at })
+    if (ending.signal === 'SIGKILL') kills += 1
+  }
+  const freeze = async (victim: Kept, role: SpawnedRole): Promise<void> => {
+    const from = Date.now()
+    role.kill('SIGSTOP')
+    await eventually(() => isStopped(role.pid), `${victim.name} to stand still`)
+    freezes += 1
+    const thawed = pause(random.integer(...FROZEN_MS)).then(() => {
+      role.kill('SIGCONT')
+      disturbances.push({ of: victim.name, from, to: Date.now() })
+      frozen.delete(victim)
+    })
+    frozen.set(victim, thawed)
+  }
+  const atWork = async (victim: Kept): Promise<SpawnedRole> => {
+    await eventually(victim.isReady, `${victim.name} to be at work`, readyLimitMs)
+    await eventually(async () => (await plan.waiting()) > 0, `work for ${victim.name}`, readyLimitMs)
+    return victim.role() ?? (await atWork(victim))
+  }
+  while (!isOver()) {
+    if (round.length === 0) round = random.shuffle(kept)
+    const victim = round.pop() as Kept
+    await pause(random.integer(...plan.pauseMs))
+    await frozen.get(victim)
+    const role = await atWork(victim)
+    if ((kills + freezes + 1) % freezeEach === 0) {
+      await freeze(victim, role)
+      round.unshift(victim)
+      continue
+    }
+    await kill(victim, role)
+    if (kills < kept.length || isOver() || !random.chance(AGAIN_CHANCE)) continue
+    const successor = await eventually(victim.role, `${victim.name} to start again`, readyLimitMs)
+    await pause(random.integer(...INTO_START_MS))
+    await kill(victim, successor)
+  }
+  await Promise.all(frozen.values())
+  return { disturbances, kills, freezes, seconds: Math.round((performance.now() - startedAt) / 1000) }
+}
+
+/** `book: 3 kills and 1 freezes in 12 s` */
+export const describeKills = (what: string, { kills, freezes, seconds }: KillReport): string =>
+  `      ${what}: ${kills} kills and ${freezes} freezes in ${seconds} s`

@@ -6,10 +6,9 @@
  * it and looked healthy; readers without a group waited at offsets of the topic before, or went on in the middle of the new one.
  */
 import { expect } from 'chai'
-import { type ClickhouseReader, openReader } from '#infra/clickhouse/clickhouse.ts'
+import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
-import { databaseName } from '#infra/runtime/config.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { positionStored } from '#schemas/events/position-stored.ts'
 import { PROVIDER_PARTITIONS, type TopicKey, topics } from '#schemas/topics.ts'
@@ -23,7 +22,6 @@ import { type FeedListeners, openFeedListeners } from '#test/fixtures/feed-liste
 import { eventually } from '#test/harness/eventually.ts'
 import { bookChangeRecord, changed, ratesRecord, refreshOf, refreshRecords } from '#test/harness/published-records.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
-import { runCommand } from '#test/harness/run-command.ts'
 import { smallCatalog } from '#test/harness/small-catalog.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -49,15 +47,11 @@ describe('topics that are no longer what they were', () => {
 
   before(async () => {
     kafka = platform.connect()
-    const { servers, namespace } = platform.config
-    tables = openReader(servers.clickhouseReadOnly, { database: databaseName(namespace), name: 'test' })
+    tables = platform.openTables()
     roles = await platform.startRoles(['book', 'fx'])
     listeners = openFeedListeners(platform)
   })
-  after(async () => {
-    await listeners?.close()
-    await tables?.close()
-  })
+  after(() => listeners?.close())
 
   async function publish(price: number, refreshes = 1): Promise<void> {
     const ingest = await platform.openPublisher(kafka, 'ingest')
@@ -93,9 +87,8 @@ describe('topics that are no longer what they were', () => {
   }
   const euroBecomes = (rate: string | undefined) => eventually(async () => (await euro()) === rate, `the rate ${rate}`)
   const recreate = (topic: TopicKey) => recreateTopic(platform, kafka, topic)
-  const marketlog = (...words: string[]) => runCommand(words, { PATH: process.env.PATH, ...platform.environment })
   async function succeeds(...words: string[]): Promise<string> {
-    const { code, stdout, stderr } = await marketlog(...words)
+    const { code, stdout, stderr } = await platform.command(...words)
     expect(code, stderr).to.equal(0)
     return stdout
   }
@@ -121,10 +114,10 @@ describe('topics that are no longer what they were', () => {
     expect(await price()).to.equal(1_000)
     expect(Number(await gauge())).to.be.greaterThan(0)
     expect(await (await fetch(`${roles.operatorUrl}/healthz`)).status).to.equal(200)
-    const lag = await marketlog('lag')
+    const lag = await platform.command('lag')
     expect(lag.code).to.equal(1)
     expect(lag.stderr).to.match(/market.quotes-\d: the position is of the topic with id/)
-    expect((await marketlog('lag', '--wait', '--timeout', '60')).code).to.equal(1)
+    expect((await platform.command('lag', '--wait', '--timeout', '60')).code).to.equal(1)
     expect(roles.failures).to.deep.equal([])
   })
 
@@ -155,7 +148,7 @@ describe('topics that are no longer what they were', () => {
     const beyond = kafka.codec.encode(positionStored, { ...last?.value, next: 1_000_000 } as never)
     await book.send([{ topic: 'book', partition: PARTITION, key: 'position', value: beyond }])
     await book.close()
-    const alone = await marketlog('run', 'book')
+    const alone = await platform.command('run', 'book')
     expect(alone.code).to.equal(69)
     expect(alone.stdout + alone.stderr).to.match(/the log ends at/)
     roles = await platform.startRoles(['book', 'fx'])
@@ -180,10 +173,10 @@ describe('topics that are no longer what they were', () => {
       /market.fx-0: the position is of the topic with id \S+, which was deleted.*`marketlog rebuild fx`/,
     )
     await euroBecomes(undefined)
-    const lag = await marketlog('lag')
+    const lag = await platform.command('lag')
     expect([lag.code, /fx does not go on reading market.fx-0/.test(lag.stderr)]).to.deep.equal([1, true])
-    expect((await marketlog('lag', '--wait', '--timeout', '60')).stderr).to.match(/fx does not go on reading/)
-    expect((await marketlog('rebuild', 'fx')).code).to.equal(0)
+    expect((await platform.command('lag', '--wait', '--timeout', '60')).stderr).to.match(/fx does not go on reading/)
+    expect((await platform.command('rebuild', 'fx')).code).to.equal(0)
     await euroBecomes('0.8')
     const [stored] = (await readStoredViews(tables)).of('fx').positions
     expect(stored?.position).to.include({ generation: 1 })
@@ -203,9 +196,9 @@ describe('topics that are no longer what they were', () => {
       /market.fx-0: 2 records from \d+ to \d+ have expired unread.*`marketlog rebuild fx --accept-loss`/,
     )
     await euroBecomes(undefined)
-    const refused = await marketlog('rebuild', 'fx')
+    const refused = await platform.command('rebuild', 'fx')
     expect([refused.code, /2 records .* have expired unread/.test(refused.stderr)]).to.deep.equal([1, true])
-    expect((await marketlog('rebuild', 'fx', '--accept-loss')).code).to.equal(0)
+    expect((await platform.command('rebuild', 'fx', '--accept-loss')).code).to.equal(0)
     await publishRates('0.4')
     await euroBecomes('0.4')
   })

@@ -1,5 +1,5 @@
 /**
- * Publishes a seeded market in waves, feeds mixed as they are in the log, until it is ended.
+ * Publishes a seeded market in waves, feeds mixed as they are in the log, until it is ended; and how far its readers are behind.
  *
  * Writes market.quotes and market.bids. Each feed's refreshes are in the log in the order in which the feed made them, and the
  * log holds all of them when `end` resolves. The number of records that wait for the book is bounded, so that a slow machine
@@ -7,13 +7,15 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Codec } from '#infra/kafka/codec.ts'
+import type { LagReader } from '#infra/kafka/lag.ts'
 import type { Outgoing, Publisher } from '#infra/kafka/publisher.ts'
+import { readingGroups } from '#services/cli/reading-groups.ts'
 import type { Feed } from '#test/fixtures/seeded-market.ts'
+import { eventually } from '#test/harness/eventually.ts'
 import { type PublishedRefresh, refreshRecords } from '#test/harness/published-records.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
 
-/** What a load works with. */
-export interface LoadOptions {
+interface LoadOptions {
   feeds: readonly Feed[]
   random: SeededRandom
   codec: Codec
@@ -24,15 +26,7 @@ export interface LoadOptions {
   backlog(): Promise<number>
 }
 
-/** A market being published. */
-export interface MarketLoad {
-  /** Records published so far. */
-  published(): number
-  /** Resolves when the next wave begins. */
-  wave(): Promise<void>
-  /** Publishes one last sound refresh of every feed; resolves with all refreshes in the order of the log. */
-  end(): Promise<PublishedRefresh[]>
-}
+export type MarketLoad = ReturnType<typeof startLoad>
 
 interface Publishing {
   feed: Feed
@@ -48,7 +42,7 @@ const CHECK_EVERY_MS = 500
 const WAVE_MS = 4_000
 
 /** Begins to publish. */
-export function startLoad(options: LoadOptions): MarketLoad {
+export function startLoad(options: LoadOptions) {
   const { feeds, random, codec, publisher, recordsPerSecond } = options
   const refreshes: PublishedRefresh[] = []
   const startedAt = performance.now()
@@ -77,7 +71,8 @@ export function startLoad(options: LoadOptions): MarketLoad {
     }
     if (performance.now() - checkedAt < CHECK_EVERY_MS) return
     checkedAt = performance.now()
-    await untilShort(options.backlog)
+    const isShort = async () => (await options.backlog()) <= BACKLOG_MOST
+    await eventually(isShort, `the book to come below ${BACKLOG_MOST} waiting records`, BACKLOG_LIMIT_MS)
   }
   const isSent = ({ records, sent }: Publishing): boolean => sent >= records.length
 
@@ -98,9 +93,12 @@ export function startLoad(options: LoadOptions): MarketLoad {
   // `end` hands a failure on; until then it must not count as unhandled.
   running.catch(() => undefined)
   return {
+    /** Records so far. */
     published: () => published,
+    /** Resolves when the next wave begins. */
     wave: () => Promise.race([nextWave.promise, running]),
-    async end() {
+    /** Publishes one last sound refresh of every feed; resolves with all refreshes in the order of the log. */
+    async end(): Promise<PublishedRefresh[]> {
       isEnding = true
       await running
       return refreshes
@@ -108,10 +106,14 @@ export function startLoad(options: LoadOptions): MarketLoad {
   }
 }
 
-async function untilShort(backlog: () => Promise<number>): Promise<void> {
-  const limit = performance.now() + BACKLOG_LIMIT_MS
-  while ((await backlog()) > BACKLOG_MOST) {
-    if (performance.now() > limit) throw new Error(`the book did not come below ${BACKLOG_MOST} waiting records`)
-    await pause(200)
-  }
+/** The records between a group's positions and the ends of its topics. */
+export async function lagOf(look: LagReader, group: string): Promise<number> {
+  const lags = await look.read(readingGroups().filter(reading => reading.group === group))
+  return lags.reduce((sum, { lag }) => sum + lag, 0)
+}
+
+/** Resolves when groups have reached the ends of their topics, one after the other: what one derives, the next has yet to read. */
+export async function groupsDrained(look: LagReader, groups: readonly string[], limitMs: number): Promise<void> {
+  for (const group of groups)
+    await eventually(async () => (await lagOf(look, group)) === 0, `${group} to reach its end`, limitMs)
 }

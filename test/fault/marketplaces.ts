@@ -7,13 +7,10 @@
  * from `settle` on each marketplace repeats one sound refresh.
  */
 import { createHash } from 'node:crypto'
-import { once } from 'node:events'
-import type { ServerResponse } from 'node:http'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import type { Feed, LeastOfMarket, MarketItem, MarketSize } from '#test/fixtures/seeded-market.ts'
-import { leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
+import { createServer, type ServerResponse } from 'node:http'
+import { type Feed, leastOf, type MarketSize, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { listen } from '#test/harness/listen.ts'
 import { type PublishedEntry, urlOf } from '#test/harness/published-records.ts'
 import { bookKey } from '#test/harness/reference-fold.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
@@ -37,19 +34,7 @@ export interface ServedSale {
   sold_at: number
 }
 
-/** Marketplaces that run. */
-export interface Marketplaces {
-  /** The market file by which ingest polls all of them, as text. */
-  marketFile(intervalMs: number): string
-  readonly items: readonly MarketItem[]
-  /** What the views hold of them at least. */
-  readonly least: LeastOfMarket
-  readonly served: readonly ServedEdition[]
-  readonly sales: readonly ServedSale[]
-  /** Resolves when every marketplace has served its last refresh and was asked once more: then the log holds it. */
-  settle(limitMs: number): Promise<void>
-  close(): Promise<void>
-}
+export type Marketplaces = Awaited<ReturnType<typeof openMarketplaces>>
 
 interface Marketplace {
   feed: Feed
@@ -58,7 +43,7 @@ interface Marketplace {
   last: { body: string; edition: ServedEdition; times: number } | undefined
 }
 
-/** What the entries of an edition come down to: the same text for the same rows. */
+/** The same text for the same rows. */
 export function digestOf(
   entries: readonly Pick<PublishedEntry, 'name' | 'price' | 'quantity' | 'isRejected'>[],
 ): string {
@@ -87,11 +72,7 @@ const FIRST_SALE = Date.UTC(2026, 0, 1)
 const SALES_CURRENCY = 'EUR'
 
 /** Opens the marketplaces of a seeded market, and one that serves sales. */
-export async function openMarketplaces(
-  random: SeededRandom,
-  size: MarketSize,
-  salesProvider: string,
-): Promise<Marketplaces> {
+export async function openMarketplaces(random: SeededRandom, size: MarketSize, salesProvider: string) {
   const feeds = openSeededMarket(random, size)
   const byFeed = new Map<string, Marketplace>(
     feeds.map(feed => [bookKey(feed.side, feed.provider), { feed, editions: 0, last: undefined }]),
@@ -130,27 +111,25 @@ export async function openMarketplaces(
       send(response, JSON.stringify({ currency: SALES_CURRENCY, rows: sales }))
     }
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const { port, close } = await listen(server)
+  const base = `http://127.0.0.1:${port}`
 
   return {
-    served,
-    sales,
+    served: served as readonly ServedEdition[],
+    sales: sales as readonly ServedSale[],
     items: feeds[0]?.items ?? [],
-    least: leastOfMarketplaces(feeds),
-    marketFile: intervalMs => marketFile(base, [...byFeed.keys()], salesProvider, intervalMs),
-    async settle(limitMs) {
+    /** In the views. The refreshes that hold each oddity may have been cut on their way, so one of each is promised. */
+    least: { ...leastOf(feeds), unresolved: 1, deadLetters: 1 },
+    /** The market file by which ingest polls all of them, as text. */
+    marketFile: (intervalMs: number) => marketFile(base, [...byFeed.keys()], salesProvider, intervalMs),
+    /** Resolves when every marketplace has served its last refresh and was asked once more: then the log holds it. */
+    async settle(limitMs: number): Promise<void> {
       await eventually(() => sales.length >= SALES_LEAST, 'sales to be asked for', limitMs)
       isSettling = true
       const isServed = () => [...byFeed.values()].every(({ last }) => (last?.times ?? 0) > 1)
       await eventually(isServed, 'every marketplace to be asked for its last refresh', limitMs)
     },
-    async close() {
-      server.close()
-      server.closeAllConnections()
-      await once(server, 'close')
-    },
+    close,
   }
 }
 
@@ -158,13 +137,6 @@ function sendHalf(response: ServerResponse, body: string): void {
   response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) })
   response.write(body.slice(0, body.length / 2), () => response.destroy())
 }
-
-/** The refreshes that hold each oddity may have been cut on their way, so one of each is promised. */
-const leastOfMarketplaces = (feeds: readonly Feed[]): LeastOfMarket => ({
-  ...leastOf(feeds),
-  unresolved: 1,
-  deadLetters: 1,
-})
 
 /** Some sales of what is listed. */
 function newSales(

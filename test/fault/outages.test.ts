@@ -13,30 +13,26 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import { type ClickhouseReader, openReader } from '#infra/clickhouse/clickhouse.ts'
+import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { LagReader } from '#infra/kafka/lag.ts'
-import { databaseName } from '#infra/runtime/config.ts'
 import { nameKey } from '#schemas/values/item-name.ts'
 import { STALLED_AFTER_MS } from '#streams/runner/progress-watch.ts'
 import { type LeastOfMarket, leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
-import { inVersions } from '#test/fixtures/view-tables.ts'
 import { noteAbsence } from '#test/harness/absences.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { expectFigure } from '#test/harness/figures.ts'
-import { expectBalanced, openLedger } from '#test/harness/ledger.ts'
+import { expectBalanced, expectFigure, openLedger } from '#test/harness/ledger.ts'
 import { mayMountDisks } from '#test/harness/own-server.ts'
 import { givenOf, type PublishedRefresh } from '#test/harness/published-records.ts'
 import { foldRefreshes } from '#test/harness/reference-fold.ts'
 import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
-import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
+import { type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { bookLedgers } from './book-ledgers.ts'
 import { type Kept, keepRunning } from './keep-running.ts'
-import { groupsDrained, lagOf } from './lag.ts'
-import { type MarketLoad, startLoad } from './market-load.ts'
+import { groupsDrained, lagOf, type MarketLoad, startLoad } from './market-load.ts'
 import { askPrices } from './price-reader.ts'
 import { readRefreshesOfLog } from './refreshes-of-log.ts'
 import { entryOfDelivered, openResumingClient, type ResumingClient } from './resuming-client.ts'
@@ -76,7 +72,6 @@ describe('outages', function () {
   const own = { kafka: kafkaServer, clickhouse: {}, postgres: {}, schemaRegistry: {} }
   const platform = useServers({ catalog: 'whole', own })
   const random = seededRandom(TEST)
-  const newRandom = () => randomOf(random.integer(0, 2 ** 31))
   let kafka: KafkaConnection
   let look: LagReader
   let tables: ClickhouseReader
@@ -92,19 +87,18 @@ describe('outages', function () {
     folder = mkdtempSync(join(tmpdir(), 'marketlog-outages-'))
     kafka = platform.connect()
     look = await platform.openLagReader()
-    const { servers, namespace } = platform.config
-    tables = inVersions(openReader(servers.clickhouse, { database: databaseName(namespace), name: 'test' }))
+    tables = platform.openTables()
     for (const name of ROLES) if (name !== 'ingest') keep(name)
     await areReady()
     baseUrl = (await kept.get(EDGE)?.role()?.baseUrl()) ?? ''
     key = await platform.newKey()
     const path = '/feed/prices?resume=true'
     const streamKey = await platform.newKey()
-    client = await openResumingClient({ path, key: streamKey, random: newRandom(), gateways: () => [baseUrl] })
-    const feeds = openSeededMarket(newRandom(), { items: 400, askProviders: 6, bidProviders: 3 })
+    client = await openResumingClient({ path, key: streamKey, random: random.branch(), gateways: () => [baseUrl] })
+    const feeds = openSeededMarket(random.branch(), { items: 400, askProviders: 6, bidProviders: 3 })
     least = leastOf(feeds)
     load = startLoad({
-      ...{ feeds, codec: kafka.codec, random: newRandom(), recordsPerSecond: 1_500 },
+      ...{ feeds, codec: kafka.codec, random: random.branch(), recordsPerSecond: 1_500 },
       publisher: await platform.openPublisher(kafka, 'ingest'),
       // While the broker does not answer, the backlog is unknown.
       backlog: () => lagOf(look, 'book').catch(() => 0),
@@ -117,7 +111,6 @@ describe('outages', function () {
   after(async () => {
     await client?.stop()
     for (const one of kept.values()) await one.stop()
-    await tables?.close()
     rmSync(folder, { recursive: true, force: true })
   })
 
@@ -126,7 +119,7 @@ describe('outages', function () {
     const mayEnd = name === TABLE_WRITERS ? { mayEnd: /does not get on/ } : {}
     const environment = { MARKETLOG_TIERS: writeRoomyTiers(platform.config.stateDir), ...marketOf(name) }
     const start = () => platform.spawnRole(name, environment)
-    kept.set(name, keepRunning({ name, random: newRandom(), start, ...mayEnd }))
+    kept.set(name, keepRunning({ name, random: random.branch(), start, ...mayEnd }))
   }
   function marketOf(name: string): { MARKET?: string } {
     if (name !== 'ingest') return {}
@@ -239,7 +232,9 @@ describe('outages', function () {
 
   it('of members, which come and go, revoke every partition each time, and all goes on', async () => {
     const until = performance.now() + STORM_MS
-    const stories = await Promise.all((['book', 'live-view'] as const).map(group => storm(group, newRandom(), until)))
+    const stories = await Promise.all(
+      (['book', 'live-view'] as const).map(group => storm(group, random.branch(), until)),
+    )
     console.log(`      ${stories.join('; ')}`)
     await goesOn('members that came and went')
   })
@@ -325,7 +320,7 @@ describe('outages', function () {
       `      ${refreshes.length} refreshes, ${expected.changes.length} changes, ${client.connections()} streams`,
     )
     expectBalanced({
-      ...(await bookLedgers(kafka, refreshes, undefined, least)).ledgers,
+      ...(await bookLedgers(kafka, refreshes, undefined, least)),
       ...(await liveLedgers(await platform.openRedis(), platform.namespace, expected, least)),
       ...(await tableLedgers(tables, expected, least)),
       'rows of a client of the feed': openLedger(asks, client.rows(), least.asks),

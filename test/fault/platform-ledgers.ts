@@ -4,32 +4,37 @@
  * Reads Kafka, Redis, ClickHouse, Postgres and the API. Prints the ledgers and figures; throws when one does not balance.
  */
 import { expect } from 'chai'
-import { openReader } from '#infra/clickhouse/clickhouse.ts'
-import { databaseName } from '#infra/runtime/config.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
-import { inVersions } from '#test/fixtures/view-tables.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import type { JavaReader } from '#test/harness/java-reader.ts'
 import { expectBalanced, type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
 import { entriesOfReading, type ReadRecord, readByJava, readTopic } from '#test/harness/read-topic.ts'
-import { eventRows, hookEntries, lastRules, receivedBy, storedRules } from './alert-ledgers.ts'
-import { entryOfTrigger, expectedTriggers } from './alert-truth.ts'
+import {
+  entryOfTrigger,
+  eventRows,
+  expectedTriggers,
+  expectRecorded,
+  hookEntries,
+  lastRules,
+  mailEntries,
+  mailsOf,
+  receivedBy,
+  storedRules,
+} from './alert-ledgers.ts'
 import { bookLedgers } from './book-ledgers.ts'
-import type { Disturbance } from './kill-in-rounds.ts'
+import type { Disturbance } from './keep-running.ts'
 import { SALES_LEAST } from './marketplaces.ts'
 import { type DrainedScenario, type PlatformScenario, RULES, type ScenarioLoad } from './platform-scenario.ts'
 import { askPrices, expectAvailable, shownPrice, shownText, wrongRows } from './price-reader.ts'
 import { entryOfDelivered } from './resuming-client.ts'
-import { editionLedger, healthLedger, ratesLedger, readSummary, salesLedgers, summaryLedger } from './side-ledgers.ts'
-import { liveLedgers, tableLedgers } from './view-ledgers.ts'
+import { editionLedger, marketLedgers, readSummary, summaryLedger } from './side-ledgers.ts'
 
 const RATES_LEAST = 2
 /** A freeze of 15 s, or a kill, two pauses before a start, and the start on a machine that the whole platform shares. */
 const AWAY_S = 60
 const REFUSED_MOST = 0.2
 
-/** A scenario that is over. */
-export interface FinishedScenario extends DrainedScenario {
+interface FinishedScenario extends DrainedScenario {
   /** The name of the test, for its figures. */
   test: string
   scenario: PlatformScenario
@@ -37,7 +42,7 @@ export interface FinishedScenario extends DrainedScenario {
   /** Kafka's own client, where it reads the topics too. */
   java: JavaReader | undefined
   /** Topics that it reads beside those of the book. */
-  javaTopics?: readonly TopicKey[]
+  javaTopics: readonly TopicKey[]
   /** When processes and brokers were harmed. */
   disturbances: readonly Disturbance[]
 }
@@ -57,7 +62,7 @@ export async function expectPlatformBalanced(finished: FinishedScenario): Promis
   printSummary(finished)
   expectBalanced({
     'editions served and logged': editionLedger(marketplaces.served, refreshes, marketplaces.least.feeds),
-    ...(await bookLedgers(kafka, refreshes, java, marketplaces.least)).ledgers,
+    ...(await bookLedgers(kafka, refreshes, java, marketplaces.least)),
     ...(await viewLedgers(finished)),
     ...clients,
     ...(await alertLedgers(finished)),
@@ -70,61 +75,46 @@ export async function expectPlatformBalanced(finished: FinishedScenario): Promis
   expectAvailable(test, load.reader, { leastRows: options.items, awayS: AWAY_S, refused: REFUSED_MOST })
   for (const { client } of load.listeners) expect(new Set(client.notices())).to.deep.equal(new Set(['ready']))
   expect(refreshes.filter(({ ending }) => ending === 'lossy')).to.deep.equal([])
+  await expectRecorded(scenario.database, scenario.receiver)
 }
 
 async function viewLedgers({ scenario, refreshes, expected }: FinishedScenario) {
   const { platform, kafka, marketplaces } = scenario
-  const { servers, namespace } = platform.config
-  const redis = await platform.openRedis()
-  const reader = inVersions(openReader(servers.clickhouseReadOnly, { database: databaseName(namespace), name: 'test' }))
-  const { least } = marketplaces
-  try {
-    return {
-      ...(await liveLedgers(redis, namespace, expected, least)),
-      ...(await tableLedgers(reader, expected, least)),
-      ...(await salesLedgers(reader, marketplaces.sales, SALES_LEAST)),
-      'provider health': await healthLedger(redis, namespace, refreshes, expected, least.feeds),
-      'exchange rates': await ratesLedger(reader, kafka, RATES_LEAST),
-      'prices by the API': await answeredLedger(scenario, expected),
-      'market summary': await summarisedLedger(scenario, expected),
-    }
-  } finally {
-    await reader.close()
+  const stores = { redis: await platform.openRedis(), tables: platform.openTables() }
+  const { least, sales } = marketplaces
+  const market = { refreshes, expected, sales, least, leastSales: SALES_LEAST, leastRates: RATES_LEAST }
+  return {
+    ...(await marketLedgers(kafka, stores, market)),
+    ...(await answeredLedgers(scenario, expected)),
   }
 }
 
-/** The market's summary as the API answers it. */
-async function summarisedLedger(
-  { newKey, roles, options }: PlatformScenario,
-  expected: DrainedScenario['expected'],
-): Promise<Ledger> {
-  const key = await newKey()
-  const base = await eventually(() => roles.addresses('api')[0], 'the API', options.limitMs)
-  return summaryLedger((await readSummary(base, key))?.items ?? [], expected, options.items / 2)
-}
-
-/** All asks as the API answers them, item by item. */
-async function answeredLedger(scenario: PlatformScenario, { books }: DrainedScenario['expected']): Promise<Ledger> {
-  const { newKey, roles, marketplaces, options } = scenario
-  const key = await newKey()
+/** The market's summary, and all asks item by item, as the API answers them. */
+async function answeredLedgers(scenario: PlatformScenario, expected: DrainedScenario['expected']) {
+  const { platform, roles, marketplaces, options } = scenario
+  const key = await platform.newKey()
   const answered: LedgerEntry[] = []
   const base = await eventually(() => roles.addresses('api')[0], 'the API', options.limitMs)
   for (const { itemId } of marketplaces.items) {
     const rows = await askPrices(base, key, itemId)
     answered.push(...(rows.rows ?? []).map(row => ({ key: `ask|${row.provider}|${itemId}`, what: shownText(row) })))
   }
-  const asks = [...books].filter(([book]) => book.startsWith('ask'))
+  const asks = [...expected.books].filter(([book]) => book.startsWith('ask'))
   const wanted = asks.flatMap(([book, rows]) =>
     [...rows].map(([itemId, row]) => {
       const price = shownPrice(row.price, row.currency, row.price_micro_usd)
       return { key: `${book}|${itemId}`, what: shownText({ ...row, price, seenAt: row.seen_at }) }
     }),
   )
-  return openLedger(wanted, answered, marketplaces.least.asks)
+  const summary = (await readSummary(base, key))?.items ?? []
+  return {
+    'prices by the API': openLedger(wanted, answered, marketplaces.least.asks),
+    'market summary': summaryLedger(summary, expected, options.items / 2),
+  }
 }
 
 async function alertLedgers({ scenario, load, made, expected, disturbances }: FinishedScenario) {
-  const { kafka, database, owner, receiver } = scenario
+  const { kafka, database, owners, receiver, mailbox } = scenario
   const { rules } = load
   const changes = await readTopic(kafka, 'bookChanges')
   const asked = new Set([...expected.books].flatMap(([key, rows]) => (key.startsWith('ask') ? [...rows.keys()] : [])))
@@ -145,7 +135,8 @@ async function alertLedgers({ scenario, load, made, expected, disturbances }: Fi
       events.filter(event => !unsure.has(event.alert_id)).map(event => ({ key: event.alert_id, what: 'fired' })),
       RULES / 8,
     ),
-    'events and destinations': openLedger(hookEntries([owner], events), receivedBy([receiver]), RULES / 8),
+    'events and destinations': openLedger(hookEntries(owners, events), receivedBy(receiver), RULES / 16),
+    'events and mails': openLedger(mailEntries(owners, events), mailsOf(mailbox), RULES / 16),
     'rules in the log and alerts': openLedger(await storedRules(database), await lastRules(kafka), RULES),
   }
 }
@@ -162,7 +153,7 @@ function withoutRepeats(written: readonly ReadRecord[], disturbances: readonly D
 }
 
 /** What the platform reads of topics beside what Kafka's own client reads of them. */
-async function javaLedgers({ scenario, java, javaTopics = [] }: FinishedScenario): Promise<Record<string, Ledger>> {
+async function javaLedgers({ scenario, java, javaTopics }: FinishedScenario): Promise<Record<string, Ledger>> {
   const ledgers: Record<string, Ledger> = {}
   for (const key of java === undefined ? [] : javaTopics) {
     const truth = await readByJava(java as JavaReader, scenario.kafka, key)

@@ -1,80 +1,46 @@
 /**
  * A market that is polled, judged, viewed, summarised, watched and sold by the whole platform, for tests that break things beside it.
  *
- * Marketplaces answer ingest over HTTP; clients of the feeds come back with Last-Event-ID, clients of the API read on, alerts are made and
- * fire. States: opened → under load → drained. Invariant: what is drained is held by every view, client and destination, so that the ledgers may be made.
+ * Every role is a process of its own, some are two; one that the platform gains is among them without a change here. Marketplaces answer
+ * ingest over HTTP; clients of the feeds come back with Last-Event-ID, clients of the API read on, alerts are made and fire, and their
+ * destinations refuse some. States: opened → under load → drained. Invariant: what is drained is held by every view, client and
+ * destination, so that the ledgers may be made.
  */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
-import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { LagReader } from '#infra/kafka/lag.ts'
-import type { Database } from '#infra/postgres/pool.ts'
-import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { createAlerts, type NewAlert } from '#services/alerts/rules/commands.ts'
 import { readingGroups } from '#services/cli/reading-groups.ts'
-import type { RoleName } from '#services/cli/roles.ts'
-import { openReceiver, type Receiver } from '#test/fixtures/webhook-receiver.ts'
+import { chooseRoles, type RoleName } from '#services/cli/roles.ts'
+import { openMailbox } from '#test/fixtures/mailbox.ts'
+import { openReceiver } from '#test/fixtures/webhook-receiver.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { givenOf, type PublishedRefresh } from '#test/harness/published-records.ts'
 import { type Expected, type ExpectedChange, foldRefreshes } from '#test/harness/reference-fold.ts'
-import { randomOf, type SeededRandom } from '#test/harness/seeded-random.ts'
+import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
+import type { SeededRandom } from '#test/harness/seeded-random.ts'
 import type { TestPlatform } from '#test/harness/test-platform.ts'
-import { deliveriesLeft, type Owner, openOwner, rulesToRelay } from './alert-ledgers.ts'
-import { alertNear } from './alert-load.ts'
-import type { PlainRule } from './alert-truth.ts'
+import { alertNear, deliveriesLeft, openOwner, type PlainRule, rulesToRelay } from './alert-ledgers.ts'
+import { type Kept, keepRunning, SAYS_WHY } from './keep-running.ts'
 import { type Marketplaces, openMarketplaces } from './marketplaces.ts'
-import { type PriceReader, startPriceReader } from './price-reader.ts'
+import { startPriceReader } from './price-reader.ts'
 import { readRefreshesOfLog } from './refreshes-of-log.ts'
-import { openResumingClient, type ResumingClient } from './resuming-client.ts'
+import { openResumingClient } from './resuming-client.ts'
 import { readSummary } from './side-ledgers.ts'
-import { startWholePlatform, type WholePlatform } from './whole-platform.ts'
 
-/** How large a scenario is. */
-export interface ScenarioOptions {
+interface ScenarioOptions {
   items: number
-  /** Roles of two processes. */
+  /** Roles of two processes; clients of one come back to the other. */
   twice: readonly RoleName[]
   /** The longest time that a process may take to be ready, or a view to be drained. */
   limitMs: number
 }
 
-/** A scenario: who takes part; nothing is published yet. */
-export interface PlatformScenario {
-  readonly options: ScenarioOptions
-  readonly platform: TestPlatform
-  readonly random: SeededRandom
-  readonly kafka: KafkaConnection
-  readonly database: Database
-  readonly receiver: Receiver
-  readonly marketplaces: Marketplaces
-  readonly roles: WholePlatform
-  readonly owner: Owner
-  /** A key of a new account of the highest tier. */
-  newKey(): Promise<string>
-  /** Records that wait for any group; of a log that does not answer, the editions that were served meanwhile wait for it. */
-  waiting(): Promise<number>
-  close(): Promise<void>
-}
+export type PlatformScenario = Awaited<ReturnType<typeof openPlatformScenario>>
+export type ScenarioLoad = Awaited<ReturnType<typeof startScenario>>
 
-/** A client of a feed, and what it is to receive. */
-interface Listener {
-  client: ResumingClient
-  isDelivered(change: ExpectedChange): boolean
-  /** How many changes it receives at least. */
-  least: number
-}
-
-/** What goes on beside the faults. */
-export interface ScenarioLoad {
-  /** About prices to come; the log held them before the first of these. */
-  rules: readonly PlainRule[]
-  listeners: readonly Listener[]
-  reader: PriceReader
-  /** Ends the making of alerts; resolves with those that were made meanwhile. */
-  endAlerts(): Promise<PlainRule[]>
-}
-
-/** What has come of it. */
 export interface DrainedScenario {
   /** Alerts that were made meanwhile. */
   made: readonly PlainRule[]
@@ -84,6 +50,8 @@ export interface DrainedScenario {
 
 /** Alerts about prices to come. */
 export const RULES = 120
+/** One answer of a destination in so many is a 503, which is tried again. */
+const REFUSED_ONE_IN = 50
 const SALES_PROVIDER = 'provider_12'
 const POLL_MS = 1_000
 const ALERT_EVERY_MS = 400
@@ -91,52 +59,78 @@ const ALERT_EVERY_MS = 400
 const SUMMARY_LIMIT_MS = 300_000
 const PLENTY = { most: 1_000_000, mostInAll: 1_000_000 }
 
-const newRandom = (random: SeededRandom): SeededRandom => randomOf(random.integer(0, 2 ** 31))
-
-/** Opens a scenario; all roles but ingest are starting when it resolves. */
-export async function openPlatformScenario(
-  platform: TestPlatform,
-  random: SeededRandom,
-  options: ScenarioOptions,
-): Promise<PlatformScenario> {
+/** Opens a scenario, in which nothing is published yet; all roles but ingest are starting when it resolves. */
+export async function openPlatformScenario(platform: TestPlatform, random: SeededRandom, options: ScenarioOptions) {
   const kafka = platform.connect()
   const look = await platform.openLagReader()
   const database = platform.openDatabase({ connections: 8, statementLimitMs: 30_000 })
   const receiver = await openReceiver()
+  receiver.answerWith((response, _request, n) => {
+    response.writeHead(n % REFUSED_ONE_IN === 0 ? 503 : 200).end()
+  })
+  const mailbox = await openMailbox()
   const size = {
     items: options.items,
     askProviders: ['provider_01', 'provider_02', 'provider_03', 'provider_05', 'provider_07', 'provider_08'],
     bidProviders: ['provider_02', 'provider_03', 'provider_04'],
   }
-  const marketplaces = await openMarketplaces(newRandom(random), size, SALES_PROVIDER)
-  const owner = await openOwner(database, platform.config, [`${receiver.url}/0`])
-  const roles = startWholePlatform(platform, newRandom(random), {
-    market: marketplaces.marketFile(POLL_MS),
-    environment: { MARKETLOG_WEBHOOK_ALLOW: `127.0.0.1:${receiver.port}` },
-    twice: options.twice,
-    readyLimitMs: options.limitMs,
+  const marketplaces = await openMarketplaces(random.branch(), size, SALES_PROVIDER)
+  const owners = [
+    await openOwner(database, platform.config, [`${receiver.url}/0`]),
+    await openOwner(database, platform.config, []),
+  ]
+  const market = join(platform.config.stateDir, 'market.json')
+  writeFileSync(market, marketplaces.marketFile(POLL_MS))
+  const roles = startRoles(platform, random.branch(), options, {
+    ...{ MARKET: market, MARKETLOG_TIERS: writeRoomyTiers(platform.config.stateDir) },
+    ...{ MARKETLOG_WEBHOOK_ALLOW: `127.0.0.1:${receiver.port}`, MARKETLOG_SMTP_URL: mailbox.url },
   })
   return {
-    options,
-    platform,
-    random,
-    kafka,
-    database,
-    receiver,
-    marketplaces,
-    roles,
-    owner,
-    newKey: async () => (await createAccountWithKey(database, { tier: 'quant' })).key,
+    ...{ options, platform, random, kafka, database, receiver, mailbox, marketplaces, roles, owners },
+    /** Records that wait for any group; of a log that does not answer, the editions that were served meanwhile wait for it. */
     waiting: openBacklog(look, marketplaces),
-    async close() {
+    async close(): Promise<void> {
       await roles.stop()
       await marketplaces.close()
       await receiver.close()
+      await mailbox.close()
     },
   }
 }
 
-function openBacklog(look: LagReader, { served }: Marketplaces): PlatformScenario['waiting'] {
+/** Keeps a process of each role running, or two. `ingest` starts only when it is asked to, so that clients can be there before the first change. */
+function startRoles(
+  platform: TestPlatform,
+  random: SeededRandom,
+  { twice, limitMs: readyLimitMs }: ScenarioOptions,
+  environment: Record<string, string>,
+) {
+  const all: Kept[] = []
+  const keep = (role: RoleName): void => {
+    const start = () => platform.spawnRole(role, environment)
+    const names = twice.includes(role) ? [role, `${role} (second)`] : [role]
+    for (const name of names)
+      all.push(keepRunning({ name, random: random.branch(), mayEnd: SAYS_WHY, readyLimitMs, start }))
+  }
+  for (const role of chooseRoles([])) if (role !== 'ingest') keep(role)
+  const of = (role: RoleName): readonly Kept[] => all.filter(({ name }) => name.split(' ')[0] === role)
+  return {
+    all,
+    of,
+    /** Addresses of the processes of a role that are ready. */
+    addresses: (role: RoleName): readonly string[] =>
+      of(role).flatMap(one => (one.isReady() ? (one.role()?.address() ?? []) : [])),
+    openIngest: () => keep('ingest'),
+    async ready(): Promise<void> {
+      for (const one of all) await eventually(one.isReady, `${one.name} to be ready`, readyLimitMs)
+    },
+    async stop(): Promise<void> {
+      await Promise.all(all.map(one => one.stop()))
+    },
+  }
+}
+
+function openBacklog(look: LagReader, { served }: Marketplaces): () => Promise<number> {
   const groups = readingGroups()
   let servedBefore = 0
   return async () => {
@@ -150,14 +144,15 @@ function openBacklog(look: LagReader, { served }: Marketplaces): PlatformScenari
   }
 }
 
-async function makeAlerts({ database, owner }: PlatformScenario, alerts: readonly NewAlert[]): Promise<PlainRule[]> {
-  const made = await createAlerts(database, owner.id, alerts, { ...PLENTY, now: Date.now() })
-  return made.map(({ id, item_id, kind, threshold_value }) => ({
-    id,
-    itemId: item_id,
-    kind,
-    threshold: threshold_value,
-  }))
+/** Makes alerts, of the owners by turns. */
+async function makeAlerts({ database, owners }: PlatformScenario, alerts: readonly NewAlert[]): Promise<PlainRule[]> {
+  const made: PlainRule[] = []
+  for (const alert of alerts) {
+    const owner = owners[alert.item_id % owners.length]?.id ?? ''
+    const [one] = await createAlerts(database, owner, [alert], { ...PLENTY, now: Date.now() })
+    if (one) made.push({ id: one.id, itemId: one.item_id, kind: one.kind, threshold: one.threshold_value })
+  }
+  return made
 }
 
 const isRelayed =
@@ -166,21 +161,29 @@ const isRelayed =
     (await rulesToRelay(database)) === 0
 
 /** Opens ingest, once rules and clients are there; resolves when every client has received changes. */
-export async function startScenario(scenario: PlatformScenario): Promise<ScenarioLoad> {
-  const { roles, marketplaces, random, options } = scenario
+export async function startScenario(scenario: PlatformScenario) {
+  const { roles, marketplaces, random, options, platform } = scenario
   await roles.ready()
   const wanted = Array.from({ length: RULES }, () => alertNear(random, random.pick(marketplaces.items)))
+  /** About prices to come; the log held them before the first of these. */
   const rules = await makeAlerts(scenario, wanted)
   await eventually(isRelayed(scenario), 'the rules to be relayed')
   const listeners = await listen(scenario)
-  roles.open()
+  roles.openIngest()
   await roles.ready()
   const isUnderWay = () => listeners.every(({ client }) => client.rows().length > 0)
   await eventually(isUnderWay, 'every client to receive changes', options.limitMs)
-  return { rules, listeners, reader: await readPrices(scenario), endAlerts: makeAlertsMeanwhile(scenario) }
+  const own = random.branch()
+  const address = (): string | undefined => {
+    const ready = roles.addresses('api')
+    return ready.length === 0 ? undefined : own.pick(ready)
+  }
+  const itemIds = marketplaces.items.map(({ itemId }) => itemId)
+  const reader = startPriceReader({ key: await platform.newKey(), itemIds, address, random: own })
+  return { rules, listeners, reader, endAlerts: makeAlertsMeanwhile(scenario) }
 }
 
-/** Makes alerts that hold as soon as the item has an ask, until it is ended. */
+/** Makes alerts that hold as soon as the item has an ask, until it is ended; what it returns resolves with those that were made. */
 function makeAlertsMeanwhile(scenario: PlatformScenario): () => Promise<PlainRule[]> {
   const { random, marketplaces } = scenario
   const made: PlainRule[] = []
@@ -204,37 +207,29 @@ function makeAlertsMeanwhile(scenario: PlatformScenario): () => Promise<PlainRul
   }
 }
 
-async function listen({ marketplaces, newKey, roles, random, options }: PlatformScenario): Promise<Listener[]> {
+/** Clients of the feeds, with what each is to receive: which changes, and how many at least. */
+async function listen({ marketplaces, platform, roles, random, options }: PlatformScenario) {
   const some = new Set(marketplaces.items.slice(0, 40).map(({ itemId }) => itemId))
   const ids = [...some].map(id => `&item_ids=${id}`).join('')
   const { asks, bids } = marketplaces.least
-  const kinds: [path: string, isDelivered: Listener['isDelivered'], least: number][] = [
-    ['prices?resume=true', ({ side }) => side === 'ask', asks],
-    ['bids?resume=true', ({ side }) => side === 'bid', bids],
-    ['prices?resume=true&providers=provider_03', change => isOf(change, 'ask', 'provider_03'), options.items / 2],
-    [`prices?resume=true${ids}`, ({ side, item_id }) => side === 'ask' && some.has(item_id), some.size],
+  const isAsk = ({ side }: ExpectedChange) => side === 'ask'
+  const kinds: [path: string, isDelivered: (change: ExpectedChange) => boolean, least: number][] = [
+    ['prices?resume=true', isAsk, asks],
+    ['bids?resume=true', change => !isAsk(change), bids],
+    [
+      'prices?resume=true&providers=provider_03',
+      change => isAsk(change) && change.provider === 'provider_03',
+      options.items / 2,
+    ],
+    [`prices?resume=true${ids}`, change => isAsk(change) && some.has(change.item_id), some.size],
   ]
   const opened = kinds.map(async ([path, isDelivered, least]) => {
-    const key = await newKey()
+    const key = await platform.newKey()
     const gateways = () => roles.addresses('feed')
-    const client = await openResumingClient({ path: `/v1/feed/${path}`, key, random: newRandom(random), gateways })
+    const client = await openResumingClient({ path: `/v1/feed/${path}`, key, random: random.branch(), gateways })
     return { client, isDelivered, least }
   })
   return Promise.all(opened)
-}
-
-const isOf = (change: ExpectedChange, side: string, provider: string): boolean =>
-  change.side === side && change.provider === provider
-
-async function readPrices({ newKey, marketplaces, random, roles }: PlatformScenario): Promise<PriceReader> {
-  const key = await newKey()
-  const itemIds = marketplaces.items.map(({ itemId }) => itemId)
-  const own = newRandom(random)
-  const address = (): string | undefined => {
-    const ready = roles.addresses('api')
-    return ready.length === 0 ? undefined : own.pick(ready)
-  }
-  return startPriceReader({ key, itemIds, address, random: own })
 }
 
 /** Resolves when every view, client and destination has what the marketplaces served last; the clients are stopped then. */
@@ -249,7 +244,13 @@ export async function drainScenario(scenario: PlatformScenario, load: ScenarioLo
   await eventually(isRelayed(scenario), 'the rules to be relayed', limitMs)
   await views()
   await eventually(async () => (await deliveriesLeft(database)) === 0, 'the deliveries to be settled', limitMs)
-  await summarised(scenario, Date.now())
+  // By the process that has followed the market so far.
+  const [since, key] = [Date.now(), await platform.newKey()]
+  const isSummarised = async (): Promise<boolean> => {
+    const [base] = roles.addresses('api')
+    return base !== undefined && ((await readSummary(base, key))?.asOf ?? 0) > since
+  }
+  await eventually(isSummarised, 'a summary of the last prices', SUMMARY_LIMIT_MS)
 
   const catalog = await openCatalogReader(kafka)
   const refreshes = await readRefreshesOfLog(kafka, name => catalog.idOf(name, null))
@@ -268,14 +269,4 @@ export async function drainScenario(scenario: PlatformScenario, load: ScenarioLo
 /** Stops the clients of the feeds and of the API. */
 export async function stopClients({ listeners, reader, endAlerts }: ScenarioLoad): Promise<void> {
   await Promise.all([reader.stop(), endAlerts(), ...listeners.map(({ client }) => client.stop())])
-}
-
-/** Resolves when the platform has summarised what it has served since: by the process that has followed the market so far. */
-async function summarised({ newKey, roles }: PlatformScenario, since: number): Promise<void> {
-  const key = await newKey()
-  const isSummarised = async (): Promise<boolean> => {
-    const [base] = roles.addresses('api')
-    return base !== undefined && ((await readSummary(base, key))?.asOf ?? 0) > since
-  }
-  await eventually(isSummarised, 'a summary of the last prices', SUMMARY_LIMIT_MS)
 }

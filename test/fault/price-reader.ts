@@ -6,12 +6,11 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'chai'
-import { expectFigure } from '#test/harness/figures.ts'
+import { expectFigure } from '#test/harness/ledger.ts'
 import { bookKey, type ExpectedChange } from '#test/harness/reference-fold.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
 
-/** What a reader asks, and which API. */
-export interface ReaderOptions {
+interface ReaderOptions {
   key: string
   random: SeededRandom
   itemIds: readonly number[]
@@ -19,8 +18,7 @@ export interface ReaderOptions {
   address(): string | undefined
 }
 
-/** A row as it was answered. */
-export interface ReadRow {
+interface ReadRow {
   itemId: number
   provider: string
   seenAt: number
@@ -28,29 +26,12 @@ export interface ReadRow {
   quantity: number
 }
 
-/** A client that reads. */
-export interface PriceReader {
-  /** How often each status was answered; 0 for no answer. */
-  readonly statuses: ReadonlyMap<number, number>
-  /** The longest time between two answers of 200, in seconds, the time since the last one included. */
-  longestGapS(): number
-  /** Rows in the order in which they were answered. */
-  readonly rows: readonly ReadRow[]
-  stop(): Promise<void>
-}
+export type PriceReader = ReturnType<typeof startPriceReader>
 
 const EVERY_MS = 25
 const LIMIT_MS = 10_000
 /** Of a long run the first rows and the last ones would do as well. */
 const ROWS_MOST = 2_000_000
-
-interface Item {
-  provider: string
-  item_id: number
-  lowest_ask: number
-  quantity: number
-  timestamp: string
-}
 
 /** Asks the API for an item's prices in dollars; no rows unless it answers with 200. Rejects when no API answers. */
 export async function askPrices(
@@ -62,6 +43,7 @@ export async function askPrices(
     headers: { authorization: `Bearer ${key}` },
     signal: AbortSignal.timeout(LIMIT_MS),
   })
+  type Item = Record<'item_id' | 'lowest_ask' | 'quantity', number> & Record<'provider' | 'timestamp', string>
   const { items } = (await answer.json()) as { items: Item[] }
   if (answer.status !== 200) return { status: answer.status, rows: undefined }
   const rows = items.map(({ item_id, provider, timestamp, lowest_ask: price, quantity }) => ({
@@ -74,8 +56,7 @@ export async function askPrices(
   return { status: 200, rows }
 }
 
-/** Begins to read. */
-export function startPriceReader({ key, random, itemIds, address }: ReaderOptions): PriceReader {
+export function startPriceReader({ key, random, itemIds, address }: ReaderOptions) {
   const ending = new AbortController()
   const statuses = new Map<number, number>()
   let [answeredAt, longestMs] = [performance.now(), 0]
@@ -100,10 +81,13 @@ export function startPriceReader({ key, random, itemIds, address }: ReaderOption
   }
   const running = run()
   return {
-    statuses,
-    rows,
+    /** How often each status was answered; 0 for no answer. */
+    statuses: statuses as ReadonlyMap<number, number>,
+    /** In the order in which they were answered. */
+    rows: rows as readonly ReadRow[],
+    /** The longest time between two answers of 200, in seconds, the time since the last one included. */
     longestGapS: () => longestMs / 1_000,
-    async stop() {
+    async stop(): Promise<void> {
       if (!ending.signal.aborted) noteGap()
       ending.abort()
       await running
@@ -130,11 +114,11 @@ export function expectAvailable(
 export const shownPrice = (price: number, currency: string, micro: number): number =>
   currency === 'USD' ? price : Number((BigInt(micro) + 5_000n) / 10_000n)
 
-/** What a client sees of a row. */
+/** As a client sees it. */
 export const shownText = ({ seenAt, price, quantity }: Pick<ReadRow, 'seenAt' | 'price' | 'quantity'>): string =>
   [seenAt, price, quantity].join(' ')
 
-/** What is wrong with rows that were read one after the other: a price that was never listed, or one older than before. */
+/** Faults of rows that were read one after the other: a price that was never listed, or one older than before. */
 export function wrongRows(rows: readonly ReadRow[], changes: readonly ExpectedChange[]): string[] {
   const listed = new Set<string>()
   for (const { side, provider, item_id, seen_at: seenAt, price_micro_usd: micro, price, ...row } of changes) {

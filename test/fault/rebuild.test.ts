@@ -5,30 +5,26 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import { openReader, openWriter } from '#infra/clickhouse/clickhouse.ts'
+import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Redis } from '#infra/redis/redis.ts'
-import { databaseName } from '#infra/runtime/config.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { HOUR_MS } from '#schemas/values/instant.ts'
 import { findingsOf, rebuild } from '#services/cli/log-tools/views.ts'
 import { VIEWS } from '#streams/views.ts'
 import { openSmallMarket, SMALL_MARKET_LEAST, type SmallMarket } from '#test/fixtures/small-market.ts'
-import { inVersions } from '#test/fixtures/view-tables.ts'
 import { collectOutput } from '#test/harness/collected-output.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectBalanced, type Ledger } from '#test/harness/ledger.ts'
 import { ratesRecord } from '#test/harness/published-records.ts'
 import { foldRefreshes } from '#test/harness/reference-fold.ts'
+import { MAIN } from '#test/harness/run-command.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
 import { useServers } from '#test/harness/use-servers.ts'
-import { healthLedger, ratesLedger, salesLedgers } from './side-ledgers.ts'
-import { liveLedgers, tableLedgers } from './view-ledgers.ts'
+import { marketLedgers } from './side-ledgers.ts'
 
-const MAIN = fileURLToPath(new URL('../../services/cli/main.ts', import.meta.url))
 const ROLES = ['sales', 'history', 'candles', 'live-view', 'fx', 'provider-health', 'book']
 /** That hit a rebuild at its work; every view has its share. */
 const KILLS = process.env.FAULT === 'long' ? 60 : 12
@@ -60,10 +56,12 @@ describe('killed rebuilds', function () {
   let kafka: KafkaConnection
   let market: SmallMarket
   let redis: Redis
+  let tables: ClickhouseReader
   let roles: SpawnedRole
 
   before(async () => {
     redis = await platform.openRedis()
+    tables = platform.openTables()
     kafka = platform.connect('ingest')
     market = await openSmallMarket(kafka)
     const rates = await platform.openPublisher(kafka, 'ingest')
@@ -113,24 +111,10 @@ describe('killed rebuilds', function () {
   }
 
   /** Every stored view beside the reference fold of what was published. */
-  async function ledgers(isKilled: boolean): Promise<Record<string, Ledger>> {
-    const { servers, namespace } = platform.config
-    const expected = foldRefreshes(market.refreshes)
-    const ended = market.refreshes.map(refresh => ({ ...refresh, ending: 'completed' as const }))
-    const reader = inVersions(
-      openReader(servers.clickhouseReadOnly, { database: databaseName(namespace), name: 'test' }),
-    )
-    try {
-      return {
-        ...(await liveLedgers(redis, namespace, expected, SMALL_MARKET_LEAST, isKilled)),
-        ...(await tableLedgers(reader, expected, SMALL_MARKET_LEAST)),
-        'provider health': await healthLedger(redis, namespace, ended, expected, SMALL_MARKET_LEAST.feeds),
-        'exchange rates': await ratesLedger(reader, kafka, 1),
-        ...(await salesLedgers(reader, market.sales, ROWS_LEAST)),
-      }
-    } finally {
-      await reader.close()
-    }
+  function ledgers(isKilled: boolean): Promise<Record<string, Ledger>> {
+    const { refreshes, sales } = market
+    const viewed = { refreshes, sales, least: SMALL_MARKET_LEAST, leastSales: ROWS_LEAST }
+    return marketLedgers(kafka, { redis, tables }, { ...viewed, expected: foldRefreshes(refreshes) }, isKilled)
   }
 
   it(`hit ${KILLS} rebuilds at their work, and those that were let live ended well`, async () => {
@@ -180,13 +164,9 @@ describe('killed rebuilds', function () {
     }
     await settled()
     expectBalanced(await ledgers(false))
-    const clickhouse = inVersions(
-      openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' }),
+    const left = await tables.rows(
+      `SELECT name FROM system.tables WHERE database = '${tables.database}' AND match(name, '_[0-9a-f]{8}_[0-9a-f]{8}$')`,
     )
-    const left = await clickhouse.rows(
-      `SELECT name FROM system.tables WHERE database = '${clickhouse.database}' AND match(name, '_[0-9a-f]{8}_[0-9a-f]{8}$')`,
-    )
-    await clickhouse.close()
     const named = VIEWS.flatMap(({ tables }) => tables)
     expect(left, 'one version of each table').to.have.length(named.length)
   })

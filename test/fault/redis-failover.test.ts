@@ -25,21 +25,19 @@ import { givenOf } from '#test/harness/published-records.ts'
 import type { RedisProcess } from '#test/harness/redis-processes.ts'
 import { type Expected, foldRefreshes } from '#test/harness/reference-fold.ts'
 import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
-import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
+import { type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
-import { keepRunning, SAYS_WHY } from './keep-running.ts'
-import { describeKills, killInRounds } from './kill-in-rounds.ts'
-import { groupsDrained, lagOf } from './lag.ts'
-import { type MarketLoad, startLoad } from './market-load.ts'
+import { describeKills, keepRunning, killInRounds, SAYS_WHY } from './keep-running.ts'
+import { groupsDrained, lagOf, type MarketLoad, startLoad } from './market-load.ts'
 import { askPrices, expectAvailable, type PriceReader, startPriceReader, wrongRows } from './price-reader.ts'
-import { faultScale } from './scale.ts'
 import { liveLedgers } from './view-ledgers.ts'
 
 const IS_LONG = process.env.FAULT === 'long'
-const scale = faultScale()
 /** Of each kind. */
 const FAILOVERS = IS_LONG ? 6 : 1
-const KILLS = IS_LONG ? scale.kills : 2
+const KILLS = Number(process.env.KILLS ?? (IS_LONG ? 50 : 2))
+const ITEMS = IS_LONG ? 2_000 : 1_000
+const RECORDS_PER_SECOND = 4_000
 /** One fault in so many is a freeze. */
 const FREEZE_EACH = IS_LONG ? 5 : 2
 /** A slot of the view and some beside it. */
@@ -107,14 +105,12 @@ async function replaced(master: RedisProcess, masterNow: () => Promise<RedisProc
   return `a master replaced after ${took} s`
 }
 
-const newRandom = (random: SeededRandom): SeededRandom => randomOf(random.integer(0, 2 ** 31))
-
 for (const { title, harmOf } of [
   { title: 'the live view on a Redis Cluster', harmOf: inCluster },
   { title: 'the live view under Sentinels', harmOf: underSentinels },
 ])
   describe(title, function () {
-    this.timeout(scale.limitMs)
+    this.timeout(660_000 + KILLS * 45_000)
     const { redis, harm } = harmOf()
     const platform = useServers({ redis, catalog: 'whole' })
     let kafka: KafkaConnection
@@ -129,7 +125,7 @@ for (const { title, harmOf } of [
     function publish(random: SeededRandom, feeds: readonly Feed[]): MarketLoad {
       return startLoad({
         feeds,
-        ...{ publisher, codec: kafka.codec, random: newRandom(random), recordsPerSecond: scale.recordsPerSecond },
+        ...{ publisher, codec: kafka.codec, random: random.branch(), recordsPerSecond: RECORDS_PER_SECOND },
         backlog: () => lagOf(look, 'book'),
       })
     }
@@ -138,9 +134,9 @@ for (const { title, harmOf } of [
     function keepAndKill(random: SeededRandom) {
       const start = () => platform.spawnRole('live-view')
       const keep = () =>
-        platform.keep(keepRunning({ name: 'live-view', random: newRandom(random), start, mayEnd: SAYS_WHY }))
+        platform.keep(keepRunning({ name: 'live-view', random: random.branch(), start, mayEnd: SAYS_WHY }))
       const kept = [keep(), keep()]
-      const done = killInRounds(newRandom(random), kept, {
+      const done = killInRounds(random.branch(), kept, {
         ...{ kills: KILLS, freezeEach: FREEZE_EACH, pauseMs: [500, 4_000] },
         waiting: () => lagOf(look, 'live-view'),
       })
@@ -154,13 +150,13 @@ for (const { title, harmOf } of [
       const key = await platform.newKey()
       const isThere = async (): Promise<boolean> => (await askPrices(address, key, itemIds[0] as number)).status === 200
       await eventually(isThere, 'the view to be there')
-      return startPriceReader({ key, random: newRandom(random), itemIds, address: () => address })
+      return startPriceReader({ key, random: random.branch(), itemIds, address: () => address })
     }
 
     it('loses, doubles, invents and misplaces nothing, and refuses reads for a bounded time', async () => {
       const random = seededRandom(title)
       const book = await platform.spawnRole('book')
-      const feeds = openSeededMarket(newRandom(random), { items: scale.items, askProviders: 9, bidProviders: 5 })
+      const feeds = openSeededMarket(random.branch(), { items: ITEMS, askProviders: 9, bidProviders: 5 })
       const load = publish(random, feeds)
       const { kept, done } = keepAndKill(random)
       const reader = platform.keep(await read(random, feeds))
@@ -183,7 +179,7 @@ for (const { title, harmOf } of [
       expectBalanced(await liveLedgers(await platform.openRedis(), platform.namespace, expected, leastOf(feeds)))
       expect(neverListed(reader, expected)).to.deep.equal([])
       expect(reader.statuses.get(0), 'requests without an answer').to.equal(undefined)
-      expectAvailable(title, reader, { leastRows: scale.items, awayS: UNAVAILABLE_S, refused: REFUSED_MOST })
+      expectAvailable(title, reader, { leastRows: ITEMS, awayS: UNAVAILABLE_S, refused: REFUSED_MOST })
       const killed = kept.reduce((sum, one) => sum + one.killed(), 0)
       expect([killed, report.kills], 'processes that were killed').to.deep.equal([KILLS, KILLS])
       expect(report.freezes, 'processes that stood still').to.be.above(0)

@@ -24,7 +24,6 @@ import {
   withServer,
 } from '#test/harness/own-redis.ts'
 import { openRedisProcesses } from '#test/harness/redis-processes.ts'
-import { runCommand } from '#test/harness/run-command.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { openWireProxy } from '#test/harness/wire-proxy.ts'
 
@@ -102,7 +101,7 @@ describe('a Redis that drops keys when its memory is full', () => {
     const url = config.servers.redis.replace('redis://', 'redis://managed:secret@')
     const managed = { ...config, servers: { ...config.servers, redis: url } }
     expect(await requireNoEviction(managed, log).catch(error => error)).to.be.instanceOf(UnfitRedis)
-    const { code, stderr } = await runCommand(['run', 'fx'], platform.environment)
+    const { code, stderr } = await platform.command('run', 'fx')
     expect([code, stderr]).to.deep.equal([69, stderr])
     expect(stderr).to.include('maxmemory-policy volatile-lru').and.to.include('noeviction')
   })

@@ -11,7 +11,7 @@ import { topics } from '#schemas/topics.ts'
 import type { PublishedEntry, PublishedRefresh } from '#test/harness/published-records.ts'
 
 /** Finds the item of a name without a phase. */
-export type FindItem = (name: string) => number | undefined
+type FindItem = (name: string) => number | undefined
 
 const SIDES = { quotes: 'ask', bids: 'bid' } as const
 

@@ -12,8 +12,7 @@ import { bookKey, type ExpectedChange } from '#test/harness/reference-fold.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
 import { openSse, type SseClient, type SseEvent } from '#test/harness/sse-client.ts'
 
-/** What a client asks for, and where. */
-export interface ResumingOptions {
+interface ResumingOptions {
   path: string
   key: string
   random: SeededRandom
@@ -21,22 +20,12 @@ export interface ResumingOptions {
   gateways(): readonly string[]
 }
 
-/** A client that goes on. */
-export interface ResumingClient {
-  readonly path: string
-  /** Connections so far that were streams. */
-  connections(): number
-  /** Events other than changes, in order: `ready` of each connection, and any that should not be there. */
-  notices(): readonly string[]
-  /** Rows received so far, those of the open connection included. */
-  rows(): LedgerEntry[]
-  stop(): Promise<void>
-}
+export type ResumingClient = Awaited<ReturnType<typeof openResumingClient>>
 
 const AGAIN_MS = 100
 
 /** Opens a client; resolves when its first stream is open. */
-export async function openResumingClient(options: ResumingOptions): Promise<ResumingClient> {
+export async function openResumingClient(options: ResumingOptions) {
   const ending = new AbortController()
   const received: SseEvent[] = []
   let current: SseClient | undefined
@@ -78,10 +67,13 @@ export async function openResumingClient(options: ResumingOptions): Promise<Resu
   })
   return {
     path: options.path,
+    /** Those so far that were streams. */
     connections: () => connections,
+    /** Events other than changes, in order: `ready` of each connection, and any that should not be there. */
     notices: () => all().flatMap(({ event }) => (event.endsWith('.changed') ? [] : [event])),
+    /** Rows received so far, those of the open connection included. */
     rows: () => all().flatMap(rowsOf),
-    async stop() {
+    async stop(): Promise<void> {
       ending.abort()
       await running
     },

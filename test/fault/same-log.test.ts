@@ -9,25 +9,24 @@
  * count transaction markers, and the positions that a role notes for itself are left out.
  */
 import { expect } from 'chai'
-import { openReader } from '#infra/clickhouse/clickhouse.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import type { Outgoing } from '#infra/kafka/publisher.ts'
+import { groupByTopic, type Outgoing } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { setTopicSettings, type TopicSettings } from '#infra/kafka/topic-admin.ts'
 import { openTopicCopy } from '#infra/kafka/topic-copy.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
-import { databaseName } from '#infra/runtime/config.ts'
+import { withAdmin } from '#infra/kafka/with-admin.ts'
 import { PROVIDER_PARTITIONS, type TopicKey, topics } from '#schemas/topics.ts'
 import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
 import { partitionOf } from '#schemas/values/partition.ts'
 import { readTables } from '#test/fixtures/live-tables.ts'
 import { healthKeyNow } from '#test/fixtures/redis-views.ts'
 import { type MarketItem, openSeededMarket } from '#test/fixtures/seeded-market.ts'
-import { inVersions } from '#test/fixtures/view-tables.ts'
+import { eventually } from '#test/harness/eventually.ts'
 import { expectBalanced, type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
 import { ratesRecord, refreshRecords, saleRecord } from '#test/harness/published-records.ts'
 import { type ReadRecord, readTopic } from '#test/harness/read-topic.ts'
 import { type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
-import { openStampedPublisher } from '#test/harness/stamped-publisher.ts'
 import type { TestPlatform } from '#test/harness/test-platform.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { readTableRows } from './view-ledgers.ts'
@@ -61,6 +60,18 @@ const LEAST_OF: Readonly<Record<string, number>> = {
   ...{ 'table sales': SALES, 'table sales_by_time': SALES, 'table fx_days': CLOCK_CHANGES.length },
   ...{ 'live refresh times': FEEDS, 'provider health': FEEDS - 2 },
 }
+
+const ANY_TIME = String(2n ** 63n - 1n)
+/**
+ * One after the other, each when the broker shows the one before. A broker shows a change just before its logs follow it, and it
+ * begins with the next when that is done: the first holds for sure once the second is shown.
+ */
+const SETTINGS: readonly TopicSettings[] = [
+  { 'message.timestamp.type': 'CreateTime', 'message.timestamp.after.max.ms': ANY_TIME },
+  { 'message.timestamp.before.max.ms': ANY_TIME },
+]
+/** ConfigResource.Type of Kafka's protocol. */
+const TOPIC_RESOURCE = 2
 
 describe('the same log', function () {
   this.timeout(IS_LONG ? 900_000 : 240_000)
@@ -147,9 +158,9 @@ async function derive(platform: TestPlatform, environment: Record<string, string
   const running = await Promise.all(names.map(name => platform.spawnRole(name, environment)))
   await platform.drained(['provisional-items', 'alert-triggers', 'alerts'])
   for (const role of running) await role.stop()
-  const { servers, namespace } = platform.config
+  const { namespace } = platform
   const redis = await platform.openRedis()
-  const reader = inVersions(openReader(servers.clickhouseReadOnly, { database: databaseName(namespace), name: 'test' }))
+  const reader = platform.openTables()
   const derived: Record<string, LedgerEntry[]> = {}
   for (const [topic, sourceOf] of Object.entries(SOURCES) as [keyof typeof SOURCES, SourceOf][])
     derived[`topic ${topic}`] = entriesOf(await readTopic(platform.connect(), topic), sourceOf)
@@ -160,7 +171,6 @@ async function derive(platform: TestPlatform, environment: Record<string, string
     )
     derived[`table ${table}`] = rows.map(row => ({ key: table, what: JSON.stringify(row) }))
   }
-  await reader.close()
   const { rows, listed, refreshed } = await readTables(redis, namespace)
   derived['live rows'] = [...rows].map(([key, row]) => ({ key, what: JSON.stringify(row) }))
   derived['live listings'] = listed.map(key => ({ key, what: 'listed' }))
@@ -193,3 +203,43 @@ const entriesOf = (records: readonly ReadRecord[], sourceOf: SourceOf): LedgerEn
       key: `${record.partition}|${sourceOf(record)}`,
       what: `${record.key} ${record.raw === null ? '-' : record.raw.toString('base64')}`,
     }))
+
+/**
+ * Publishes records with append times of the test's own, as brokers with other clocks would stamp them: its topics take the producer's time
+ * from then on (CreateTime), whatever set-up has given them.
+ */
+async function openStampedPublisher(kafka: KafkaConnection, keys: readonly TopicKey[]) {
+  await kafka.codec.prepare(keys.flatMap(key => [...topics[key].events]))
+  for (const settings of SETTINGS) await applySettings(kafka, keys.map(kafka.topicName), settings)
+  const producer = kafka.newClient('stamped').producer({ idempotent: true, maxInFlightRequests: 1 })
+  await producer.connect()
+  const writers = keys.map(key => topics[key].writer)
+  return {
+    async send(records: readonly Outgoing[], appendedAt: number): Promise<void> {
+      const timestamp = String(appendedAt)
+      const topicMessages = groupByTopic(kafka, records, writers).map(({ topic, messages }) => ({
+        topic,
+        messages: messages.map(message => ({ ...message, timestamp })),
+      }))
+      await producer.sendBatch({ acks: -1, topicMessages })
+    },
+    close: () => producer.disconnect(),
+  }
+}
+
+/** Sets settings of topics and waits until the broker shows them. */
+async function applySettings(kafka: KafkaConnection, names: readonly string[], settings: TopicSettings): Promise<void> {
+  await setTopicSettings(kafka, new Map(names.map(name => [name, settings])))
+  const resources = names.map(name => ({ type: TOPIC_RESOURCE, name, configNames: Object.keys(settings) }))
+  await withAdmin(kafka, admin => {
+    const isShown = async () => {
+      const described = await admin.describeConfigs({ resources, includeSynonyms: false })
+      return described.resources.every(({ configEntries }) =>
+        Object.entries(settings).every(([name, value]) =>
+          configEntries.some(entry => entry.configName === name && entry.configValue === value),
+        ),
+      )
+    }
+    return eventually(isShown, 'the topics with times of their own')
+  })
+}

@@ -12,29 +12,25 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'chai'
-import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
+import type { ClickhouseWriter } from '#infra/clickhouse/clickhouse.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Redis } from '#infra/redis/redis.ts'
-import { databaseName } from '#infra/runtime/config.ts'
 import type { ServerName } from '#infra/stack/native-start.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
 import { expireRecords, recreateTopic } from '#test/fixtures/changed-topics.ts'
 import { openSmallMarket, SMALL_MARKET_LEAST, type SmallMarket } from '#test/fixtures/small-market.ts'
-import { inVersions } from '#test/fixtures/view-tables.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectBalanced } from '#test/harness/ledger.ts'
 import { ratesRecord, refreshOf, refreshRecords } from '#test/harness/published-records.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
 import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
-import { runCommand } from '#test/harness/run-command.ts'
-import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
+import { type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { type Answers, openAnswers } from './answers.ts'
 import { type Kept, keepRunning } from './keep-running.ts'
-import { healthLedger, ratesLedger, salesLedgers } from './side-ledgers.ts'
-import { liveLedgers, tableLedgers } from './view-ledgers.ts'
+import { marketLedgers } from './side-ledgers.ts'
 
 const VIEWS = 'candles history sales fx provider-health live-view alert-triggers'
 const EDGE = 'api feed'
@@ -63,7 +59,7 @@ describe('stores and topics that are no longer what they were', function () {
   let random: SeededRandom
   let kafka: KafkaConnection
   let redis: Redis
-  let clickhouse: ClickhouseWriter
+  let tables: ClickhouseWriter
   let market: SmallMarket
   let answers: Answers
   let book: Kept
@@ -73,13 +69,10 @@ describe('stores and topics that are no longer what they were', function () {
   const lost = new Set<unknown>()
 
   before('a platform with a market', async () => {
-    const { config } = platform
     random = seededRandom('stores and topics that are no longer what they were')
     kafka = platform.connect('ingest')
     redis = await platform.openRedis()
-    clickhouse = inVersions(
-      openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' }),
-    )
+    tables = platform.openTables()
     market = await openSmallMarket(kafka)
     keep(VIEWS)
     book = keep('book')
@@ -106,7 +99,6 @@ describe('stores and topics that are no longer what they were', function () {
     await answers?.stop()
     for (const one of kept) await one.stop()
     await market?.close()
-    await clickhouse?.close()
     for (const copy of copies) rmSync(copy, { recursive: true, force: true })
   })
 
@@ -115,21 +107,20 @@ describe('stores and topics that are no longer what they were', function () {
   function keep(name: string): Kept {
     const tiers = writeRoomyTiers(platform.config.stateDir, { streamStarts: 'unlimited' })
     const start = () => platform.spawnRole(name, { MARKETLOG_TIERS: tiers })
-    const one = keepRunning({ name, start, random: randomOf(random.integer(0, 2 ** 31)), mayEnd: MAY_END })
+    const one = keepRunning({ name, start, random: random.branch(), mayEnd: MAY_END })
     kept.push(one)
     return one
   }
 
-  const marketlog = (...words: string[]) => runCommand(words, { PATH: process.env.PATH, ...platform.environment })
   async function done(...words: string[]): Promise<void> {
-    const { code, stderr } = await marketlog(...words)
+    const { code, stderr } = await platform.command(...words)
     expect(code, `${words.join(' ')}: ${stderr}`).to.equal(0)
   }
   /** Until `lag` says that a reader has stopped, and by which command it goes on. */
   const stops = (group: string, reason: string) =>
     eventually(
       async () => {
-        const { code, stdout, stderr } = await marketlog('lag')
+        const { code, stdout, stderr } = await platform.command('lag')
         return code === 1 && new RegExp(reason, 's').test(`${stdout}${stderr}`)
       },
       `${group} to stop`,
@@ -160,19 +151,10 @@ describe('stores and topics that are no longer what they were', function () {
     // What has stopped says so until it goes on.
     await eventually(() => platform.drained(ABSENT, LIMIT_MS).then(() => true), 'all to be drained', LIMIT_MS)
     await answers.whole(LIMIT_MS)
-    const { namespace } = platform
     const refreshes = market.refreshes.filter(refresh => !lost.has(refresh))
     const sales = market.sales.filter(sale => !lost.has(sale))
-    const expected = foldRefreshes(refreshes)
-    const ended = refreshes.map(refresh => ({ ...refresh, ending: 'completed' as const }))
-    const { feeds } = SMALL_MARKET_LEAST
-    expectBalanced({
-      ...(await liveLedgers(redis, namespace, expected, SMALL_MARKET_LEAST)),
-      ...(await tableLedgers(clickhouse, expected, SMALL_MARKET_LEAST)),
-      ...(await salesLedgers(clickhouse, sales, 1)),
-      'provider health': await healthLedger(redis, namespace, ended, expected, feeds),
-      'exchange rates': await ratesLedger(clickhouse, kafka, 1),
-    })
+    const viewed = { refreshes, expected: foldRefreshes(refreshes), sales, least: SMALL_MARKET_LEAST, leastSales: 1 }
+    expectBalanced(await marketLedgers(kafka, { redis, tables }, viewed))
   }
   /** Publishes refreshes that the log is to lose; what it returns says that it loses the sales beside them too. */
   async function publishToLose(): Promise<() => void> {
@@ -194,7 +176,7 @@ describe('stores and topics that are no longer what they were', function () {
   }
 
   it('a table that was dropped is filled from the log', () =>
-    quiet(['candles'], () => clickhouse.command(`DROP TABLE ${clickhouse.database}.candle_parts SYNC`)))
+    quiet(['candles'], () => tables.command(`DROP TABLE ${tables.database}.candle_parts SYNC`)))
 
   it('a ClickHouse whose disk was set back has what it lacks read again', async () => {
     const copy = copyOf('clickhouse')

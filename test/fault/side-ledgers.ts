@@ -9,6 +9,7 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { StoredHealth } from '#streams/provider-health/table.ts'
 import { healthKeyNow } from '#test/fixtures/redis-views.ts'
+import type { LeastOfMarket } from '#test/fixtures/seeded-market.ts'
 import { type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
 import type { PublishedRefresh } from '#test/harness/published-records.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
@@ -16,6 +17,7 @@ import { bookKey, type Expected } from '#test/harness/reference-fold.ts'
 import { dollars } from '#test/oracles/exact-amounts.ts'
 import { ratesInForce } from '#test/oracles/rates-in-force.ts'
 import { digestOf, editionOf, type ServedEdition, type ServedSale } from './marketplaces.ts'
+import { liveLedgers, tableLedgers } from './view-ledgers.ts'
 
 const ANSWER_LIMIT_MS = 60_000
 
@@ -46,7 +48,7 @@ const firstOf = (entries: readonly LedgerEntry[], key: string, what: string): nu
   entries.findIndex(entry => entry.key === key && entry.what === what)
 
 /** Both tables of sales beside what was served. */
-export async function salesLedgers(
+async function salesLedgers(
   reader: ClickhouseReader,
   served: readonly Omit<ServedSale, 'name'>[],
   least: number,
@@ -68,15 +70,15 @@ export async function salesLedgers(
 }
 
 /** Each provider's health beside what its verdicts make of it. */
-export async function healthLedger(
+async function healthLedger(
   redis: Redis,
   prefix: string,
-  refreshes: readonly Pick<PublishedRefresh, 'side' | 'provider' | 'observedAt' | 'ending'>[],
+  refreshes: ViewedMarket['refreshes'],
   { verdicts }: Expected,
   least: number,
 ): Promise<Ledger> {
   const wanted = new Map<string, { completed: number | null; failures: number; reason: string | null }>()
-  for (const [at, { side, provider, observedAt, ending }] of refreshes.entries()) {
+  for (const [at, { side, provider, observedAt, ending = 'completed' }] of refreshes.entries()) {
     if (ending === 'cut') continue
     const key = bookKey(side, provider)
     const health = wanted.get(key) ?? { completed: null, failures: 0, reason: null }
@@ -103,8 +105,37 @@ export async function healthLedger(
   )
 }
 
+/** A market as the log was given it, and what its views hold at least. */
+interface ViewedMarket {
+  /** Those that have no ending are completed. */
+  refreshes: readonly (Pick<PublishedRefresh, 'side' | 'provider' | 'observedAt'> &
+    Partial<Pick<PublishedRefresh, 'ending'>>)[]
+  expected: Expected
+  sales: readonly Omit<ServedSale, 'name'>[]
+  least: LeastOfMarket
+  leastSales: number
+  leastRates?: number
+}
+
+/** Every stored view of a market beside the fold of its refreshes, its sales and its rates. */
+export async function marketLedgers(
+  kafka: KafkaConnection,
+  { redis, tables }: { redis: Redis; tables: ClickhouseReader },
+  { refreshes, expected, sales, least, leastSales, leastRates = 1 }: ViewedMarket,
+  isKilled?: boolean,
+): Promise<Record<string, Ledger>> {
+  const { namespace } = kafka
+  return {
+    ...(await liveLedgers(redis, namespace, expected, least, isKilled)),
+    ...(await tableLedgers(tables, expected, least)),
+    ...(await salesLedgers(tables, sales, leastSales)),
+    'provider health': await healthLedger(redis, namespace, refreshes, expected, least.feeds),
+    'exchange rates': await ratesLedger(tables, kafka, leastRates),
+  }
+}
+
 /** The rates in force beside the last table of the log. */
-export async function ratesLedger(tables: ClickhouseReader, kafka: KafkaConnection, least: number): Promise<Ledger> {
+async function ratesLedger(tables: ClickhouseReader, kafka: KafkaConnection, least: number): Promise<Ledger> {
   const last = (await readTopic(kafka, 'fx')).at(-1)
   const rates = (from: { as_of: number; rates: Record<string, string> } | undefined): LedgerEntry[] =>
     Object.entries(from?.rates ?? {}).map(([key, rate]) => ({ key, what: `${from?.as_of} ${rate}` }))

@@ -4,14 +4,11 @@
  * had set on a topic; readers asked a broker that no longer led for up to five minutes, and admins, searches for a coordinator and metadata
  * requests failed at the first broker that was away. One cluster serves all tests: those that harm brokers come last and leave it whole.
  */
-import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { createServer } from 'node:tls'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { expect } from 'chai'
 import * as codes from '#infra/kafka/client/kafkajs.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
@@ -33,7 +30,6 @@ import { REGISTRY_TOKEN, useCluster } from '#test/harness/use-cluster.ts'
 
 type Client = ReturnType<KafkaConnection['newClient']>
 
-const MAIN = fileURLToPath(new URL('../../services/cli/main.ts', import.meta.url))
 const UNAVAILABLE = 69
 const PASSWORDS = { reader: 'password-of-reader', nobody: 'password-of-nobody' }
 const WRONG = 'password-that-is-wrong'
@@ -157,9 +153,7 @@ describe('three brokers', () => {
   describe('refuse a reader that runs:', () => {
     const PRINCIPAL = 'User:reader'
     before('rights as `marketlog acls` gives them', async () => {
-      const args = [MAIN, 'acls', ...['feed', 'alert-triggers'], '--principal', PRINCIPAL, '--apply']
-      const env = { PATH: process.env.PATH, ...platform.environment }
-      const { stdout } = await promisify(execFile)(process.execPath, args, { env })
+      const { stdout } = await platform.command('acls', 'feed', 'alert-triggers', '--principal', PRINCIPAL, '--apply')
       for (const line of stdout.trim().split('\n')) expect(JSON.parse(line).principal).to.equal(PRINCIPAL)
     })
 
@@ -180,9 +174,8 @@ describe('three brokers', () => {
     }
     async function start(role: RoleName) {
       const spawned = await platform.spawnRole(role, as('reader'))
-      const isReady = async () => (await fetch(`${await spawned.operatorUrl()}/readyz`)).ok
-      await eventually(isReady, `${role} to be ready`)
-      return { spawned, isReady }
+      await spawned.ready()
+      return spawned
     }
     function keepFeed(name: string, changes: Record<string, string>) {
       const directory = runDirectory({ MARKETLOG_RUN_DIR: join(platform.folder, name) })
@@ -210,7 +203,7 @@ describe('three brokers', () => {
     ]
     for (const [what, role, topic] of readers)
       it(`${role} ends with one line and exit code 69 when ${what} is refused`, async () => {
-        const { spawned } = await start(role)
+        const spawned = await start(role)
         spawned.expectEnd(/cannot go on: Kafka refuses access: .*marketlog acls/)
         await withdraw(topic)
         expect((await within(spawned.ended, `${role} to end`)).code).to.equal(UNAVAILABLE)
@@ -218,7 +211,8 @@ describe('three brokers', () => {
       })
 
     it('the feed goes on when the right is back within seconds', async () => {
-      const { spawned, isReady } = await start('feed')
+      const spawned = await start('feed')
+      const isReady = async () => (await fetch(`${await spawned.operatorUrl()}/readyz`)).ok
       await withdraw('bookChanges')
       await eventually(async () => !(await isReady()), 'the feed to be refused')
       await giveBack('bookChanges')

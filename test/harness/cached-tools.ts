@@ -11,32 +11,26 @@ import { runTool } from '#infra/stack/one-shot.ts'
 
 const LIMIT_MS = 900_000
 
-export interface CachedTools {
-  readonly folder: string
-  /** Runs a command of the tools, or of the system, in a folder; resolves with what it printed. */
-  run(directory: string, command: string, ...args: string[]): Promise<string>
-  /** Fills a part, unless a run before has. */
-  install(part: string, work: (into: string) => Promise<unknown>): Promise<void>
-}
-
 /** The tools of some versions; `commands` are the folders with their commands. */
 export function openCachedTools(
   name: string,
   versions: unknown,
   commands: readonly string[],
   variables: Record<string, string> = {},
-): CachedTools {
+) {
   const digest = createHash('sha256').update(JSON.stringify(versions)).digest('hex').slice(0, 12)
   const folder = join(cacheDirectory(process.env), `${name}-${digest}`)
   return {
     folder,
-    run(directory, command, ...args) {
+    /** Runs a command of the tools, or of the system, in a folder; resolves with what it printed. */
+    run(directory: string, command: string, ...args: string[]): Promise<string> {
       const PATH = [...commands.map(one => join(folder, one)), process.env.PATH].join(delimiter)
       const environment = { ...process.env, PATH, ...variables }
       const signal = AbortSignal.timeout(LIMIT_MS)
       return runTool({ command, args, directory, environment, limitMs: LIMIT_MS, signal })
     },
-    async install(part, work) {
+    /** Fills a part, unless a run before has. */
+    async install(part: string, work: (into: string) => Promise<unknown>): Promise<void> {
       const into = join(folder, part)
       if (existsSync(`${into}.installed`)) return
       rmSync(into, { recursive: true, force: true })

@@ -7,7 +7,7 @@
  * anything. Invariant: a broker that is started again has its data and its address; a closed cluster has left no process and no file.
  */
 import { createHash } from 'node:crypto'
-import { mkdirSync, mkdtempSync, readFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { cacheDirectory } from '#infra/stack/downloads.ts'
@@ -24,30 +24,8 @@ import { type Certificates, provideCertificates } from './certificates.ts'
 import { controlProcess, type OwnProcess } from './own-server.ts'
 import { openWireProxy, type WireProxy } from './wire-proxy.ts'
 
-export interface OwnBroker extends Omit<OwnProcess, 'terminate' | 'end'> {
-  readonly id: number
-  /** The proxy between it and its clients. */
-  readonly network: WireProxy
-  /** Controlled: leaders move away before it ends. */
-  stop(): Promise<void>
-  /** Of its process; 0 when it has none. */
-  pid(): number
-  start(): Promise<void>
-  log(): string
-}
-
-export interface OwnCluster {
-  readonly brokers: readonly OwnBroker[]
-  /** Of the proxies, for clients. */
-  readonly addresses: string[]
-  /** Of the plain listeners: no proxy, no credentials, every right. */
-  readonly plain: string[]
-  /** What the administrator proves itself with, as settings of a role. */
-  readonly access: Readonly<Record<'KAFKA_TLS_CA' | 'KAFKA_SASL' | 'KAFKA_USER' | 'KAFKA_PASSWORD_FILE', string>>
-  /** Folder with the authority that may sign further certificates. */
-  readonly tlsDir: string
-  close(): Promise<void>
-}
+export type OwnBroker = ReturnType<typeof brokerOf>
+export type OwnCluster = Awaited<ReturnType<typeof openOwnCluster>>
 
 const IDS = [1, 2, 3]
 const MIN_IN_SYNC = 2
@@ -55,7 +33,7 @@ const MIN_IN_SYNC = 2
 const ADMINISTRATOR = 'marketlog'
 
 /** Starts a cluster; `users` come beside the administrator, without any right. */
-export async function openOwnCluster(options: { users?: Record<string, string> } = {}): Promise<OwnCluster> {
+export async function openOwnCluster(options: { users?: Record<string, string> } = {}) {
   const dataDir = mkdtempSync(join(tmpdir(), 'marketlog-own-cluster-'))
   for (const part of ['logs', 'pids']) mkdirSync(join(dataDir, part))
   const proxies = await Promise.all(IDS.map(openWireProxy))
@@ -104,16 +82,21 @@ export async function openOwnCluster(options: { users?: Record<string, string> }
     const running = await startNative({ ...context, dataDir }, servers)
     started = running
     return {
-      brokers: proxies.map((proxy, index) => brokerOf(running, index + 1, proxy, dataDir)),
+      brokers: proxies.map((proxy, index) => brokerOf(running, index + 1, proxy)),
+      /** Of the proxies, for clients. */
       addresses: proxies.map(proxy => `127.0.0.1:${proxy.port}`),
+      /** The administrator's, as settings of a role. */
       access: {
         KAFKA_TLS_CA: certificates.ca,
         KAFKA_SASL: 'scram-sha-512',
         KAFKA_USER: ADMINISTRATOR,
         KAFKA_PASSWORD_FILE: passwordFile,
       },
+      /** Of the plain listeners: no proxy, no credentials, every right. */
       plain: nodes.map(({ internal }) => `127.0.0.1:${internal}`),
-      ...{ tlsDir, close },
+      /** Folder with the authority that may sign further certificates. */
+      tlsDir,
+      close,
     }
   } catch (error) {
     await close()
@@ -126,13 +109,17 @@ const nameOf = (id: number) => `kafka-${id}` as const
 const controlOf = (started: NativeServers | undefined, id: number): OwnProcess =>
   controlProcess(nameOf(id), () => identify(started?.pids[nameOf(id)] ?? 0))
 
-function brokerOf(started: NativeServers, id: number, network: WireProxy, dataDir: string): OwnBroker {
-  const { terminate: stop, end, ...control } = controlOf(started, id)
+function brokerOf(started: NativeServers, id: number, network: WireProxy) {
+  const { terminate, end, ...control } = controlOf(started, id)
   return {
-    ...{ ...control, id, network, stop },
+    ...{ ...control, id },
+    /** The proxy between it and its clients. */
+    network,
+    /** Controlled: leaders move away before it ends. */
+    stop: terminate,
+    /** Of its process; 0 when it has none. */
     pid: () => started.pids[nameOf(id)] ?? 0,
     start: () => started.restart(nameOf(id)),
-    log: () => readFileSync(join(dataDir, 'logs', `${nameOf(id)}.log`), 'utf8'),
   }
 }
 

@@ -11,33 +11,9 @@ export interface Reached {
   close(): Promise<void>
 }
 
-export interface OwnRedis extends Reached {
-  readonly server: RedisProcess
-}
-
-/** A master, its replica, and three Sentinels that replace the one by the other. */
-export interface OwnSentinels extends Reached {
-  /** Servers as they began: the master first. */
-  readonly servers: readonly RedisProcess[]
-  readonly sentinels: readonly RedisProcess[]
-  /** The server that the Sentinels call the master now. */
-  master(): Promise<RedisProcess>
-  /** Resolves when both servers run and the one follows the other. */
-  whole(limitMs: number): Promise<void>
-}
-
-/** Three masters with a replica each. */
-export interface OwnRedisCluster extends Reached {
-  readonly servers: readonly RedisProcess[]
-  /** The server that serves a slot now. */
-  masterOf(slot: number): Promise<RedisProcess>
-  /** Another master than the one that serves a slot. */
-  otherMaster(slot: number): Promise<RedisProcess>
-  /** Moves slots with their keys, one after the other, while clients go on; a slot stays half moved while `between` works. */
-  move(slots: Iterable<number>, to: RedisProcess, between?: () => Promise<void>): Promise<void>
-  /** Resolves when every slot is served and every server knows it. */
-  whole(limitMs: number): Promise<void>
-}
+export type OwnRedis = Awaited<ReturnType<typeof openOwnRedis>>
+export type OwnSentinels = Awaited<ReturnType<typeof openOwnSentinels>>
+export type OwnRedisCluster = Awaited<ReturnType<typeof openOwnRedisCluster>>
 
 export const PLAIN_ACCESS: RedisAccess = {
   ...{ tls: undefined, user: undefined, password: undefined },
@@ -82,16 +58,16 @@ async function withProcesses<T>(open: (processes: RedisProcesses) => Promise<T>)
 }
 
 /** Starts one server; clients come by TLS and prove themselves by a certificate and a password. */
-export const openOwnRedis = (): Promise<OwnRedis> =>
+export const openOwnRedis = () =>
   withProcesses(async processes => {
     const server = await processes.open('redis', ['--tls-auth-clients', 'yes', '--requirepass', PASSWORD])
     const url = `rediss://127.0.0.1:${server.tlsPort}`
-    const variables = { REDIS_URL: url, REDIS_PASSWORD: PASSWORD, ...TLS_FILES(processes) }
+    const variables: Reached['variables'] = { REDIS_URL: url, REDIS_PASSWORD: PASSWORD, ...TLS_FILES(processes) }
     return { server, variables, close: processes.close }
   })
 
-/** Starts a master, a replica and three Sentinels; passwords everywhere, and TLS where asked for. */
-export const openOwnSentinels = ({ tls = false } = {}): Promise<OwnSentinels> =>
+/** Starts a master, a replica and three Sentinels that replace the one by the other; passwords everywhere, and TLS where asked for. */
+export const openOwnSentinels = ({ tls = false } = {}) =>
   withProcesses(async processes => {
     const portOf = ({ port, tlsPort }: RedisProcess): number => (tls ? tlsPort : port)
     const replication = ['--tls-replication', tls ? 'yes' : 'no']
@@ -119,18 +95,22 @@ export const openOwnSentinels = ({ tls = false } = {}): Promise<OwnSentinels> =>
       withServer(asked, redis => redis.call('SENTINEL', words), `:${encodeURIComponent(SENTINEL_PASSWORD)}@`)
     const agree = async (): Promise<boolean> => String(await ask('CKQUORUM', MASTER_NAME)).includes('3 usable')
     await eventually(agree, 'the Sentinels to know each other')
-    const variables = {
+    const variables: Reached['variables'] = {
       REDIS_URL: `${tls ? 'rediss' : 'redis'}-sentinel://${hosts.join(',')}?master=${MASTER_NAME}`,
       ...(tls && TLS_FILES(processes)),
       ...{ REDIS_PASSWORD: PASSWORD, REDIS_SENTINEL_PASSWORD: SENTINEL_PASSWORD },
     }
     return {
-      ...{ servers, sentinels, variables, close: processes.close },
-      async master() {
+      /** The master at first comes first. */
+      servers: servers as readonly RedisProcess[],
+      ...{ variables, close: processes.close },
+      /** The server that the Sentinels call the master now. */
+      async master(): Promise<RedisProcess> {
         const [, port] = (await ask('GET-MASTER-ADDR-BY-NAME', MASTER_NAME)) as string[]
         return servers.find(each => portOf(each) === Number(port)) as RedisProcess
       },
-      async whole(limitMs) {
+      /** Resolves when both servers run and the one follows the other. */
+      async whole(limitMs: number): Promise<void> {
         const links = async (): Promise<boolean> => {
           const roles = await Promise.all(servers.map(each => withServer(each, readLink, LOGIN).catch(() => 'none')))
           return roles.sort().join() === 'followed,following'
@@ -149,7 +129,7 @@ async function readLink(redis: Redis): Promise<string> {
 }
 
 /** Starts a Cluster of three masters with a replica each; clients come by TLS where asked for. */
-export const openOwnRedisCluster = ({ tls = false } = {}): Promise<OwnRedisCluster> =>
+export const openOwnRedisCluster = ({ tls = false } = {}) =>
   withProcesses(async processes => {
     const servers: RedisProcess[] = []
     for (let id = 1; id <= 2 * MASTERS; id++) {
@@ -168,36 +148,43 @@ export const openOwnRedisCluster = ({ tls = false } = {}): Promise<OwnRedisClust
       if (found === undefined) throw new Error(`no server says that it serves slot ${slot}`)
       return found
     }
-    const cluster: OwnRedisCluster = {
-      ...{ servers, close: processes.close },
-      variables: { REDIS_URL: `${scheme}-cluster://${hosts.join(',')}`, ...(tls && TLS_FILES(processes)) },
-      masterOf: slot => serving(slot, true),
-      otherMaster: slot => serving(slot, false),
-      async move(slots, to, between = async () => undefined) {
+    const whole = async (limitMs: number): Promise<void> => {
+      await eventually(() => isWhole(servers), 'every slot to be served', limitMs)
+    }
+    await whole(LINK_LIMIT_MS)
+    const variables: Reached['variables'] = {
+      REDIS_URL: `${scheme}-cluster://${hosts.join(',')}`,
+      ...(tls && TLS_FILES(processes)),
+    }
+    return {
+      servers: servers as readonly RedisProcess[],
+      ...{ variables, close: processes.close },
+      /** Resolves when every slot is served and every server knows it. */
+      whole,
+      /** The server that serves a slot now. */
+      masterOf: (slot: number) => serving(slot, true),
+      /** Another master than the one that serves a slot. */
+      otherMaster: (slot: number) => serving(slot, false),
+      /** Moves slots with their keys, one after the other, while clients go on; a slot stays half moved while `between` works. */
+      async move(
+        slots: Iterable<number>,
+        to: RedisProcess,
+        between = async (): Promise<void> => undefined,
+      ): Promise<void> {
         for (const slot of slots) {
           const from = await serving(slot, true)
           if (from !== to) await moveSlot(servers, { slot, from, to, between })
         }
       },
-      async whole(limitMs) {
-        await eventually(() => isWhole(servers), 'every slot to be served', limitMs)
-      },
     }
-    await cluster.whole(LINK_LIMIT_MS)
-    return cluster
   })
 
-interface Link {
-  bus: number
-  tls: boolean
-}
-
-const links = new WeakMap<RedisProcess, Link>()
+const links = new WeakMap<RedisProcess, { bus: number; tls: boolean }>()
 
 /** The port by which servers reach each other's clients' side. */
 const linkPort = (server: RedisProcess): string => String(links.get(server)?.tls ? server.tlsPort : server.port)
 
-async function meet(servers: readonly RedisProcess[], link: Link): Promise<void> {
+async function meet(servers: readonly RedisProcess[], link: { bus: number; tls: boolean }): Promise<void> {
   const [first, newest] = [servers[0] as RedisProcess, servers.at(-1) as RedisProcess]
   links.set(newest, link)
   if (first === newest) return
@@ -273,14 +260,10 @@ async function isWhole(servers: readonly RedisProcess[]): Promise<boolean> {
   return true
 }
 
-interface SlotMove {
-  slot: number
-  from: RedisProcess
-  to: RedisProcess
-  between: () => Promise<void>
-}
-
-async function moveSlot(servers: readonly RedisProcess[], { slot, from, to, between }: SlotMove): Promise<void> {
+async function moveSlot(
+  servers: readonly RedisProcess[],
+  { slot, from, to, between }: { slot: number; from: RedisProcess; to: RedisProcess; between: () => Promise<void> },
+): Promise<void> {
   const [fromId, toId] = [await idOf(from), await idOf(to)]
   const set = (server: RedisProcess, ...words: string[]): Promise<unknown> =>
     withServer(server, redis => redis.call('CLUSTER', ['SETSLOT', String(slot), ...words]))

@@ -9,7 +9,6 @@ import { spawnSync } from 'node:child_process'
 import { chownSync, mkdirSync, mkdtempSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { ServerAddresses } from '#infra/runtime/config.ts'
 import type { PrepareServer } from '#infra/stack/native/native-server.ts'
 import { postgresHomeElsewhere } from '#infra/stack/native/postgres.ts'
 import type { NativeServers, ServerName } from '#infra/stack/native-start.ts'
@@ -25,28 +24,9 @@ import {
 import { removeServerData } from '#infra/stack/servers.ts'
 import type { Certificates } from './certificates.ts'
 
-export interface OwnProcess {
-  freeze(): void
-  thaw(): void
-  /** SIGTERM; resolves when the process is gone. */
-  terminate(): Promise<void>
-  /** SIGKILL; likewise. */
-  kill(): Promise<void>
-  /** Resolves when it has ended by itself. */
-  end(limitMs: number): Promise<void>
-  isRunning(): boolean
-}
+export type OwnProcess = ReturnType<typeof controlProcess>
 
-export interface OwnServer extends Omit<OwnProcess, 'terminate'> {
-  readonly name: ServerName
-  readonly addresses: Partial<ServerAddresses>
-  readonly storeDir: string
-  readonly dataDir: string
-  /** Starts it again; resolves when it answers. */
-  start(): Promise<void>
-  log(): string
-  close(): Promise<void>
-}
+export type OwnServer = Awaited<ReturnType<typeof openOwnServer>>
 
 export interface OwnServerOptions {
   /** Gives its data a disk of this size; refused without the right to mount one. */
@@ -58,7 +38,7 @@ export interface OwnServerOptions {
 const END_LIMIT_MS = 30_000
 
 /** Signals the process that a name stands for now; one that is gone gets none. */
-export function controlProcess(name: string, identity: () => ProcessIdentity | undefined): OwnProcess {
+export function controlProcess(name: string, identity: () => ProcessIdentity | undefined) {
   const signal = (sent: NodeJS.Signals): void => {
     const process = identity()
     if (process) signalGroup(process, sent)
@@ -72,19 +52,22 @@ export function controlProcess(name: string, identity: () => ProcessIdentity | u
     return end(END_LIMIT_MS)
   }
   return {
+    /** Resolves when it has ended by itself. */
     end,
     freeze: () => signal('SIGSTOP'),
     thaw: () => signal('SIGCONT'),
+    /** SIGTERM; resolves when the process is gone. */
     terminate: () => endBy('SIGTERM'),
+    /** SIGKILL; likewise. */
     kill: () => endBy('SIGKILL'),
-    isRunning: () => {
+    isRunning: (): boolean => {
       const process = identity()
       return process !== undefined && isAlive(process)
     },
   }
 }
 
-export async function openOwnServer(name: ServerName, options: OwnServerOptions = {}): Promise<OwnServer> {
+export async function openOwnServer(name: ServerName, options: OwnServerOptions = {}) {
   const dataDir = mkdtempSync(join(tmpdir(), `marketlog-own-${name}-`))
   const storeDir = join(dataDir, name === 'schemaRegistry' ? 'schema-registry' : name)
   for (const part of ['logs', 'pids']) mkdirSync(join(dataDir, part))
@@ -112,10 +95,12 @@ export async function openOwnServer(name: ServerName, options: OwnServerOptions 
     throw error
   }
   return {
-    ...{ ...control, name, addresses: started?.addresses ?? {}, dataDir, close },
+    ...{ ...control, close },
+    addresses: (started as NativeServers | undefined)?.addresses ?? {},
     // Postgres may have to keep its data where its own user can enter.
     storeDir: (name === 'postgres' && postgresHomeElsewhere(dataDir)) || storeDir,
-    async start() {
+    /** Starts it again; resolves when it answers. */
+    async start(): Promise<void> {
       await started?.stop()
       await start()
     },

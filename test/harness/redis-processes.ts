@@ -5,7 +5,7 @@
  * listens in plain text and with TLS, on ports that it keeps. Invariant: a process that is started again has its data and
  * its ports; a closed set has left no process and no file.
  */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { cacheDirectory } from '#infra/stack/downloads.ts'
@@ -15,34 +15,17 @@ import { provideRedis } from '#infra/stack/native/redis.ts'
 import { openPortBook, type PortBook } from '#infra/stack/ports.ts'
 import { identify } from '#infra/stack/processes.ts'
 import { redisAnswers, waitUntilReady } from '#infra/stack/readiness.ts'
-import { type Certificates, provideCertificates } from './certificates.ts'
+import { provideCertificates } from './certificates.ts'
 import { controlProcess, type OwnProcess } from './own-server.ts'
 
-export interface RedisProcess extends Pick<OwnProcess, 'freeze' | 'thaw' | 'kill'> {
-  readonly name: string
-  /** In plain text. */
-  readonly port: number
-  readonly tlsPort: number
-  /** Starts it, again with its data; resolves when it answers. */
-  start(): Promise<void>
-  log(): string
-}
-
-export interface RedisProcesses {
-  /** Starts one with options of its command line; a Sentinel with lines of its file. */
-  open(name: string, args: readonly string[]): Promise<RedisProcess>
-  openSentinel(name: string, lines: readonly string[]): Promise<RedisProcess>
-  /** A port that none of them has. */
-  freePort(purpose: string): Promise<number>
-  readonly certificates: Certificates
-  close(): Promise<void>
-}
+export type RedisProcess = Awaited<ReturnType<typeof open>>
+export type RedisProcesses = Awaited<ReturnType<typeof openRedisProcesses>>
 
 const END_LIMIT_MS = 10_000
 const READY_LIMIT_MS = 30_000
 
 /** Prepares a folder for processes; none runs yet. */
-export async function openRedisProcesses(): Promise<RedisProcesses> {
+export async function openRedisProcesses() {
   const dataDir = mkdtempSync(join(tmpdir(), 'marketlog-own-redis-'))
   for (const part of ['logs', 'pids']) mkdirSync(join(dataDir, part))
   const environment = process.env
@@ -71,9 +54,12 @@ export async function openRedisProcesses(): Promise<RedisProcesses> {
     const kept = ['--save', '', '--appendonly', 'yes', '--maxmemory-policy', 'noeviction']
     kept.push('--repl-diskless-sync-delay', '0')
     return {
-      ...{ certificates, close, freePort: ports },
-      open: (name, args) => open(set, name, () => [...kept, ...args]),
-      openSentinel: (name, lines) =>
+      ...{ certificates, close },
+      /** A port that none of them has. */
+      freePort: ports,
+      /** Opens one with options of its command line; a Sentinel with lines of its file. */
+      open: (name: string, args: readonly string[]) => open(set, name, () => [...kept, ...args]),
+      openSentinel: (name: string, lines: readonly string[]) =>
         open(set, name, home => {
           // It writes what it learns into its file.
           const file = join(home, 'sentinel.conf')
@@ -103,7 +89,7 @@ async function open(
   { dataDir, environment, command, ports, tls, running }: ProcessSet,
   name: string,
   argsOf: (home: string) => string[],
-): Promise<RedisProcess> {
+) {
   const [port, tlsPort] = [await ports(name), await ports(`${name}-tls`)]
   const home = join(dataDir, name)
   mkdirSync(home)
@@ -130,5 +116,12 @@ async function open(
     })
   }
   await start()
-  return { ...{ ...control, name, port, tlsPort, start }, log: () => readFileSync(logFile, 'utf8') }
+  const { freeze, thaw, kill } = control
+  return {
+    ...{ freeze, thaw, kill, name, tlsPort },
+    /** In plain text. */
+    port,
+    /** Starts it, again with its data; resolves when it answers. */
+    start,
+  }
 }

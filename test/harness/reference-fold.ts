@@ -64,7 +64,7 @@ export const entryOfChange = (change: ExpectedChange): LedgerEntry => ({
   ].join(' '),
 })
 
-interface Standing {
+interface ProviderBook {
   rows: Map<number, ExpectedRow>
   judgedAt: number
   /** Times of the refreshes in a row that were held back. */
@@ -73,26 +73,26 @@ interface Standing {
 
 /** Folds refreshes into the changes, the final books and the verdicts that the rules ask for. */
 export function foldRefreshes(refreshes: Iterable<GivenRefresh>): Expected {
-  const standings = new Map<string, Standing>()
+  const providerBooks = new Map<string, ProviderBook>()
   const expected: Expected = { changes: [], books: new Map(), refreshedAt: new Map(), verdicts: [] }
   for (const refresh of refreshes) {
     const key = bookKey(refresh.side, refresh.provider)
-    const standing: Standing = standings.get(key) ?? { rows: new Map(), judgedAt: 0, heldBack: [] }
-    standings.set(key, standing)
-    expected.books.set(key, standing.rows)
+    const book: ProviderBook = providerBooks.get(key) ?? { rows: new Map(), judgedAt: 0, heldBack: [] }
+    providerBooks.set(key, book)
+    expected.books.set(key, book.rows)
     const staged = stagedRows(refresh)
-    const { verdict, reason } = judged(refresh, standing, staged)
+    const { verdict, reason } = judged(refresh, book, staged)
     const { side, provider, refreshId: refresh_id } = refresh
     expected.verdicts.push({ side, provider, refresh_id, verdict, reason })
     if (verdict !== 'applied' && verdict !== 'quarantined') continue
-    standing.judgedAt = refresh.observedAt
+    book.judgedAt = refresh.observedAt
     if (verdict === 'quarantined') {
-      standing.heldBack.push(refresh.observedAt)
+      book.heldBack.push(refresh.observedAt)
       continue
     }
-    standing.heldBack = []
+    book.heldBack = []
     expected.refreshedAt.set(key, refresh.observedAt)
-    for (const change of changesOf(refresh, standing.rows, staged)) expected.changes.push(change)
+    for (const change of changesOf(refresh, book.rows, staged)) expected.changes.push(change)
   }
   return expected
 }
@@ -114,7 +114,7 @@ function stagedRows(refresh: GivenRefresh): Map<number, ExpectedRow> {
 
 function judged(
   refresh: GivenRefresh,
-  { rows, judgedAt, heldBack }: Standing,
+  { rows, judgedAt, heldBack }: ProviderBook,
   staged: ReadonlyMap<number, ExpectedRow>,
 ): { verdict: Verdict; reason: string | null } {
   if (!refresh.completed) return { verdict: 'incomplete', reason: 'count_mismatch' }

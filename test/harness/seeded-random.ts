@@ -16,6 +16,8 @@ export interface SeededRandom {
   pick<T>(values: readonly T[]): T
   chance(probability: number): boolean
   shuffle<T>(values: readonly T[]): T[]
+  /** A source of its own, which the next number seeds: what draws of it beside others draws the same every time. */
+  branch(): SeededRandom
 }
 
 const FIXED_SEED = 1
@@ -50,6 +52,7 @@ export function randomOf(seed: number): SeededRandom {
     next,
     integer,
     pick: <T>(values: readonly T[]) => values[integer(0, values.length - 1)] as T,
+    branch: () => randomOf(integer(0, 2 ** 31)),
     chance: probability => next() < probability,
     shuffle: <T>(values: readonly T[]) => {
       const copy = [...values]

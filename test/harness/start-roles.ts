@@ -12,33 +12,19 @@ import { openTopicIds } from '#infra/kafka/topic-ids.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import { clientsOf, openHttpHost } from '#infra/runtime/http-host.ts'
 import type { Log } from '#infra/runtime/log.ts'
-import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
+import { openMetrics } from '#infra/runtime/metrics.ts'
 import type { RoleContext, RunningRole, StartRole } from '#infra/runtime/role.ts'
 import { loadRole, type RoleName } from '#services/cli/roles.ts'
 import { openShared } from '#services/cli/run-roles.ts'
 import { eventually } from './eventually.ts'
 
-export interface StartedRoles {
-  /** `http://127.0.0.1:<port>` of their HTTP host. */
-  readonly baseUrl: string
-  /** Where it answers its operator. */
-  readonly operatorUrl: string
-  readonly metrics: Metrics
-  /** What the roles reported by `fail`. */
-  readonly failures: readonly Error[]
-  /** Resolves when every role says that it is ready. */
-  ready(limitMs?: number): Promise<void>
-  /** Announces a failure; `reason` matches its message. */
-  expectFailure(reason: RegExp): void
-  /** Rejects when a failure was not announced, or an announced one did not happen. */
-  stop(): Promise<void>
-}
+export type StartedRoles = Awaited<ReturnType<typeof startRoles>>
 
 /** Starts roles, by name or by their room's `start`, one after the other; when one cannot start, those before it stop. */
 export async function startRoles(
   roles: readonly (RoleName | StartRole)[],
   options: { config: PlatformConfig; log: Log },
-): Promise<StartedRoles> {
+) {
   const { config, log } = options
   const connect = (role: string) => connectKafka({ config, role, log })
   const metrics = openMetrics()
@@ -85,11 +71,13 @@ export async function startRoles(
   }
   for (const role of running) http.watch(role.name, () => role.ready())
   return {
-    baseUrl,
+    ...{ baseUrl, metrics },
+    /** Where it answers its operator. */
     operatorUrl: `http://127.0.0.1:${operatorPort}`,
-    metrics,
-    failures,
-    ready: async (limitMs?: number) => {
+    /** What the roles reported by `fail`. */
+    failures: failures as readonly Error[],
+    /** Resolves when every role says that it is ready. */
+    ready: async (limitMs?: number): Promise<void> => {
       for (const role of running) {
         const isReady = async () => {
           assert.equal(await role.ready(), undefined)
@@ -99,7 +87,9 @@ export async function startRoles(
         if (failures[0]) throw failures[0]
       }
     },
-    expectFailure: reason => void announced.push(reason),
+    /** Announces a failure; `reason` matches its message. */
+    expectFailure: (reason: RegExp) => void announced.push(reason),
+    /** Rejects when a failure was not announced, or an announced one did not happen. */
     stop,
   }
 }

@@ -6,6 +6,7 @@
  * unannounced fails the file, whether a test checks it or not.
  */
 import { randomBytes } from 'node:crypto'
+import { openWriter } from '#infra/clickhouse/clickhouse.ts'
 import type { Tier } from '#infra/config/tiers.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import type { LagReader } from '#infra/kafka/lag.ts'
@@ -17,39 +18,16 @@ import { type Log, openLog } from '#infra/runtime/log.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import type { RoleName } from '#services/cli/roles.ts'
 import { addressVariables } from '#services/cli/settle-environment.ts'
+import { runCommand } from './run-command.ts'
 import { type SpawnedRole, spawnRole } from './spawn-role.ts'
 import { type StartedRoles, startRoles } from './start-roles.ts'
+import { inVersions } from './view-versions.ts'
 
 const START_LIMIT_MS = 300_000
 const DRAIN_LIMIT_MS = 120_000
 
 /** A platform; its members may be read from the first `before` hook on. */
-export interface TestPlatform {
-  readonly namespace: string
-  readonly config: PlatformConfig
-  /** The environment that gives a child process the same configuration. */
-  readonly environment: Record<string, string>
-  readonly log: Log
-  /** Postgres with the usual limits, opened at the first use. */
-  readonly database: Database
-  /** Postgres with limits of its own. */
-  openDatabase(options: Partial<Omit<DatabaseOptions, 'log'>>): Database
-  openRedis(): Promise<Redis>
-  /** Kafka as a role or as a test sees it; `changes` replace variables of the environment. */
-  connect(role?: string, changes?: Record<string, string>): KafkaConnection
-  /** A publisher of one writer on a connection, whose codec it prepares. */
-  openPublisher(kafka: KafkaConnection, writer: Parameters<typeof openPublisher>[1]): Promise<Publisher>
-  openLagReader(): Promise<LagReader>
-  newKey(tier?: Tier): Promise<string>
-  /** Resolves when every view, but those of the groups named, reflects what the log holds now. */
-  drained(without?: readonly string[], limitMs?: number): Promise<void>
-  /** Has something stopped after the file's last test, whether that passed or not, and before what was opened earlier. */
-  keep<T extends { stop(): Promise<void> }>(one: T): T
-  /** Starts `marketlog run <role>` as a process of its own; killed after the file at the latest. */
-  spawnRole(role: string, env?: Record<string, string>): Promise<SpawnedRole>
-  /** Starts roles in this process behind one HTTP host on a free port; stopped after the file at the latest. */
-  startRoles(roles: readonly (RoleName | StartRole)[], overrides?: Partial<PlatformConfig>): Promise<StartedRoles>
-}
+export type TestPlatform = ReturnType<typeof platformOf>
 
 /** Registers what is to be done after the file's last test. */
 export type OnEnd = (end: () => unknown) => void
@@ -76,85 +54,115 @@ export function providePlatform<T extends OpenedPlatform>(
   before('servers and namespace', async function () {
     this.timeout(START_LIMIT_MS)
     // Added only now, and so after the file's own hooks: those still need what it removes.
-    this.runnable().parent?.afterAll('end of the namespace', async function () {
+    this.runnable().parent?.afterAll('end of the namespace', function () {
       this.timeout(START_LIMIT_MS)
-      const problems: unknown[] = []
-      for (const end of ends.reverse()) await (async () => end())().catch(problem => problems.push(problem))
-      if (problems.length > 0) throw problems[0]
+      return endAll(ends)
     })
     current = await open(end => void ends.push(end))
   })
   return { platform: platformOf(opened, end => void ends.push(end)), opened }
 }
 
-function platformOf(opened: () => OpenedPlatform, onEnd: OnEnd): TestPlatform {
+/** Does all of it, the last first, and throws what failed first. */
+export async function endAll(ends: (() => unknown)[]): Promise<void> {
+  const problems: unknown[] = []
+  for (const end of ends.splice(0).reverse()) await (async () => end())().catch(problem => problems.push(problem))
+  if (problems.length > 0) throw problems[0]
+}
+
+/** A platform of what was opened; what it opens or starts itself ends with it. */
+export function platformOf(opened: () => OpenedPlatform, onEnd: OnEnd) {
   let database: Database | undefined
   const closed = <T extends { close(): Promise<void> }>(one: T): T => {
     onEnd(() => one.close())
     return one
   }
-  const openPostgres: TestPlatform['openDatabase'] = options => {
-    const { config, log } = opened()
-    const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
-    return closed(openDatabase(url, { name: 'test', log, ...options }))
-  }
   const keep = <T extends { stop(): Promise<void> }>(one: T): T => {
     onEnd(() => one.stop())
     return one
   }
-  const members: Omit<TestPlatform, 'namespace' | 'config' | 'environment' | 'log' | 'database'> = {
+  const nameOfDatabase = () => databaseName(opened().config.namespace)
+  const openPostgres = (options: Partial<Omit<DatabaseOptions, 'log'>>): Database => {
+    const { config, log } = opened()
+    return closed(
+      openDatabase(databaseUrl(config.servers.postgres, nameOfDatabase()), { name: 'test', log, ...options }),
+    )
+  }
+  const facts = withLateMembers(
+    {},
+    {
+      namespace: () => opened().config.namespace,
+      config: () => opened().config,
+      /** The environment that gives a child process the same configuration. */
+      environment: () => opened().environment,
+      log: () => opened().log,
+      /** Postgres with the usual limits, opened at the first use. */
+      database: () => {
+        database ??= openPostgres({})
+        return database
+      },
+    },
+  )
+  return Object.assign(facts, {
+    /** Postgres with limits of its own. */
     openDatabase: openPostgres,
+    /** Has something stopped after the file's last test, whether that passed or not, and before what was opened earlier. */
     keep,
-    async openRedis() {
-      const redis = await openRedis(opened().config, { name: 'test', log: opened().log })
+    /** ClickHouse, in whose statements and inserts a table of a view is the one of the version that is read. */
+    openTables: () =>
+      closed(inVersions(openWriter(facts.config.servers.clickhouse, { database: nameOfDatabase(), name: 'test' }))),
+    async openRedis(): Promise<Redis> {
+      const redis = await openRedis(facts.config, { name: 'test', log: facts.log })
       onEnd(() => closeRedis(redis))
       return redis
     },
-    connect(role = 'test', changes) {
+    /** Kafka as a role or as a test sees it; `changes` replace variables of the environment. */
+    connect(role = 'test', changes?: Record<string, string>): KafkaConnection {
       const { config, environment, log } = opened()
       return connectKafka({ config: changes ? readConfig({ ...environment, ...changes }) : config, role, log })
     },
-    openPublisher: async (kafka, writer) => closed(await openPublisher(kafka, writer)),
-    async openLagReader() {
+    /** A publisher of one writer on a connection, whose codec it prepares. */
+    openPublisher: async (kafka: KafkaConnection, writer: Parameters<typeof openPublisher>[1]): Promise<Publisher> =>
+      closed(await openPublisher(kafka, writer)),
+    async openLagReader(): Promise<LagReader> {
       const { openPlatformLag } = await import('#services/cli/lag.ts')
-      return closed(await openPlatformLag(opened().config, opened().log))
+      return closed(await openPlatformLag(facts.config, facts.log))
     },
-    async newKey(tier = 'quant') {
+    async newKey(tier: Tier = 'quant'): Promise<string> {
       const { createAccountWithKey } = await import('#services/accounts/keys/commands.ts')
-      return (await createAccountWithKey(platform.database, { tier })).key
+      return (await createAccountWithKey(facts.database, { tier })).key
     },
-    async drained(without = [], limitMs = DRAIN_LIMIT_MS) {
-      const { waitForViews } = await import('#services/cli/lag.ts')
-      const signal = AbortSignal.timeout(limitMs)
-      let behind = 'nothing is known of the groups'
-      const onProgress = (text: string): void => {
-        behind = text
-      }
-      try {
-        await waitForViews(opened().config, opened().log, { signal, without, onProgress })
-      } catch (cause) {
-        throw signal.aborted ? new Error(`not drained within ${limitMs} ms: ${behind}`, { cause }) : cause
-      }
-    },
-    spawnRole: async (role, env = {}) => {
+    /** Runs `marketlog` with these words as a process of its own, to its end. */
+    command: (...words: string[]) => runCommand(words, { PATH: process.env.PATH, ...facts.environment }),
+    /** Resolves when every view, but those of the groups named, reflects what the log holds now. */
+    drained: (without: readonly string[] = [], limitMs = DRAIN_LIMIT_MS) => drained(opened(), without, limitMs),
+    /** Starts `marketlog run <role>` as a process of its own; killed after the file at the latest. */
+    async spawnRole(role: string, env: Record<string, string> = {}): Promise<SpawnedRole> {
       const { environment, roleEnvironment } = opened()
       const whole = { ...environment, LOG_LEVEL: 'info', ...roleEnvironment?.(role), ...env }
       return keep(await spawnRole(role, whole))
     },
-    startRoles: async (roles, overrides = {}) =>
-      keep(await startRoles(roles, { config: { ...opened().config, ...overrides }, log: opened().log })),
-  }
-  const platform: TestPlatform = withLateMembers(members, {
-    namespace: () => opened().config.namespace,
-    config: () => opened().config,
-    environment: () => opened().environment,
-    log: () => opened().log,
-    database: () => {
-      database ??= openPostgres({})
-      return database
-    },
+    /** Starts roles in this process behind one HTTP host on a free port; stopped after the file at the latest. */
+    startRoles: async (
+      roles: readonly (RoleName | StartRole)[],
+      overrides: Partial<PlatformConfig> = {},
+    ): Promise<StartedRoles> =>
+      keep(await startRoles(roles, { config: { ...facts.config, ...overrides }, log: facts.log })),
   })
-  return platform
+}
+
+async function drained({ config, log }: OpenedPlatform, without: readonly string[], limitMs: number): Promise<void> {
+  const { waitForViews } = await import('#services/cli/lag.ts')
+  const signal = AbortSignal.timeout(limitMs)
+  let behind = 'nothing is known of the groups'
+  const onProgress = (text: string): void => {
+    behind = text
+  }
+  try {
+    await waitForViews(config, log, { signal, without, onProgress })
+  } catch (cause) {
+    throw signal.aborted ? new Error(`not drained within ${limitMs} ms: ${behind}`, { cause }) : cause
+  }
 }
 
 /** Adds members that are computed whenever they are read. */

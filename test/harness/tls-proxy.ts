@@ -4,21 +4,14 @@ import { connect } from 'node:net'
 import { createServer } from 'node:tls'
 import { listen } from './listen.ts'
 
-export interface TlsProxy {
-  readonly port: number
-  /** The server's URL by way of the proxy, `http:` as `https:`. */
-  urlOf(server: string): string
-  /** Connections that have ended their handshake. */
-  secured(): number
-  close(): Promise<void>
-}
+export type TlsProxy = Awaited<ReturnType<typeof openTlsProxy>>
 
 /** Opens a proxy before the server of a URL; with an authority, clients need a certificate that it has signed. */
 export async function openTlsProxy(
   target: string,
   pem: { key: string; certificate: string },
   clientAuthority?: string,
-): Promise<TlsProxy> {
+) {
   const { hostname, port: targetPort } = new URL(target)
   const open = new Set<{ destroy(): unknown }>()
   let secured = 0
@@ -46,13 +39,15 @@ export async function openTlsProxy(
   const { port, close } = await listen(server)
   return {
     port,
-    urlOf(given) {
+    /** The server's URL by way of the proxy, `http:` as `https:`. */
+    urlOf(given: string): string {
       const url = new URL(given.replace(/^http:/, 'https:'))
       url.host = `127.0.0.1:${port}`
       return url.href
     },
+    /** Connections that have ended their handshake. */
     secured: () => secured,
-    async close() {
+    async close(): Promise<void> {
       for (const socket of open) socket.destroy()
       await close()
     },

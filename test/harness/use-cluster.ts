@@ -35,18 +35,9 @@ const REGISTRY_USER = 'registry-reader'
 /** The bearer token that the registry's proxy takes. */
 export const REGISTRY_TOKEN = 'token-of-the-registry'
 
-interface RegistryProxy {
-  readonly url: string
-  /** Credentials in force, as the header holds them: `Basic …` or `Bearer …`. */
-  readonly accepted: Set<string>
-  /** Requests handed on, by scheme. */
-  readonly passed: ReadonlyMap<string, number>
-  close(): Promise<void>
-}
-
 export interface TestCluster extends TestPlatform {
   readonly cluster: OwnCluster
-  readonly registry: RegistryProxy
+  readonly registry: Awaited<ReturnType<typeof openRegistryProxy>>
   readonly folder: string
 }
 
@@ -95,10 +86,7 @@ async function giveRights({ config, log }: OpenedPlatform): Promise<void> {
   await showAcls(config, log, { roles: [], principal: 'User:{role}', apply: true }, new PassThrough().resume())
 }
 
-async function openCluster(
-  users: Record<string, string>,
-  onEnd: OnEnd,
-): Promise<OpenedPlatform & { cluster: OwnCluster; registry: RegistryProxy; folder: string }> {
+async function openCluster(users: Record<string, string>, onEnd: OnEnd) {
   const addresses = await testServers()
   const folder = mkdtempSync(join(tmpdir(), 'marketlog-cluster-'))
   onEnd(() => rmSync(folder, { recursive: true, force: true }))
@@ -146,14 +134,13 @@ async function openRegistryProxy(
   registry: string,
   pem: { key: string; certificate: string },
   accepted: readonly string[],
-): Promise<RegistryProxy> {
+) {
   const target = new URL(registry)
-  const inForce = new Set(accepted)
   const passed = new Map<string, number>()
   const options = { key: readFileSync(pem.key), cert: readFileSync(pem.certificate) }
   const server = createServer(options, (asked, answer) => {
     const { authorization = '', ...headers } = asked.headers
-    if (!inForce.has(authorization)) {
+    if (!accepted.includes(authorization)) {
       answer.writeHead(401, { 'content-type': 'application/json', 'www-authenticate': 'Basic' })
       return void answer.end('{"error_code":40101,"message":"Unauthorized"}')
     }
@@ -171,5 +158,10 @@ async function openRegistryProxy(
     asked.pipe(handed)
   })
   const { port, close } = await listen(server)
-  return { url: `https://127.0.0.1:${port}${target.pathname}`, accepted: inForce, passed, close }
+  return {
+    url: `https://127.0.0.1:${port}${target.pathname}`,
+    /** Requests handed on, by scheme. */
+    passed: passed as ReadonlyMap<string, number>,
+    close,
+  }
 }

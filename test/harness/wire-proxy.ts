@@ -14,27 +14,7 @@ export type Direction = 'to-server' | 'to-client'
 /** How many bytes of an answer a client gets: so many, or what comes up to and with a text. */
 export type ClientBytes = number | string
 
-export interface WireProxy {
-  readonly port: number
-  /** Names the server's port, on this machine unless a host is named; until then connections are refused. */
-  forwardTo(port: number, host?: string): void
-  /** Holds every chunk back for so long. */
-  delay(ms: number): void
-  /** Asked for each new connection how many bytes the client gets before it ends; undefined: all. */
-  endWithin(draw: () => ClientBytes | undefined): void
-  /** Resets every connection and refuses new ones, as when a server is gone. */
-  cut(): void
-  /** Connections refused since the last cut. */
-  refused(): number
-  /** Keeps connections and lets what goes that way, or either way, vanish. */
-  stall(direction?: Direction): void
-  /** Ends all of the above; connections that have lost bytes end. */
-  heal(): void
-  connections(): number
-  /** How often it has done harm so far: chunks held back or vanished, connections ended or refused. */
-  harmed(): number
-  close(): Promise<void>
-}
+export type WireProxy = Awaited<ReturnType<typeof openWireProxy>>
 
 interface Line {
   harmed: number
@@ -55,7 +35,7 @@ interface Pair {
 
 const EITHER: readonly Direction[] = ['to-server', 'to-client']
 
-export async function openWireProxy(): Promise<WireProxy> {
+export async function openWireProxy() {
   const whole = { delayMs: 0, isCut: false, stalled: new Set<Direction>(), drawEnd: () => undefined }
   const line: Line = { harmed: 0, refused: 0, target: undefined, ...whole }
   const pairs = new Set<Pair>()
@@ -85,32 +65,40 @@ export async function openWireProxy(): Promise<WireProxy> {
   const { port, close } = await listen(server)
   return {
     port,
-    forwardTo(port, host = '127.0.0.1') {
+    /** Names the server's port, on this machine unless a host is named; until then connections are refused. */
+    forwardTo(port: number, host = '127.0.0.1'): void {
       line.target = { port, host }
     },
-    delay(ms) {
+    /** Holds every chunk back for so long. */
+    delay(ms: number): void {
       line.delayMs = ms
     },
-    endWithin(draw) {
+    /** Asked for each new connection how many bytes the client gets before it ends; undefined: all. */
+    endWithin(draw: () => ClientBytes | undefined): void {
       line.drawEnd = draw
     },
-    cut() {
+    /** Resets every connection and refuses new ones, as when a server is gone. */
+    cut(): void {
       line.isCut = true
       line.refused = 0
       line.harmed += pairs.size
       for (const pair of pairs) pair.client.resetAndDestroy()
     },
+    /** Connections refused since the last cut. */
     refused: () => line.refused,
-    stall(direction) {
+    /** Keeps connections and lets what goes that way, or either way, vanish. */
+    stall(direction?: Direction): void {
       line.stalled = new Set(direction === undefined ? EITHER : [direction])
     },
-    heal() {
+    /** Ends all of the above; connections that have lost bytes end. */
+    heal(): void {
       Object.assign(line, whole)
       for (const pair of pairs) if (pair.lost.size > 0) end(pair)
     },
     connections: () => pairs.size,
+    /** How often it has done harm so far: chunks held back or vanished, connections ended or refused. */
     harmed: () => line.harmed,
-    async close() {
+    async close(): Promise<void> {
       for (const pair of pairs) end(pair)
       await close()
     },

@@ -11,14 +11,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
-import { type ClickhouseReader, openReader } from '#infra/clickhouse/clickhouse.ts'
+import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { loadProviders } from '#infra/config/providers.ts'
-import { databaseName } from '#infra/runtime/config.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '#schemas/values/instant.ts'
 import { packagedRate } from '#test/fixtures/packaged-rate.ts'
 import { type RecordedRefresh, readRefreshes } from '#test/fixtures/recorded-refreshes.ts'
-import { inVersions } from '#test/fixtures/view-tables.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { bookKey, type Expected, foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
@@ -164,23 +162,14 @@ describe('files of recorded refreshes', function () {
   it('are the changes of ClickHouse, each once, and the asks on which its candles end', async () => {
     const changesOf = Map.groupBy(asks(), ({ item_id }) => item_id)
     const items = [...changesOf.keys()].sort((a, b) => a - b)
-    const tables = inVersions(
-      openReader(platform.config.servers.clickhouse, {
-        database: databaseName(platform.namespace),
-        name: 'test',
-      }),
-    )
-    try {
-      for (let from = 0; from < items.length; from += ITEMS_OF_A_QUERY) {
-        await compareTables(tables, items.slice(from, from + ITEMS_OF_A_QUERY), changesOf)
-      }
-      const [count] = await tables.rows<{ n: number }>(
-        `SELECT uniqExact(item_id) AS n FROM ${tables.database}.changes WHERE side = 'ask'`,
-      )
-      expect(count?.n).to.equal(items.length)
-    } finally {
-      await tables.close()
+    const tables = platform.openTables()
+    for (let from = 0; from < items.length; from += ITEMS_OF_A_QUERY) {
+      await compareTables(tables, items.slice(from, from + ITEMS_OF_A_QUERY), changesOf)
     }
+    const [count] = await tables.rows<{ n: number }>(
+      `SELECT uniqExact(item_id) AS n FROM ${tables.database}.changes WHERE side = 'ask'`,
+    )
+    expect(count?.n).to.equal(items.length)
   })
 
   for (const { provider, side } of FEEDS) {

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { movements, PAIRS, type RunLine, type RunPair } from '#test/bench/comparison.ts'
+import { movements, PAIRS, type RunLine, type RunPair } from '#test/bench/compare.ts'
 import { randomOf } from '#test/harness/seeded-random.ts'
 
 const BARS = { cpu: { atMost: 1 }, rate: { atLeast: 1 }, time: { atMost: 1 } }

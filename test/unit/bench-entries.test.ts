@@ -1,9 +1,18 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { Bar } from '#test/bench/bars.ts'
-import { type Entry, entryOf, failureEntry, judged, problemsOf } from '#test/bench/entry.ts'
+import {
+  type Entry,
+  entryOf,
+  failureEntry,
+  judged,
+  median,
+  percentile,
+  problemsOf,
+  slope,
+  worst,
+} from '#test/bench/entry.ts'
 import { move } from '#test/bench/market-load.ts'
-import { median, percentile, worst } from '#test/bench/statistics.ts'
 
 const turns = (...ratios: number[]) => ratios.map(ratio => ({ value: 100 * ratio, against: 100 }))
 const ratio = (...ratios: number[]) => entryOf('line', '1/s', turns(...ratios))
@@ -82,6 +91,11 @@ describe('bench statistics', () => {
         expect(values.filter(value => value < middle).length).to.equal(values.filter(value => value > middle).length)
       }),
     )
+  })
+
+  it('finds the slope of points on a line, whichever one of them is off', () => {
+    const points = Array.from({ length: 9 }, (_, x): [number, number] => [x, 5 - 2 * x])
+    for (const at of points.keys()) expect(slope(points.with(at, [at, 1_000]))).to.equal(-2)
   })
 })
 

@@ -1,8 +1,8 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { expectFigure } from '#test/harness/figures.ts'
 import {
   expectBalanced,
+  expectFigure,
   isBalanced,
   type Least,
   type LedgerEntry,

@@ -4,12 +4,16 @@
  * Plain sockets, because a client library would cost more than the server under test. Good ones read all that comes; slow
  * ones a part of it; stalled ones nothing behind the first bytes. A slow or stalled one whose stream was ended comes
  * back at once. An event's first quantity is when it was made, in microseconds of the machine's monotonic clock.
+ *
+ * Those that resume keep the last id that they were sent, and come back with it at whatever gateway they are sent to. One has begun once it is
+ * sent `ready`; one that is refused, or whose stream ends before that, comes back as clients of event streams do: at the time that it is
+ * given, or a second later. Why they came back is counted, so that a limit can name it.
  */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { answerAsBaseline } from '../baseline.ts'
-import { percentile } from '../statistics.ts'
+import { percentile } from '../entry.ts'
 
 export type FeedReading = 'all' | 'nothing' | number
 
@@ -35,7 +39,7 @@ export interface FeedSeen {
 
 const MARK = '"items":['
 const MADE = /"qty":(\d{8,})[,}]/
-/** What lies between the mark and the end of the first quantity, at most. */
+/** Between the mark and the end of the first quantity, at most. */
 const MADE_WITHIN = 300
 const SAMPLE_EVERY = 20
 const TOGETHER = 200
@@ -44,7 +48,7 @@ const QUIET_MS = 300
 const QUIET_LIMIT_MS = 20_000
 /** A stalled client reads nothing, so it learns by writing that its connection is gone. */
 const PROBE_EVERY_MS = 1_000
-/** What a socket reads at most at a time. */
+/** Of one read of a socket, at most. */
 const PIECE_BYTES = 64 * 1024
 
 const sockets = new Set<Socket>()
@@ -128,6 +132,71 @@ async function open(crowd: FeedCrowd, at: number): Promise<void> {
   })
 }
 
+/** Where the clients are to be: `keys` has the key of each. */
+export interface ResumingCrowd {
+  port: number
+  keys: readonly string[]
+}
+
+interface Client {
+  key: string
+  lastId: string | undefined
+  socket: Socket | undefined
+}
+
+/** Why a client has not begun, and when it comes back. */
+interface Refusal {
+  reason: string
+  retryAfterMs: number
+}
+
+const BEGIN_LIMIT_MS = 120_000
+const COME_BACK_MS = 1_000
+const HEAD_END = '\r\n\r\n'
+const ACCEPTED = 'HTTP/1.1 200'
+const READY = 'event: ready'
+const ID = /^id: ?(.*)$/gm
+/** Of a stream, so that a line cut by the end of a chunk is whole. */
+const KEPT = 512
+
+const resuming = new Map<string, Client>()
+
+function openAgain(client: Client, port: number): Promise<'begun' | Refusal> {
+  const { promise, resolve } = Promise.withResolvers<'begun' | Refusal>()
+  const socket = connect(port, '127.0.0.1')
+  client.socket = socket
+  const from = client.lastId === undefined ? '' : `Last-Event-ID: ${client.lastId}\r\n`
+  socket.write(
+    `GET /feed/prices?resume=true HTTP/1.1\r\nHost: bench\r\nAccept: text/event-stream\r\nAuthorization: Bearer ${client.key}\r\n${from}\r\n`,
+  )
+  let ending = 'it was closed'
+  let head = ''
+  let kept = ''
+  socket.on('data', (chunk: Buffer) => {
+    const text = kept + chunk.toString('latin1')
+    if (!head.includes(HEAD_END)) {
+      head += chunk.toString('latin1')
+      if (head.includes(HEAD_END) && !head.startsWith(ACCEPTED)) {
+        const seconds = /^retry-after: (\d+)/im.exec(head)?.[1]
+        socket.destroy()
+        const retryAfterMs = seconds === undefined ? COME_BACK_MS : Number(seconds) * 1_000
+        return resolve({ reason: head.slice(0, head.indexOf('\r\n')), retryAfterMs })
+      }
+    }
+    const whole = text.slice(0, text.lastIndexOf('\n') + 1)
+    client.lastId = [...whole.matchAll(ID)].at(-1)?.[1] ?? client.lastId
+    if (whole.includes(READY)) resolve('begun')
+    kept = text.slice(-KEPT)
+  })
+  socket.on('error', (error: NodeJS.ErrnoException) => {
+    ending = error.code ?? error.message
+  })
+  socket.once('close', () =>
+    resolve({ reason: `${head.slice(0, ACCEPTED.length)} ${ending}`, retryAfterMs: COME_BACK_MS }),
+  )
+  return promise
+}
+
 answerAsBaseline({
   async connect(crowd: FeedCrowd) {
     const { count } = crowd
@@ -150,5 +219,29 @@ answerAsBaseline({
     ages = []
     windows = []
     return seen
+  },
+  /** Resolves when all have begun, with what they came back after. */
+  async resume({ port, keys }: ResumingCrowd): Promise<Record<string, number>> {
+    const cameBackAfter: Record<string, number> = {}
+    const limit = performance.now() + BEGIN_LIMIT_MS
+    const begin = async (client: Client): Promise<void> => {
+      for (;;) {
+        const outcome = await openAgain(client, port)
+        if (outcome === 'begun') return
+        cameBackAfter[outcome.reason] = (cameBackAfter[outcome.reason] ?? 0) + 1
+        if (performance.now() > limit)
+          throw new Error(`not all clients have begun after ${BEGIN_LIMIT_MS} ms: ${JSON.stringify(cameBackAfter)}`)
+        await delay(outcome.retryAfterMs)
+      }
+    }
+    await Promise.all(
+      keys.map(key => {
+        const client = resuming.get(key) ?? { key, lastId: undefined, socket: undefined }
+        resuming.set(key, client)
+        client.socket?.destroy()
+        return begin(client)
+      }),
+    )
+    return cameBackAfter
   },
 })

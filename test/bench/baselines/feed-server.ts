@@ -25,11 +25,9 @@ import { batchOf, openFeedWithoutLog } from '#test/fixtures/feed-without-log.ts'
 import { changed } from '#test/harness/published-records.ts'
 import { answerAsBaseline, measured } from '../baseline.ts'
 
-export type FeedServerKind = 'gateway' | 'plain'
-
 /** Which server, and the most unread bytes of a client where it knows any. */
 export interface FeedOpening {
-  kind: FeedServerKind
+  kind: 'gateway' | 'plain'
   capBytes?: number
 }
 

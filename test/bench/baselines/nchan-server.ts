@@ -12,8 +12,8 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { eventually } from '#test/harness/eventually.ts'
 import { freePort } from '#test/harness/listen.ts'
+import { cpuSecondsOf } from '#test/harness/process-figures.ts'
 import { answerAsBaseline, type Measured } from '../baseline.ts'
-import { cpuSecondsOf } from '../process-figures.ts'
 import type { FeedPace } from './feed-server.ts'
 
 export interface NchanPrograms {

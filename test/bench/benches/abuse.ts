@@ -8,19 +8,16 @@
  * most that a process had. Hostile clients have the priority of all others; ABUSE_KINDS names those that act, separated by commas.
  */
 import { setTimeout as pause } from 'node:timers/promises'
+import { residentMibOf } from '#test/harness/process-figures.ts'
 import { openSse } from '#test/harness/sse-client.ts'
-import { makeKeys, withoutLimits } from '../account-keys.ts'
 import { type Baseline, startBaseline } from '../baseline.ts'
-import type { GoodLoad, GoodSeen } from '../baselines/good-clients.ts'
 import type { HostileCrowd, HostileSeen } from '../baselines/hostile-clients.ts'
+import type { HttpLoad, LoadSeen } from '../baselines/http-clients.ts'
 import type { Bench, BenchContext } from '../bench.ts'
-import { withDatabase } from '../bench-platform.ts'
-import { type Entry, entryOf } from '../entry.ts'
-import { askAs } from '../http-load.ts'
-import { residentMibOf } from '../process-figures.ts'
-import type { RoleProcess } from '../role-process.ts'
-import { type Stage, serveApi } from '../stage.ts'
-import { median, worst } from '../statistics.ts'
+import { askAs, type BenchRole, makeKeys, withoutLimits } from '../bench-platform.ts'
+import { type Entry, entryOf, median, worst } from '../entry.ts'
+import type { Stage } from '../stage.ts'
+import { serveApi } from '../whole-platform.ts'
 
 const IS_LONG = process.env.ABUSE === 'long'
 const CLIENTS = 200
@@ -46,10 +43,10 @@ export const abuse: Bench = {
   async run(context) {
     const stage = await context.stage()
     const env = withoutLimits(stage)
-    const api = await serveApi(stage, context.say, env)
+    const api = await serveApi(context, stage, env)
     const feed = await stage.role('feed', env)
     await feed.ready()
-    const [good, hostile] = [startBaseline('good-clients'), startBaseline('hostile-clients')]
+    const [good, hostile] = [startBaseline('http-clients'), startBaseline('hostile-clients')]
     try {
       return await measure(context, { stage, api, feed, good, hostile })
     } finally {
@@ -61,8 +58,8 @@ export const abuse: Bench = {
 
 interface Scene {
   stage: Stage
-  api: RoleProcess
-  feed: RoleProcess
+  api: BenchRole
+  feed: BenchRole
   good: Baseline
   hostile: Baseline
 }
@@ -100,19 +97,19 @@ async function goodWindows(
   { say, signal, log }: BenchContext,
   { stage, api, good }: Scene,
   { key, count, what }: { key: string; count: number; what: string },
-): Promise<GoodSeen[]> {
-  const load: GoodLoad = {
-    port: api.port,
-    key,
-    itemIds: stage.market.itemIds.slice(0, ITEMS),
+): Promise<LoadSeen[]> {
+  const load: HttpLoad = {
+    baseUrl: api.url,
+    headers: { authorization: `Bearer ${key}` },
+    questions: stage.market.itemIds.slice(0, ITEMS).map(id => ({ path: `/prices?item_id=${id}` })),
     perSecond: PER_SECOND,
-    seconds: WINDOW_SECONDS,
+    ms: WINDOW_SECONDS * 1_000,
   }
-  const seen: GoodSeen[] = []
+  const seen: LoadSeen[] = []
   for (let window = 0; window < count; window++) {
     signal.throwIfAborted()
     say(`${what} (${window + 1} of ${count})`)
-    seen.push(await good.ask<GoodSeen>('run', load))
+    seen.push(await good.ask<LoadSeen>('load', load))
     log.info({ what, window, seen: seen.at(-1) }, 'abuse')
   }
   return seen
@@ -124,13 +121,11 @@ async function hostileCrowd(context: BenchContext, { stage, api, feed }: Scene):
   const [free, quant] = [await makeKeys(stage, CLIENTS, 'free'), await makeKeys(stage, CLIENTS, 'quant')]
   const portfolios: string[] = []
   for (const key of free) portfolios.push(await newPortfolio(api, key))
-  await withDatabase(stage, { statementLimitMs: 60_000 }, database =>
-    database.rows(
-      `INSERT INTO portfolio_transactions (portfolio_id, item_id, type, quantity, price, currency, date, created_at, updated_at)
-      SELECT id::uuid, 1 + n % 50, 'buy', 1, 100, 'USD', date '2026-01-01' + n % 100, now(), now()
-      FROM unnest($1::text[]) id, generate_series(1, $2) n`,
-      [portfolios.filter((_, at) => at % KINDS === ALERTS_AT), TRADES],
-    ),
+  await stage.openDatabase({ statementLimitMs: 60_000 }).rows(
+    `INSERT INTO portfolio_transactions (portfolio_id, item_id, type, quantity, price, currency, date, created_at, updated_at)
+    SELECT id::uuid, 1 + n % 50, 'buy', 1, 100, 'USD', date '2026-01-01' + n % 100, now(), now()
+    FROM unnest($1::text[]) id, generate_series(1, $2) n`,
+    [portfolios.filter((_, at) => at % KINDS === ALERTS_AT), TRADES],
   )
   const [apiPort, feedPort] = [api.port, feed.port]
   const only = process.env.ABUSE_KINDS?.split(',') ?? null
@@ -140,15 +135,15 @@ async function hostileCrowd(context: BenchContext, { stage, api, feed }: Scene):
 /** The kinds of clients, and the place of the one that asks for performances. */
 const [KINDS, ALERTS_AT] = [11, 4]
 
-const newPortfolio = async ({ baseUrl }: RoleProcess, key: string): Promise<string> =>
-  JSON.parse(await askAs(key, `${baseUrl}/portfolio`, { method: 'POST', body: '{"name":"any"}' })).id
+const newPortfolio = async ({ url }: BenchRole, key: string): Promise<string> =>
+  JSON.parse(await askAs(key, `${url}/portfolio`, { method: 'POST', body: '{"name":"any"}' })).id
 
 /** One of each kind of good client but prices, each again and again; `stop` gives what was refused. */
 async function openOthers({ api, feed }: Scene, key: string) {
   const ending = new AbortController()
   const headers = { authorization: `Bearer ${key}` }
   const id = await newPortfolio(api, key)
-  const stream = await openSse(`${feed.baseUrl}/feed/prices?item_ids=1`, { key })
+  const stream = await openSse(`${feed.url}/feed/prices?item_ids=1`, { key })
   const refused: string[] = stream.status === 200 ? [] : [`live feed ${stream.status}`]
   const file = () => {
     const form = new FormData()
@@ -158,13 +153,13 @@ async function openOthers({ api, feed }: Scene, key: string) {
   const ask = (url: string, more: RequestInit = {}) =>
     fetch(url, { headers, signal: AbortSignal.timeout(OTHERS_LIMIT_MS), ...more })
   const asks: Record<string, () => Promise<Response>> = {
-    import: () => ask(`${api.baseUrl}/portfolio/${id}/import/csv`, { method: 'POST', body: file() }),
-    search: () => ask(`${api.baseUrl}/account/alerts?search=a`),
-    performance: () => ask(`${api.baseUrl}/portfolio/${id}/performance`),
-    'bulk stream': () => ask(`${api.baseUrl}/prices?providers=provider_01`, { method: 'POST' }),
+    import: () => ask(`${api.url}/portfolio/${id}/import/csv`, { method: 'POST', body: file() }),
+    search: () => ask(`${api.url}/account/alerts?search=a`),
+    performance: () => ask(`${api.url}/portfolio/${id}/performance`),
+    'bulk stream': () => ask(`${api.url}/prices?providers=provider_01`, { method: 'POST' }),
     replay: () => {
       const from = new Date(Date.now() - 1_000).toISOString()
-      return ask(`${feed.baseUrl}/feed/replay/prices?from=${from}&speed=0`)
+      return ask(`${feed.url}/feed/replay/prices?from=${from}&speed=0`)
     },
   }
   let asked = 0
@@ -199,7 +194,7 @@ async function readAway({ body }: Response): Promise<string> {
 }
 
 /** The most memory of some processes, from now until it is asked for. */
-function lookAtMemory(roles: readonly RoleProcess[]): () => number[] {
+function lookAtMemory(roles: readonly BenchRole[]): () => number[] {
   const looks = roles.map(({ pid }) => [residentMibOf(pid)])
   const timer = setInterval(() => {
     roles.forEach(({ pid }, at) => void looks[at]?.push(residentMibOf(pid)))

@@ -11,18 +11,16 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { type Outgoing, openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import type { Outgoing, Publisher } from '#infra/kafka/publisher.ts'
 import { type AlertRuleChanged, alertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import { ITEM_PARTITIONS, type TopicKey, topics } from '#schemas/topics.ts'
 import type { AlertKind } from '#schemas/values/alert.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { bookChangeRecord, changed } from '#test/harness/published-records.ts'
 import type { Bench, BenchContext } from '../bench.ts'
-import { entryOf } from '../entry.ts'
+import { entryOf, percentile, requireOffered, requireSome } from '../entry.ts'
 import { openGate } from '../gate.ts'
-import { requireOffered, requireSome } from '../requirements.ts'
 import type { Stage } from '../stage.ts'
-import { percentile } from '../statistics.ts'
 
 const ROLE = 'alert-triggers'
 const CHANGES_PER_SECOND = 5_000
@@ -58,33 +56,28 @@ export const alerts: Bench = {
   async run(context) {
     const stage = await context.stage()
     await stage.stop('book')
-    const items = stage.market.itemIds
     const sizes = context.isQuick ? [1_000, 100_000] : [10_000, 1_000_000]
-    const bench = await openAlertBench(stage.kafka, items)
-    try {
-      const costs: number[][] = []
-      let known = 0
-      for (const size of sizes) {
-        context.say(`publishing rules up to ${size.toLocaleString('en')}`)
-        await bench.rules(known, size)
-        known = size
-        await restartTriggers(stage)
-        context.say(`changes with ${size.toLocaleString('en')} rules`)
-        costs.push(await costsOf(context, stage, bench))
-      }
-      context.say(`${CHANGES_PER_SECOND} changes a second with ${known.toLocaleString('en')} rules`)
-      const { latenciesMs, mostMib } = await latencies(context, stage, bench)
-      const [few = [], many = []] = costs
-      const [least, most] = sizes.map(size => size.toLocaleString('en'))
-      const turns = many.map((value, turn) => ({ value, against: few[turn] ?? Number.NaN }))
-      return [
-        entryOf(`alerts: changes with ${most} rules, against ${least}`, 'changes/CPU s', turns),
-        entryOf('alerts: change to trigger p99', 's', percentile(latenciesMs, 0.99) / 1_000),
-        entryOf(`alerts: most memory with ${most} rules`, 'MiB', mostMib),
-      ]
-    } finally {
-      await bench.close()
+    const bench = await openAlertBench(stage)
+    const costs: number[][] = []
+    let known = 0
+    for (const size of sizes) {
+      context.say(`publishing rules up to ${size.toLocaleString('en')}`)
+      await bench.rules(known, size)
+      known = size
+      await restartTriggers(stage)
+      context.say(`changes with ${size.toLocaleString('en')} rules`)
+      costs.push(await costsOf(context, stage, bench))
     }
+    context.say(`${CHANGES_PER_SECOND} changes a second with ${known.toLocaleString('en')} rules`)
+    const { latenciesMs, mostMib } = await latencies(context, stage, bench)
+    const [few = [], many = []] = costs
+    const [least, most] = sizes.map(size => size.toLocaleString('en'))
+    const turns = many.map((value, turn) => ({ value, against: few[turn] ?? Number.NaN }))
+    return [
+      entryOf(`alerts: changes with ${most} rules, against ${least}`, 'changes/CPU s', turns),
+      entryOf('alerts: change to trigger p99', 's', percentile(latenciesMs, 0.99) / 1_000),
+      entryOf(`alerts: most memory with ${most} rules`, 'MiB', mostMib),
+    ]
   },
 }
 
@@ -93,7 +86,7 @@ async function restartTriggers(stage: Stage): Promise<void> {
   await stage.stop(ROLE)
   const role = await stage.role(ROLE)
   await role.ready(LIMIT_MS)
-  await stage.reached(ROLE, 'bookChanges', await stage.ends('bookChanges'), LIMIT_MS)
+  await stage.caughtUp([ROLE], LIMIT_MS)
 }
 
 /** Changes for a second of CPU, in turns over a backlog of every item's changes. */
@@ -159,7 +152,7 @@ async function latencies(
   const rate = Math.round((ticks * perTick * 1_000) / (performance.now() - startedAt))
   context.log.info({ changesPerSecond: rate, canaries: fired.size }, 'changes were published')
   if (!context.isQuick) requireOffered('changes a second', rate, CHANGES_PER_SECOND)
-  await stage.reached(ROLE, 'bookChanges', await stage.ends('bookChanges'), LIMIT_MS)
+  await stage.caughtUp([ROLE], LIMIT_MS)
   const warm = new Set(Array.from({ length: (WARM_UP_SECONDS * 1_000) / TICK_MS }, (_, tick) => canaryOf(tick)))
   const latenciesMs = await delays(stage, from, fired, warm)
   requireSome('canaries that count', latenciesMs.length)
@@ -207,11 +200,12 @@ async function times(
 
 type AlertBench = Awaited<ReturnType<typeof openAlertBench>>
 
-async function openAlertBench(kafka: KafkaConnection, itemIds: readonly number[]) {
-  const { alertRules, alertsTriggered, bookChanges } = topics
-  await kafka.codec.prepare([...alertRules.events, ...alertsTriggered.events, ...bookChanges.events])
-  const rules = await openPublisher(kafka, 'alerts')
-  const book = await openPublisher(kafka, 'book')
+async function openAlertBench(stage: Stage) {
+  const { kafka } = stage
+  const { itemIds } = stage.market
+  await kafka.codec.prepare(topics.alertsTriggered.events)
+  const rules = await stage.openPublisher(kafka, 'alerts')
+  const book = await stage.openPublisher(kafka, 'book')
   const ruleOf = (number: number): AlertRuleChanged => {
     const [kind, value, currency] = SHAPES[number % SHAPES.length] ?? ['price_below', '0.0001', 'USD']
     // A shape's thresholds differ, so that they have an order to keep.
@@ -245,10 +239,6 @@ async function openAlertBench(kafka: KafkaConnection, itemIds: readonly number[]
     /** Publishes a change of each item, of canaries to the price that fires them; `turn` sets which way the others go. */
     changes: (ids: readonly number[], turn: number, canaries: ReadonlySet<number>): Promise<void> =>
       book.send(ids.map(itemId => changeTo(kafka, itemId, canaries.has(itemId) ? CANARY_MICRO : restingAt(turn)))),
-    async close(): Promise<void> {
-      await rules.close()
-      await book.close()
-    },
   }
 }
 

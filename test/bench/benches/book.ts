@@ -10,11 +10,15 @@ import { refreshId } from '#services/ingest/publish-refresh.ts'
 import type { Bench, BenchContext } from '../bench.ts'
 import { type Entry, entryOf, type Turn } from '../entry.ts'
 import { type Gate, openGate, pairOfTurns } from '../gate.ts'
-import type { JudgedWatch } from '../judged-watch.ts'
-import { provideStreamsBook } from '../kafka-streams/build.ts'
-import { compareOutputs, endsOfOutputs, type StreamsBook, startStreamsBook } from '../kafka-streams/streams-book.ts'
+import {
+  compareOutputs,
+  endsOfOutputs,
+  provideStreamsBook,
+  type StreamsBook,
+  startStreamsBook,
+} from '../kafka-streams/streams-book.ts'
 import type { PublishedRound } from '../market-load.ts'
-import type { Stage } from '../stage.ts'
+import type { JudgedWatch, Stage } from '../stage.ts'
 
 const PAIRS = 4
 const PROVIDERS_IN_A_ROUND = 12

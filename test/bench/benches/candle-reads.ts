@@ -8,14 +8,10 @@
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { newKey } from '../account-keys.ts'
 import type { Bench, BenchContext } from '../bench.ts'
-import { type BenchPlatform, withClickhouse } from '../bench-platform.ts'
-import { entryOf } from '../entry.ts'
-import { askAs } from '../http-load.ts'
-import { requireSome } from '../requirements.ts'
-import { settled } from '../settled.ts'
-import { percentile } from '../statistics.ts'
+import { askAs, type BenchPlatform } from '../bench-platform.ts'
+import { entryOf, percentile, requireSome } from '../entry.ts'
+import { settled } from '../whole-platform.ts'
 
 const ITEMS = 30_000
 const READS = 400
@@ -40,12 +36,12 @@ export const candleReads: Bench = {
     // It keeps the table of an empty log: one that nobody keeps is not served.
     await (await platform.role('candles')).ready()
     await fill(context, platform, itemIds)
-    const key = await newKey(platform)
+    const key = await platform.newKey()
     let candles = 0
     const timed = async (itemId: number): Promise<number> => {
       const startedAt = performance.now()
       const query = `item_id=${itemId}&interval=1h&lookback=30d`
-      const text = await askAs(key, `${process.baseUrl}/v1/prices/candles?${query}`)
+      const text = await askAs(key, `${process.url}/v1/prices/candles?${query}`)
       candles += text.split('"t":').length - 1
       return performance.now() - startedAt
     }
@@ -66,20 +62,20 @@ export const candleReads: Bench = {
   },
 }
 
-const fill = (context: BenchContext, platform: BenchPlatform, ids: readonly number[]): Promise<void> =>
-  withClickhouse(platform, async writer => {
-    for (let from = 0; from < ids.length; from += ITEMS_IN_AN_INSERT) {
-      context.signal.throwIfAborted()
-      context.say(`storing parts: items ${from} of ${ids.length}`)
-      await writer.command(insertParts(writer.database, ids.slice(from, from + ITEMS_IN_AN_INSERT), from / ids.length))
-    }
-    await settled(context, writer)
-    const [stored] = await writer.rows<{ n: number }>(
-      `SELECT count() AS n FROM ${writer.database}.candle_parts WHERE interval_s = ${HOUR_S}`,
-    )
-    const parts = stored?.n ?? 0
-    if (!context.isQuick && parts < PARTS_AT_LEAST) throw new Error(`only ${parts} parts are stored`)
-  })
+async function fill(context: BenchContext, platform: BenchPlatform, ids: readonly number[]): Promise<void> {
+  const tables = platform.openTables()
+  for (let from = 0; from < ids.length; from += ITEMS_IN_AN_INSERT) {
+    context.signal.throwIfAborted()
+    context.say(`storing parts: items ${from} of ${ids.length}`)
+    await tables.command(insertParts(tables.database, ids.slice(from, from + ITEMS_IN_AN_INSERT), from / ids.length))
+  }
+  await settled(context, tables)
+  const [stored] = await tables.rows<{ n: number }>(
+    `SELECT count() AS n FROM ${tables.database}.candle_parts WHERE interval_s = ${HOUR_S}`,
+  )
+  const parts = stored?.n ?? 0
+  if (!context.isQuick && parts < PARTS_AT_LEAST) throw new Error(`only ${parts} parts are stored`)
+}
 
 /** `popularity` falls from 0, the most popular items, to 1. */
 function insertParts(database: string, ids: readonly number[], popularity: number): string {

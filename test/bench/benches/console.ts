@@ -9,19 +9,12 @@ import { get } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Browser, Page } from 'playwright-core'
 import { HOUR_MS } from '#schemas/values/instant.ts'
-import { buildConsole } from '#test/harness/build-console.ts'
-import { openChromium } from '#test/harness/chromium.ts'
-import { newKey } from '../account-keys.ts'
+import { buildConsole, openChromium } from '#test/harness/chromium.ts'
 import type { Bench, BenchContext } from '../bench.ts'
-import { mainThreadDuring, openScripts } from '../browser-figures.ts'
-import { type Entry, entryOf } from '../entry.ts'
-import type { Listing } from '../market-load.ts'
-import { requireOffered, requireSome } from '../requirements.ts'
-import { standingPlatform } from '../settled.ts'
-import { smallKeys, whileRefreshing } from '../small-providers.ts'
+import { type Entry, entryOf, median, requireOffered, requireSome, slope, worst } from '../entry.ts'
+import { type Listing, smallKeys, whileRefreshing } from '../market-load.ts'
 import type { Stage } from '../stage.ts'
-import { median, slope, worst } from '../statistics.ts'
-import { startWholePlatform } from '../whole-platform.ts'
+import { atRest, startWholePlatform } from '../whole-platform.ts'
 
 const PROVIDERS = 20
 const ITEMS = 250
@@ -36,6 +29,7 @@ const MINUTES = Number(process.env.MINUTES ?? 3)
 const SAMPLE_MS = 5_000
 const LIVE_LIMIT_MS = 180_000
 const APPLIED_LIMIT_MS = 60_000
+const MIB = 2 ** 20
 const VIEWPORT = { width: 1400, height: 900 }
 
 export const consolePage: Bench = {
@@ -50,7 +44,7 @@ export const consolePage: Bench = {
     const listings = stage.market.smallListings(keys, ITEMS).map(cheaper)
     const { refreshes } = await stage.market.publish(listings, 1)
     await stage.judged.applied(refreshes, APPLIED_LIMIT_MS)
-    await standingPlatform(context, stage)
+    await atRest(context, stage)
     const browser = await openChromium()
     try {
       const watched = { context, stage, browser, baseUrl, listings }
@@ -80,7 +74,7 @@ async function openBoard({ stage, browser, baseUrl }: Watched, slowed = 1) {
   const opened = await browser.newContext({ viewport: VIEWPORT })
   const page = await opened.newPage()
   await (await opened.newCDPSession(page)).send('Emulation.setCPUThrottlingRate', { rate: slowed })
-  const address = `${baseUrl}/console/?sort=providers#key=${await newKey(stage)}`
+  const address = `${baseUrl}/console/?sort=providers#key=${await stage.newKey()}`
   return { page, address, close: () => opened.close() }
 }
 
@@ -179,4 +173,81 @@ async function memory({ context, browser, baseUrl }: Watched, page: Page) {
   }
   await scripts.close()
   return { heap, changes, flashes }
+}
+
+interface TraceEvent {
+  name: string
+  pid: number
+  tid: number
+  /** Microseconds. */
+  ts: number
+  args: { name?: string }
+  /** Microseconds of its thread's processor time. */
+  tdur?: number
+}
+
+/**
+ * The longest task of a page's main thread while work is done, in milliseconds, and the share of the time that its tasks take.
+ *
+ * Both are processor time of the thread, which nothing else on the same cores lengthens. Where a page is opened, its tasks begin with its document.
+ * `CommitLoad`: the browser has made the document, and the tool that drives it the worlds of its own scripts. Spare renderers do less than the page's.
+ */
+async function mainThreadDuring(browser: Browser, page: Page, work: () => Promise<void>) {
+  await browser.startTracing(page, { categories: ['devtools.timeline', 'disabled-by-default-devtools.timeline'] })
+  const startedAt = performance.now()
+  await work()
+  const ms = performance.now() - startedAt
+  const { traceEvents }: { traceEvents: TraceEvent[] } = JSON.parse(String(await browser.stopTracing()))
+  const threadOf = ({ pid, tid }: TraceEvent): string => `${pid} ${tid}`
+  const mains = new Set(
+    traceEvents.filter(({ name, args }) => name === 'thread_name' && args.name === 'CrRendererMain').map(threadOf),
+  )
+  const begin = worst([0, ...traceEvents.filter(({ name }) => name === 'CommitLoad').map(({ ts }) => ts)])
+  const tasks = traceEvents.filter(event => event.name === 'RunTask' && event.ts > begin && mains.has(threadOf(event)))
+  const threads = [...Map.groupBy(tasks, threadOf).values()].map(events => {
+    const times = events.map(({ tdur = 0 }) => tdur / 1_000)
+    return { longestMs: worst(times), share: times.reduce((sum, time) => sum + time, 0) / ms }
+  })
+  const [busiest] = threads.toSorted((a, b) => b.share - a.share)
+  if (!busiest) throw new Error('the trace has no task of a page')
+  return busiest
+}
+
+/** The scripts of an origin as a browser has them now, the shared worker's among them. */
+async function openScripts(browser: Browser, origin: string) {
+  const session = await browser.newBrowserCDPSession()
+  const { targetInfos } = await session.send('Target.getTargets')
+  const targets = targetInfos.filter(
+    ({ type, url }) => (type === 'page' || type === 'shared_worker') && url.startsWith(origin),
+  )
+  const sessions = await Promise.all(targets.map(({ targetId }) => session.send('Target.attachToTarget', { targetId })))
+  let asked = 0
+  const ask = (sessionId: string, method: string): Promise<{ usedSize: number; backingStorageSize: number }> => {
+    const id = ++asked
+    const { promise, resolve, reject } = Promise.withResolvers<{ usedSize: number; backingStorageSize: number }>()
+    const take = ({ message }: { message: string }): void => {
+      const answer = JSON.parse(message)
+      if (answer.id !== id) return
+      session.off('Target.receivedMessageFromTarget', take)
+      if (answer.error) reject(new Error(`${method}: ${answer.error.message}`))
+      else resolve(answer.result)
+    }
+    session.on('Target.receivedMessageFromTarget', take)
+    session.send('Target.sendMessageToTarget', { sessionId, message: JSON.stringify({ id, method }) }).catch(reject)
+    return promise
+  }
+  return {
+    workers: targets.filter(({ type }) => type === 'shared_worker').map(({ url }) => url),
+    /** What is reachable after a collection of garbage, arrays of numbers included. */
+    async heapMib(): Promise<number> {
+      let bytes = 0
+      for (const { sessionId } of sessions) {
+        await ask(sessionId, 'HeapProfiler.collectGarbage')
+        const { usedSize, backingStorageSize } = await ask(sessionId, 'Runtime.getHeapUsage')
+        bytes += usedSize + backingStorageSize
+      }
+      return bytes / MIB
+    },
+    close: () => session.detach(),
+  }
 }

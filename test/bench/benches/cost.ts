@@ -13,16 +13,14 @@ import { openApiDocument } from '#infra/http/openapi.ts'
 import type { Operation } from '#schemas/api/operation.ts'
 import { operationsDescribed } from '#test/fixtures/api-routes.ts'
 import { largeLedger } from '#test/fixtures/malformed-csv.ts'
-import { makeKeys, withoutLimits } from '../account-keys.ts'
 import type { Bench, BenchContext } from '../bench.ts'
+import { type BenchRole, withoutLimits } from '../bench-platform.ts'
 import { costlyBodies, costlyInputs, type ValuesByName } from '../costly-inputs.ts'
 import { fillPortfolio, manyPhases, storePast } from '../costly-stage.ts'
-import { entryOf } from '../entry.ts'
-import { publishBids } from '../market-analytics-load.ts'
-import type { RoleProcess } from '../role-process.ts'
-import { standingPlatform } from '../settled.ts'
-import { type Stage, serveApi } from '../stage.ts'
-import { median } from '../statistics.ts'
+import { entryOf, median } from '../entry.ts'
+import { publishBids } from '../market-load.ts'
+import type { Stage } from '../stage.ts'
+import { atRest, serveApi } from '../whole-platform.ts'
 
 const PROBE = new URL('../loop-probe.ts', import.meta.url)
 const TURNS = 3
@@ -75,7 +73,7 @@ interface Scene {
 
 /** A process, and how long its loop was held since that was last asked. */
 interface Probed {
-  process: RoleProcess
+  process: BenchRole
   heldMs(): Promise<number>
 }
 
@@ -88,24 +86,22 @@ async function openScene(context: BenchContext, stage: Stage): Promise<Scene> {
   const [atApi, atFeed] = [probe('api'), probe('feed')]
   const refreshes = await publishBids(stage, context.isQuick ? 1_000 : 25_000)
   await stage.judged.applied(refreshes, LIMIT_MS)
-  const process = await serveApi(stage, context.say, atApi.env)
+  const process = await serveApi(context, stage, atApi.env)
   for (const role of ['provider-health', 'history', 'candles', 'sales', 'market-summary', 'movers'] as const) {
     await (await stage.role(role)).ready(LIMIT_MS)
   }
-  for (const view of ['candles', 'history']) {
-    context.say(`${view}: catching up`)
-    await stage.reached(view, 'bookChanges', await stage.ends('bookChanges'), LIMIT_MS)
-  }
+  context.say('the tables are catching up')
+  await stage.caughtUp(['candles', 'history'])
   const feed = await stage.role('feed', atFeed.env)
   await feed.ready(LIMIT_MS)
   const finish = manyPhases()[0] ?? []
   await storePast(context, stage, finish)
-  const [owner] = (await makeKeys(stage, 1)) as [string]
+  const owner = await stage.newKey()
   const scene = { stage, owner, portfolio: '', feed: { process: feed, ...atFeed }, api: { process, ...atApi } }
   const created = await send(scene, owner, { method: 'post', path: '/portfolio', body: '{"name":"largest"}' })
   const portfolio = JSON.parse(created.body).id as string
   await fillPortfolio(context, stage, portfolio)
-  await standingPlatform(context, stage)
+  await atRest(context, stage)
   return { ...scene, portfolio }
 }
 
@@ -123,7 +119,7 @@ async function costliest(
   scene: Scene,
   operation: Operation,
 ): Promise<{ ms: number; input: string }> {
-  const [own] = (await makeKeys(scene.stage, 1)) as [string]
+  const own = await scene.stage.newKey()
   const key = operation.path.startsWith('/portfolio/:id/') ? scene.owner : own
   const refusals = new Set<string>()
   const heldMs = async (input: Input): Promise<number | undefined> => {
@@ -252,7 +248,7 @@ async function send(
   key: string,
   { method, path, query = {}, body, isFeed }: Input,
 ) {
-  const { baseUrl } = (isFeed ? scene.feed : scene.api).process
+  const { url: baseUrl } = (isFeed ? scene.feed : scene.api).process
   const search = new URLSearchParams()
   for (const [name, value] of Object.entries(query)) for (const one of [value].flat()) search.append(name, String(one))
   const json = typeof body === 'string' ? { 'content-type': 'application/json' } : undefined

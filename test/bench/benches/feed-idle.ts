@@ -5,10 +5,10 @@
  * production, and pings go out. Memory is the most that was seen after all had connected.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { makeKeys } from '../account-keys.ts'
 import { startBaseline } from '../baseline.ts'
 import type { FeedCrowd } from '../baselines/feed-clients.ts'
 import type { Bench } from '../bench.ts'
+import { makeKeys } from '../bench-platform.ts'
 import { entryOf } from '../entry.ts'
 
 const CLIENTS_MAX = { full: 10_000, quick: 1_000 }

@@ -5,18 +5,14 @@
  * has missed. Memory is the most that was seen until the last was live.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { connectKafka } from '#infra/kafka/connection.ts'
-import { openPublisher } from '#infra/kafka/publisher.ts'
 import { firstItems, openMovingMarket } from '#test/fixtures/moving-market.ts'
-import { watchConnections } from '#test/harness/open-sockets.ts'
+import { watchConnections } from '#test/harness/process-figures.ts'
 import { randomOf } from '#test/harness/seeded-random.ts'
-import { makeKeys } from '../account-keys.ts'
 import { startBaseline } from '../baseline.ts'
-import type { ResumingCrowd } from '../baselines/resuming-clients.ts'
+import type { ResumingCrowd } from '../baselines/feed-clients.ts'
 import type { Bench } from '../bench.ts'
-import type { BenchPlatform } from '../bench-platform.ts'
+import { type BenchPlatform, type BenchRole, makeKeys } from '../bench-platform.ts'
 import { entryOf } from '../entry.ts'
-import type { RoleProcess } from '../role-process.ts'
 
 const COUNT = { full: 2_000, quick: 200 }
 const LIVE_LIMIT_MS = 120_000
@@ -32,27 +28,27 @@ export const feedResume: Bench = {
   async run(context) {
     const count = COUNT[context.isQuick ? 'quick' : 'full']
     const platform = await context.platform()
-    const clients = startBaseline('resuming-clients')
+    const clients = startBaseline('feed-clients')
     const undo: (() => unknown)[] = [() => clients.stop()]
     try {
       const market = await openMarket(platform)
-      undo.push(market.close)
       context.say(`making ${count} keys`)
       const keys = await makeKeys(platform, count)
       const former = await startGateway(platform, 'former')
-      await clients.ask('connect', { port: former.port, keys } satisfies ResumingCrowd)
+      await clients.ask('resume', { port: former.port, keys } satisfies ResumingCrowd)
       await market.refreshes(REFRESHES.before)
       const next = await startGateway(platform, 'next')
       const before = await next.figures()
       const watch = watchConnections(next.pid, platform.config.servers.kafka)
       undo.push(watch.stop)
       const ownConnections = watch.seen()
-      await former.kill()
+      former.kill('SIGKILL')
+      await former.ended
       await market.refreshes(REFRESHES.missed)
       context.say(`${count} clients resume`)
       const startedAt = performance.now()
       const crowd: ResumingCrowd = { port: next.port, keys }
-      const resuming = clients.ask<Record<string, number>>('connect', crowd)
+      const resuming = clients.ask<Record<string, number>>('resume', crowd)
       const peakMib = await untilLive(next, resuming, count)
       const seconds = (performance.now() - startedAt) / 1_000
       context.log.warn({ cameBackAfter: await resuming }, 'feed-resume')
@@ -68,22 +64,21 @@ export const feedResume: Bench = {
   },
 }
 
-async function startGateway(platform: BenchPlatform, name: string): Promise<RoleProcess> {
+async function startGateway(platform: BenchPlatform, name: string): Promise<BenchRole> {
   const gateway = await platform.start(`feed-${name}`, ['feed'])
   await gateway.ready()
   return gateway
 }
 
-async function openMarket({ config, log }: BenchPlatform) {
-  const kafka = connectKafka({ config, role: 'bench', log })
+async function openMarket(platform: BenchPlatform) {
+  const kafka = platform.connect('bench')
   const items = await firstItems(kafka, ITEMS)
-  const publisher = await openPublisher(kafka, 'book')
-  const market = openMovingMarket({ publisher, codec: kafka.codec, random: randomOf(SEED), items })
-  return { refreshes: market.refreshes, close: () => publisher.close() }
+  const publisher = await platform.openPublisher(kafka, 'book')
+  return openMovingMarket({ publisher, codec: kafka.codec, random: randomOf(SEED), items })
 }
 
 /** The most memory until every client is live. */
-async function untilLive(gateway: RoleProcess, resuming: Promise<unknown>, count: number): Promise<number> {
+async function untilLive(gateway: BenchRole, resuming: Promise<unknown>, count: number): Promise<number> {
   let outcome: 'begun' | Error | undefined
   const settle = resuming.then(() => 'begun' as const).catch((error: Error) => error)
   void settle.then(result => {

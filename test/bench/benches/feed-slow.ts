@@ -14,8 +14,7 @@ import { type Baseline, type Measured, startBaseline } from '../baseline.ts'
 import type { FeedCrowd, FeedSeen } from '../baselines/feed-clients.ts'
 import type { FeedMemory, FeedOpening, FeedPace } from '../baselines/feed-server.ts'
 import type { Bench, BenchContext } from '../bench.ts'
-import { type Entry, entryOf } from '../entry.ts'
-import { median } from '../statistics.ts'
+import { type Entry, entryOf, median } from '../entry.ts'
 
 const EACH = 100
 const EVENTS_PER_SECOND = 30

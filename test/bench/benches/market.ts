@@ -6,18 +6,14 @@
  */
 import { ARBITRAGE_AGE_LIMIT_MS } from '#streams/market-summary/arbitrage-amounts.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { newKey } from '../account-keys.ts'
 import { startBaseline } from '../baseline.ts'
-import type { Reading, ReadingTimes } from '../baselines/readers.ts'
+import type { Reading, ReadingSeen } from '../baselines/http-clients.ts'
 import type { Bench, BenchContext } from '../bench.ts'
-import { type Entry, entryOf } from '../entry.ts'
-import { askAs } from '../http-load.ts'
-import { publishBids, publishYear } from '../market-analytics-load.ts'
-import { requireOffered, requireSome } from '../requirements.ts'
-import { standingPlatform } from '../settled.ts'
-import { whileRefreshing } from '../small-providers.ts'
+import { askAs } from '../bench-platform.ts'
+import { type Entry, entryOf, percentile, requireOffered, requireSome } from '../entry.ts'
+import { publishBids, publishYear, whileRefreshing } from '../market-load.ts'
 import type { Stage } from '../stage.ts'
-import { percentile } from '../statistics.ts'
+import { atRest } from '../whole-platform.ts'
 
 const BIDS_EACH = 25_000
 const ROWS_CHECKED = 100_000
@@ -50,21 +46,25 @@ export const marketReads: Bench = {
 interface Asked {
   context: BenchContext
   stage: Stage
-  read(reading: Pick<Reading, 'paths' | 'until'> & Partial<Reading>): Promise<ReadingTimes>
+  read(paths: readonly string[], until: Reading['until'], more?: Partial<Reading>): Promise<ReadingSeen>
   json<T>(path: string): Promise<T>
 }
 
 async function measure(context: BenchContext, run: (asked: Asked) => Promise<Entry[]>): Promise<Entry[]> {
   const stage = await context.stage()
-  const key = await newKey(stage)
+  const key = await stage.newKey()
   const baseUrl = await startRoles(context, stage)
-  const readers = startBaseline('readers')
+  const readers = startBaseline('http-clients')
   const json = async <T>(path: string): Promise<T> => JSON.parse(await askAs(key, baseUrl + path)) as T
   try {
     context.say('waiting for the views of the market')
     for (const path of ['/market/items', '/market/arbitrage'])
       await eventually(() => json(path).then(() => true), path, LIMIT_MS)
-    const read: Asked['read'] = reading => readers.ask('read', { baseUrl, key, readers: 1, ...reading })
+    const read: Asked['read'] = (paths, until, { headers, ...more } = {}) =>
+      readers.ask('read', {
+        ...{ baseUrl, until, method: 'GET', readers: 1, questions: paths.map(path => ({ path })) },
+        ...{ ...more, headers: { authorization: `Bearer ${key}`, ...headers } },
+      } satisfies Reading)
     return await run({ context, stage, read, json })
   } finally {
     await readers.stop()
@@ -81,13 +81,11 @@ async function startRoles(context: BenchContext, stage: Stage): Promise<string> 
   const { refreshes } = await stage.market.publish(stage.market.listings, 0.01)
   const bids = await publishBids(stage, context.isQuick ? 1_000 : BIDS_EACH)
   await stage.judged.applied([...refreshes, ...bids], LIMIT_MS)
-  for (const group of ['live-view', 'history', 'candles']) {
-    context.say(`${group} is catching up`)
-    await stage.reached(group, 'bookChanges', await stage.ends('bookChanges'), LIMIT_MS)
-  }
+  context.say('the views are catching up')
+  await stage.caughtUp(['live-view', 'history', 'candles'])
   const api = await stage.start('api', ['api'])
   await api.ready(LIMIT_MS)
-  return api.baseUrl
+  return api.url
 }
 
 async function measureArbitrage({ context, stage, read, json }: Asked): Promise<Entry[]> {
@@ -100,7 +98,7 @@ async function measureArbitrage({ context, stage, read, json }: Asked): Promise<
   const pace = { listings: stage.market.listings, everyMs: REFRESH_EVERY_MS, share: REFRESH_SHARE }
   const until = { ms: context.isQuick ? LOAD_MS / 6 : LOAD_MS }
   const { result, published, offered, refreshes } = await whileRefreshing(stage, pace, async () => {
-    const { wholeMs } = await read({ readers: 8, paths, until })
+    const { wholeMs } = await read(paths, until, { readers: 8 })
     return { wholeMs, ...(await checkAges(context, json)) }
   })
   requireOffered('refreshes while arbitrage was read', published, offered)
@@ -139,7 +137,7 @@ async function measureItems({ context, read, json }: Asked): Promise<Entry[]> {
   const entries: Entry[] = []
   for (const [label, coding] of [['plain', 'identity'] as const, ['gzip', 'gzip'] as const]) {
     const until = { answers: context.isQuick ? 5 : 40 }
-    const { firstByteMs } = await read({ paths: ['/market/items'], until, headers: { 'accept-encoding': coding } })
+    const { firstByteMs } = await read(['/market/items'], until, { headers: { 'accept-encoding': coding } })
     entries.push(entryOf(`all market items, ${label}: first byte p99`, 'ms', percentile(firstByteMs, 0.99)))
   }
   return entries
@@ -155,12 +153,12 @@ async function measureSingles({ context, stage, read }: Asked): Promise<Entry[]>
       await stage.reached(group, topic, await stage.ends(topic), LIMIT_MS)
     }
   }
-  await standingPlatform(context, stage)
+  await atRest(context, stage)
   const single = async (name: string, paths: string[]): Promise<Entry> => {
     context.say(name)
     // The first reads load what is kept: the table's index, the compiled query, the process's own code.
-    await read({ paths, until: { answers: WARM_UPS } })
-    const { wholeMs } = await read({ paths, until: { answers: context.isQuick ? WARM_UPS : READS } })
+    await read(paths, { answers: WARM_UPS })
+    const { wholeMs } = await read(paths, { answers: context.isQuick ? WARM_UPS : READS })
     return entryOf(`${name}: p99`, 'ms', percentile(wholeMs, 0.99))
   }
   const spread = stage.market.itemIds.filter((_, at) => at % 50 === 0)

@@ -9,13 +9,9 @@ import { loadCatalog } from '#infra/config/catalog.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
 import { largeLedger } from '#test/fixtures/malformed-csv.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { newKey } from '../account-keys.ts'
 import type { Bench } from '../bench.ts'
-import { type BenchPlatform, withClickhouse } from '../bench-platform.ts'
-import { entryOf } from '../entry.ts'
-import { askAs } from '../http-load.ts'
-import { requireSome } from '../requirements.ts'
-import { percentile } from '../statistics.ts'
+import { askAs, type BenchPlatform } from '../bench-platform.ts'
+import { entryOf, percentile, requireSome } from '../entry.ts'
 
 const ENTRIES = 10_000
 const ITEMS = 500
@@ -39,7 +35,7 @@ export const portfolio: Bench = {
     await writeCloses(platform, itemIds, today)
     const api = await platform.role('api')
     await api.ready()
-    const client = clientOf(`${api.baseUrl}/v1/portfolio`, await newKey(platform))
+    const client = clientOf(`${api.url}/v1/portfolio`, await platform.newKey())
 
     context.say('importing the ledger')
     const id = await client.create()
@@ -74,20 +70,20 @@ export const portfolio: Bench = {
 }
 
 /** Closes of every other day of three providers, and a rate for every day. */
-const writeCloses = (platform: BenchPlatform, itemIds: readonly number[], today: number): Promise<void> =>
-  withClickhouse(platform, async writer => {
-    const day = `toDate(${today - DAYS} + 2 * (number % ${DAYS / 2}))`
-    for (const provider of ['provider_02', 'provider_05', 'provider_33']) {
-      const price = `toInt64(500 + cityHash64(number, item_id, '${provider}') % 9000)`
-      await writer.command(`INSERT INTO ${writer.database}.provider_days
-        SELECT item_id, 'ask', '${provider}', ${day},
-          CAST((number + 1, ${price}, ${price} * 10000, 'USD') AS Tuple(version Int64, price Int64, price_micro_usd Int64, currency String)),
-          CAST((number + 1, true, 3) AS Tuple(version Int64, listed Bool, quantity Int32))
-        FROM numbers(${DAYS / 2}) AS days CROSS JOIN (SELECT arrayJoin([${itemIds.join()}]) AS item_id) AS items`)
-    }
-    await writer.command(`INSERT INTO ${writer.database}.fx_days
-      SELECT toDate(${today - DAYS} + number), 'EUR', toString(0.85 + number / 100000), now64() FROM numbers(${DAYS + 1})`)
-  })
+async function writeCloses(platform: BenchPlatform, itemIds: readonly number[], today: number): Promise<void> {
+  const { command, database } = platform.openTables()
+  const day = `toDate(${today - DAYS} + 2 * (number % ${DAYS / 2}))`
+  for (const provider of ['provider_02', 'provider_05', 'provider_33']) {
+    const price = `toInt64(500 + cityHash64(number, item_id, '${provider}') % 9000)`
+    await command(`INSERT INTO ${database}.provider_days
+      SELECT item_id, 'ask', '${provider}', ${day},
+        CAST((number + 1, ${price}, ${price} * 10000, 'USD') AS Tuple(version Int64, price Int64, price_micro_usd Int64, currency String)),
+        CAST((number + 1, true, 3) AS Tuple(version Int64, listed Bool, quantity Int32))
+      FROM numbers(${DAYS / 2}) AS days CROSS JOIN (SELECT arrayJoin([${itemIds.join()}]) AS item_id) AS items`)
+  }
+  await command(`INSERT INTO ${database}.fx_days
+    SELECT toDate(${today - DAYS} + number), 'EUR', toString(0.85 + number / 100000), now64() FROM numbers(${DAYS + 1})`)
+}
 
 /** Buys and sells over the whole time: of four entries of an item three buy and the last sells. */
 function ledgerOf(itemIds: readonly number[], today: number): Buffer {

@@ -7,14 +7,13 @@
  * of a kept item. 64 kept connections, both servers in processes of their own, the same requests in the same order for both, in turns.
  */
 import { ITEMS_KEPT } from '#streams/live-view/reader.ts'
-import { newKey } from '../account-keys.ts'
 import { startBaseline } from '../baseline.ts'
+import type { HttpLoad, HttpQuestion, HttpTarget, LoadSeen } from '../baselines/http-clients.ts'
 import type { Bench, BenchContext } from '../bench.ts'
-import { type Entry, entryOf, type Turn } from '../entry.ts'
-import { type HttpQuestion, type HttpTarget, loadFor } from '../http-load.ts'
-import { requireOffered } from '../requirements.ts'
-import { smallKeys, whileRefreshing, writeProviders } from '../small-providers.ts'
-import { type Stage, serveApi } from '../stage.ts'
+import { type Entry, entryOf, requireOffered, type Turn } from '../entry.ts'
+import { smallKeys, whileRefreshing, writeProviders } from '../market-load.ts'
+import type { Stage } from '../stage.ts'
+import { serveApi } from '../whole-platform.ts'
 
 const SOME_ITEMS = 500
 const MANY_ITEMS = 20_000
@@ -43,8 +42,8 @@ export const reads: Bench = {
     const many = manyItems(context, stage)
     const keys = smallKeys(PROVIDERS)
     const env = { MARKETLOG_PROVIDERS: writeProviders(stage, keys) }
-    const { baseUrl } = await serveApi(stage, context.say, env)
-    const headers = { authorization: `Bearer ${await newKey(stage)}` }
+    const { url: baseUrl } = await serveApi(context, stage, env)
+    const headers = { authorization: `Bearer ${await stage.newKey()}` }
     const measure = async (name: string, questions: HttpQuestion[], beside?: Beside): Promise<Entry> => {
       context.say(name)
       const turns = await measureRoute(context, { baseUrl, headers, questions }, beside)
@@ -64,7 +63,7 @@ export const reads: Bench = {
         const { published, offered, refreshes } = await whileRefreshing(stage, { listings, everyMs, share: 1 }, turns)
         requireOffered('refreshes beside requests', published, offered)
         await stage.judged.applied(refreshes, KEEPS_UP_LIMIT_MS)
-        await stage.reached('live-view', 'bookChanges', await stage.ends('bookChanges'), KEEPS_UP_LIMIT_MS)
+        await stage.caughtUp(['live-view'], KEEPS_UP_LIMIT_MS)
       }),
     ]
   },
@@ -108,7 +107,7 @@ async function measureRoute(
   route: HttpTarget,
   beside: Beside = turns => turns(),
 ): Promise<Turn[]> {
-  const express = startBaseline('bare-express')
+  const [express, clients] = [startBaseline('bare-express'), startBaseline('http-clients')]
   try {
     const questions = route.questions.map((question, asked) => ({
       ...question,
@@ -120,7 +119,7 @@ async function measureRoute(
     /** Each turn begins with the question after the last of the one before. */
     const load = async (target: HttpTarget, ms = TURN_MS): Promise<number> => {
       const first = asked.get(target) ?? 0
-      const { requests, seconds } = await loadFor(target, ms, first)
+      const { requests, seconds } = await clients.ask<LoadSeen>('load', { ...target, ms, first } satisfies HttpLoad)
       asked.set(target, first + requests)
       return requests / seconds
     }
@@ -136,6 +135,7 @@ async function measureRoute(
     })
     return turns
   } finally {
+    await clients.stop()
     await express.stop()
   }
 }

@@ -6,9 +6,8 @@
  * several deaths counts: a limit of a return is one of every return.
  */
 import type { Bench } from '../bench.ts'
-import { type Entry, entryOf } from '../entry.ts'
+import { type Entry, entryOf, worst } from '../entry.ts'
 import type { Stage } from '../stage.ts'
-import { worst } from '../statistics.ts'
 
 const DEATHS = 3
 const PROBE_ITEMS = 250
@@ -31,7 +30,9 @@ export const restart: Bench = {
       for (let death = 1; death <= deaths; death++) {
         context.signal.throwIfAborted()
         context.say(`${role}: death ${death} of ${deaths}`)
-        await (await stage.role(role)).kill()
+        const former = await stage.role(role)
+        former.kill('SIGKILL')
+        await former.ended
         const { refreshes } = await stage.market.publish(probe, 1)
         if (role === 'live-view') await stage.judged.applied(refreshes, LIMIT_MS)
         const startedAt = performance.now()
@@ -45,5 +46,4 @@ export const restart: Bench = {
   },
 }
 
-const untilLive = async (stage: Stage): Promise<void> =>
-  stage.reached('live-view', 'bookChanges', await stage.ends('bookChanges'), LIMIT_MS)
+const untilLive = (stage: Stage): Promise<void> => stage.caughtUp(['live-view'], LIMIT_MS)

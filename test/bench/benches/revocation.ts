@@ -4,15 +4,12 @@
  * The key is in use: another query service is asked by it all the time, and it holds as many streams as it may. Each round
  * revokes at another moment of what the processes do regularly. The worst counts: a limit of a revocation is one of every one.
  */
-import { once } from 'node:events'
-import { get, type IncomingMessage } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import { within } from '#test/harness/eventually.ts'
-import { newKey } from '../account-keys.ts'
+import { openSse } from '#test/harness/sse-client.ts'
 import type { Bench } from '../bench.ts'
-import { entryOf } from '../entry.ts'
-import { askAs } from '../http-load.ts'
-import { worst } from '../statistics.ts'
+import { askAs } from '../bench-platform.ts'
+import { entryOf, worst } from '../entry.ts'
 
 const ROUNDS = { full: 20, quick: 3 }
 const IN_USE_MS = 500
@@ -30,7 +27,7 @@ export const revocation: Bench = {
     const other = await platform.start('api-other', ['api'])
     const feed = await platform.start('feed', ['feed'])
     for (const process of [revoking, other, feed]) await process.ready()
-    const [url, root] = [`${revoking.baseUrl}/v1/account/sub-keys`, await newKey(platform)]
+    const [url, root] = [`${revoking.url}/v1/account/sub-keys`, await platform.newKey()]
     const rounds = ROUNDS[context.isQuick ? 'quick' : 'full']
     const [refusals, ends]: [number[], number[]] = [[], []]
     for (let round = 1; round <= rounds; round++) {
@@ -38,11 +35,12 @@ export const revocation: Bench = {
       context.say(`round ${round} of ${rounds}`)
       const made = await askAs(root, url, { method: 'POST', body: JSON.stringify({ name: `round ${round}` }) })
       const { key, key_info } = JSON.parse(made) as { key: string; key_info: { id: string } }
-      const refused = untilRefused(`${other.baseUrl}/v1/portfolio`, key)
+      const refused = untilRefused(`${other.url}/v1/portfolio`, key)
       // It is waited for below.
       refused.catch(() => undefined)
-      const streams = ['prices', 'bids'].map(side => openStream(`${feed.baseUrl}/feed/${side}`, key))
-      const ended = (await Promise.all(streams)).map(endOf)
+      const streams = await Promise.all(['prices', 'bids'].map(side => openSse(`${feed.url}/feed/${side}`, { key })))
+      for (const { status } of streams) if (status !== 200) throw new Error(`a stream was answered ${status}`)
+      const ended = streams.map(stream => stream.ended.then(() => performance.now()))
       await pause(IN_USE_MS + round * LATER_MS)
       const startedAt = performance.now()
       await askAs(root, `${url}/${key_info.id}`, { method: 'DELETE' })
@@ -59,27 +57,13 @@ export const revocation: Bench = {
   },
 }
 
-const authorized = (key: string) => ({ authorization: `Bearer ${key}` })
-
 /** Asks until the key is refused; resolves with when. */
 async function untilRefused(url: string, key: string): Promise<number> {
   for (;;) {
-    const answer = await fetch(url, { headers: authorized(key) })
+    const answer = await fetch(url, { headers: { authorization: `Bearer ${key}` } })
     const text = await answer.text()
     if (text.includes('AUTH_API_KEY_REVOKED')) return performance.now()
     if (!answer.ok) throw new Error(`${url} answered ${answer.status}: ${text}`)
     await pause(POLL_MS)
   }
 }
-
-/** Resolves when the stream has begun. */
-async function openStream(url: string, key: string): Promise<IncomingMessage> {
-  const headers = { ...authorized(key), accept: 'text/event-stream' }
-  const [stream] = (await once(get(url, { agent: false, headers }), 'response')) as [IncomingMessage]
-  if (stream.statusCode !== 200) throw new Error(`${url} answered ${stream.statusCode}`)
-  stream.resume().on('error', () => undefined)
-  return stream
-}
-
-const endOf = (stream: IncomingMessage): Promise<number> =>
-  new Promise(resolve => void stream.once('close', () => resolve(performance.now())))

@@ -57,7 +57,7 @@ async function measureSink(context: BenchContext, setup: Setup): Promise<Turn[]>
   const { stage, sink } = setup
   context.say(`${sink} is catching up with the whole market`)
   await stage.role(sink)
-  await stage.reached(sink, 'bookChanges', await stage.ends('bookChanges'), CATCH_UP_LIMIT_MS)
+  await stage.caughtUp([sink], CATCH_UP_LIMIT_MS)
   const gate = await openGate(stage.kafka, 'bookChanges')
   const pairs = context.isQuick ? 1 : PAIRS
   const turns: Turn[] = []

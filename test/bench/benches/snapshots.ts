@@ -5,21 +5,18 @@
  * Plain and gzip, in turns with the file server, one reader and the market at rest. An answer that is no 200, or that is cut, fails
  * the benchmark.
  */
-import { createWriteStream, mkdtempSync, rmSync } from 'node:fs'
-import { request as httpRequest, type IncomingMessage } from 'node:http'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { finished } from 'node:stream/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import { eventually } from '#test/harness/eventually.ts'
-import { newKey } from '../account-keys.ts'
 import { startBaseline } from '../baseline.ts'
+import type { Reading, ReadingSeen } from '../baselines/http-clients.ts'
 import type { Bench, BenchContext } from '../bench.ts'
-import { type Entry, entryOf, type Turn } from '../entry.ts'
-import { requireSome } from '../requirements.ts'
-import type { RoleProcess } from '../role-process.ts'
-import { type Stage, serveApi } from '../stage.ts'
-import { percentile } from '../statistics.ts'
+import type { BenchRole } from '../bench-platform.ts'
+import { type Entry, entryOf, percentile, requireSome, type Turn } from '../entry.ts'
+import type { Stage } from '../stage.ts'
+import { serveApi } from '../whole-platform.ts'
 
 const TURNS = 5
 const STARTS = 200
@@ -27,8 +24,8 @@ const READERS = 8
 const ROUNDS = 2
 const SAMPLE_MS = 200
 const BUILD_LIMIT_MS = 120_000
-const READ_LIMIT_MS = 60_000
 const MEGABYTE = 1e6
+const PATH = '/v1/prices'
 const CODINGS = [
   { coding: 'identity', label: 'plain' },
   { coding: 'gzip', label: 'gzip' },
@@ -39,79 +36,63 @@ export const snapshots: Bench = {
   about: 'POST /prices, all asks: first byte, throughput against a file server, memory of eight readers',
   async run(context) {
     const stage = await context.stage()
-    const process = await serveApi(stage, context.say)
-    context.say('waiting for the first snapshot')
-    const question = questionOf(process, await newKey(stage), 'gzip')
-    await eventually(async () => (await read(question)).bytes > 0, 'a snapshot', BUILD_LIMIT_MS)
-    const entries = await throughput(context, stage, process)
-    entries.push(await firstByte(context, stage, process), await memory(context, stage, process))
-    return entries
+    const process = await serveApi(context, stage)
+    const clients = startBaseline('http-clients')
+    const read: Snapshots['read'] = more => clients.ask('read', { readers: 1, until: { answers: 1 }, ...more })
+    const setup = { context, stage, process, read }
+    try {
+      context.say('waiting for the first snapshot')
+      const question = await snapshotOf(setup, 'gzip')
+      await eventually(() => read(question).then(() => true), 'a snapshot', BUILD_LIMIT_MS)
+      return [...(await throughput(setup)), await firstByte(setup), await memory(setup)]
+    } finally {
+      await clients.stop()
+    }
   },
 }
 
-interface Question {
-  url: string
-  method: 'GET' | 'POST'
-  headers: Record<string, string>
+interface Snapshots {
+  context: BenchContext
+  stage: Stage
+  process: BenchRole
+  read(reading: Question & Partial<Reading>): Promise<ReadingSeen>
 }
 
-function questionOf({ baseUrl }: RoleProcess, key: string, coding: string): Question {
-  const headers = { authorization: `Bearer ${key}`, 'accept-encoding': coding }
-  return { url: `${baseUrl}/v1/prices`, method: 'POST', headers }
+type Question = Pick<Reading, 'baseUrl' | 'method' | 'headers' | 'questions'>
+
+/** By a new key: a key has one stream at a time, and the one before may still be ending. */
+async function snapshotOf({ process, stage }: Snapshots, coding: string): Promise<Question> {
+  const headers = { authorization: `Bearer ${await stage.newKey()}`, 'accept-encoding': coding }
+  return { baseUrl: process.url, method: 'POST', questions: [{ path: PATH }], headers }
 }
 
-/** Reads an answer to its end as fast as it comes; `keep` is given its bytes. */
-async function read(question: Question, keep?: (bytes: Buffer) => void): Promise<{ bytes: number; perSecond: number }> {
-  const startedAt = performance.now()
-  let bytes = 0
-  for await (const chunk of await answerTo(question)) {
-    bytes += chunk.length
-    keep?.(chunk)
-  }
-  return { bytes, perSecond: (bytes / MEGABYTE / (performance.now() - startedAt)) * 1_000 }
+/** Megabytes a second of one answer. */
+async function rateOf({ read }: Snapshots, question: Question): Promise<{ bytes: number; perSecond: number }> {
+  const { bytes, wholeMs } = await read(question)
+  return { bytes, perSecond: (bytes / MEGABYTE / (wholeMs[0] ?? Number.NaN)) * 1_000 }
 }
 
-/** Milliseconds until the first byte of the body; hangs up then. */
-async function timeToFirstByte(question: Question): Promise<number> {
-  const startedAt = performance.now()
-  for await (const _ of await answerTo(question)) return performance.now() - startedAt
-  throw new Error(`${question.url} sent nothing`)
-}
-
-async function answerTo({ url, method, headers }: Question): Promise<IncomingMessage> {
-  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
-  const request = httpRequest(url, { method, headers, agent: false, timeout: READ_LIMIT_MS }, resolve)
-  request.on('timeout', () => request.destroy(new Error(`${url} sent nothing for ${READ_LIMIT_MS} ms`)))
-  request.on('error', reject).end()
-  const answer = await promise
-  if (answer.statusCode === 200) return answer
-  answer.destroy()
-  throw new Error(`${method} ${url} answered ${answer.statusCode}`)
-}
-
-async function throughput(context: BenchContext, stage: Stage, process: RoleProcess): Promise<Entry[]> {
+async function throughput(setup: Snapshots): Promise<Entry[]> {
+  const { context, read } = setup
   const folder = mkdtempSync(join(tmpdir(), 'marketlog-bench-'))
   const files = startBaseline('bare-express')
   const entries: Entry[] = []
   try {
     const baseUrl = await files.ask<string>('serveFolder', folder)
     for (const { coding, label } of CODINGS) {
-      const ours = questionOf(process, await newKey(stage), coding)
-      const file = createWriteStream(join(folder, label))
-      await read(ours, bytes => void file.write(bytes))
-      file.end()
-      await finished(file)
-      requireSome(`bytes of a ${label} snapshot`, file.bytesWritten)
-      const bare: Question = { url: `${baseUrl}/${label}`, method: 'GET', headers: {} }
+      const ours = await snapshotOf(setup, coding)
+      const { bytes } = await read({ ...ours, file: join(folder, label) })
+      requireSome(`bytes of a ${label} snapshot`, bytes)
+      const bare: Question = { baseUrl, method: 'GET', questions: [{ path: `/${label}` }], headers: {} }
       const turns: Turn[] = []
       const count = context.isQuick ? 2 : TURNS
       for (let turn = 0; turn < count; turn++) {
         context.signal.throwIfAborted()
         context.say(`${label}: turn ${turn + 1} of ${count}`)
         // Each comes first as often.
-        const early = turn % 2 === 0 ? undefined : await read(bare)
-        const value = await read(ours)
-        const against = early ?? (await read(bare))
+        const early = turn % 2 === 0 ? undefined : await rateOf(setup, bare)
+        const value = await rateOf(setup, ours)
+        const against = early ?? (await rateOf(setup, bare))
         if (value.bytes !== against.bytes) throw new Error(`${value.bytes} bytes, the file has ${against.bytes}`)
         turns.push({ value: value.perSecond, against: against.perSecond })
       }
@@ -124,18 +105,18 @@ async function throughput(context: BenchContext, stage: Stage, process: RoleProc
   }
 }
 
-async function firstByte(context: BenchContext, stage: Stage, process: RoleProcess): Promise<Entry> {
+async function firstByte(setup: Snapshots): Promise<Entry> {
+  const { context, read } = setup
   const times: number[] = []
   for (let start = 0; start < (context.isQuick ? STARTS / 10 : STARTS); start++) {
     context.say(`first bytes: ${start} of ${STARTS}`)
-    // A key has one stream at a time, and the one before may still be ending.
-    times.push(await timeToFirstByte(questionOf(process, await newKey(stage), 'gzip')))
+    times.push(...(await read({ ...(await snapshotOf(setup, 'gzip')), isBegun: true })).firstByteMs)
   }
   return entryOf('POST /prices, all asks: first byte, p99', 'ms', percentile(times, 0.99))
 }
 
-async function memory(context: BenchContext, stage: Stage, process: RoleProcess): Promise<Entry> {
-  const keys = await Promise.all(Array.from({ length: READERS }, () => newKey(stage)))
+async function memory(setup: Snapshots): Promise<Entry> {
+  const { context, process, read } = setup
   const before = (await process.figures()).residentMib
   let peak = before
   let isReading = true
@@ -148,7 +129,9 @@ async function memory(context: BenchContext, stage: Stage, process: RoleProcess)
   for (const { coding, label } of CODINGS) {
     for (let round = 1; round <= ROUNDS; round++) {
       context.say(`${READERS} readers, ${label}: round ${round} of ${ROUNDS}`)
-      await Promise.all(keys.map(key => read(questionOf(process, key, coding))))
+      const each = await Promise.all(Array.from({ length: READERS }, () => snapshotOf(setup, coding)))
+      const questions = each.map(({ headers }) => ({ path: PATH, headers }))
+      await read({ ...(each[0] as Question), questions, readers: READERS, until: { answers: READERS } })
     }
   }
   isReading = false

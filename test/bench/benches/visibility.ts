@@ -10,17 +10,12 @@
 import { get } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import { eventually } from '#test/harness/eventually.ts'
-import { newKey } from '../account-keys.ts'
 import type { Bench } from '../bench.ts'
-import { entryOf } from '../entry.ts'
-import { askAs } from '../http-load.ts'
-import type { Listing } from '../market-load.ts'
-import { requireOffered, requireSome } from '../requirements.ts'
-import { standingPlatform } from '../settled.ts'
-import { smallKeys, whileRefreshing } from '../small-providers.ts'
+import { askAs } from '../bench-platform.ts'
+import { entryOf, percentile, requireOffered, requireSome } from '../entry.ts'
+import { type Listing, smallKeys, whileRefreshing } from '../market-load.ts'
 import type { Stage } from '../stage.ts'
-import { percentile } from '../statistics.ts'
-import { startWholePlatform } from '../whole-platform.ts'
+import { atRest, startWholePlatform } from '../whole-platform.ts'
 
 const PROVIDERS = 20
 const ITEMS = 250
@@ -41,11 +36,11 @@ export const visibility: Bench = {
     const stage = await context.stage()
     const keys = smallKeys(PROVIDERS)
     const baseUrl = await startWholePlatform(context, stage, keys)
-    const key = await newKey(stage)
+    const key = await stage.newKey()
     const listings = stage.market.smallListings(keys, ITEMS)
     const { refreshes } = await stage.market.publish(listings, 1)
     await stage.judged.applied(refreshes, SHOW_LIMIT_MS)
-    await standingPlatform(context, stage)
+    await atRest(context, stage)
     context.say('warming up')
     const watched = { baseUrl, key, listings }
     await run(stage, { ...watched, seconds: context.isQuick ? QUICK_SECONDS : WARM_UP_SECONDS })

@@ -1,14 +1,26 @@
 /**
- * The Kafka Streams program on a stage's log, reading the stage's market.quotes and writing topics of its own, and what it and the book wrote.
+ * The Kafka Streams program: built from its sources, on a stage's log, reading the stage's market.quotes and writing topics of its own; and what it
+ * and the book wrote.
  *
  * Creates `<namespace>streams.<name>` for each output, which goes with the namespace; the program makes its changelog
  * itself. Invariant: the process ends when its standard input closes, so it never outlives the run; while paused it
  * processes nothing.
  */
 import { spawn } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import {
+  cpSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { crc32 } from 'node:zlib'
 import { catalogVersion, loadCatalog } from '#infra/config/catalog.ts'
@@ -16,15 +28,18 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { createTopics } from '#infra/kafka/topic-admin.ts'
 import { withAdmin } from '#infra/kafka/with-admin.ts'
+import { provideJava, runMaven } from '#infra/stack/java.ts'
+import type { ToolContext } from '#infra/stack/native/native-server.ts'
+import { installPackages } from '#infra/stack/system-packages.ts'
 import { type EventSchema, subjectOf } from '#schemas/events/event.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { within } from '#test/harness/eventually.ts'
-import { javaSettings } from '#test/harness/java-reader.ts'
-import { type JudgedWatch, watchJudged } from '../judged-watch.ts'
-import { residentMibOf } from '../process-figures.ts'
-import { endsOf, type Stage } from '../stage.ts'
-import type { BuiltProgram } from './build.ts'
+import { findJdk, javaSettings } from '#test/harness/java-reader.ts'
+import { residentMibOf } from '#test/harness/process-figures.ts'
+import { endsOf, type JudgedWatch, type Stage, watchJudged } from '../stage.ts'
 
+const LOWEST_JAVA = 17
+const NEEDS_JDK = 'a JDK of version 17 or newer (`javac`) is needed to build it'
 const OUTPUTS = { changes: 'bookChanges', refreshes: 'refreshes' } as const
 const READ_AND_WRITTEN: readonly TopicKey[] = ['quotes', 'bookChanges', 'refreshes', 'book']
 const THREADS = 2
@@ -33,10 +48,59 @@ const MAX_MESSAGE_BYTES = '16777216'
 const REGISTRY_LIMIT_MS = 5_000
 const COMPLAINT_CHARACTERS = 4_000
 
+/**
+ * Builds the program with Maven, once for its sources: `kafka-streams-book-<digest of the sources>` below the download cache, with its jar and
+ * those that it needs. Such a folder exists only complete, since it is renamed at the end; afterwards no Maven, JDK or network is needed.
+ */
+export async function provideStreamsBook(context: ToolContext) {
+  try {
+    const java = await provideJava(context, LOWEST_JAVA)
+    const jars = join(context.cacheDir, `kafka-streams-book-${digestOfSources()}`)
+    if (!existsSync(jars)) await build(context, jars)
+    return { launcher: java.launcher, classPath: join(jars, '*') }
+  } catch (error) {
+    context.signal.throwIfAborted()
+    throw new Error(`book: Kafka Streams is missing: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}
+
+function digestOfSources(): string {
+  const hash = createHash('sha256')
+  const sources = globSync('src/main/java/**/*.java', { cwd: import.meta.dirname }).sort()
+  for (const file of ['pom.xml', ...sources]) hash.update(file).update(readFileSync(join(import.meta.dirname, file)))
+  return hash.digest('hex').slice(0, 12)
+}
+
+async function build(context: ToolContext, jars: string): Promise<void> {
+  const { environment, cacheDir } = context
+  const find = () => findJdk(environment)
+  const launcher = find() ?? (await installPackages(context, ['default-jdk-headless'], NEEDS_JDK, find))
+  // Maven compiles in its own process, which must therefore be a JDK's.
+  const withJdk = { ...context, environment: { ...environment, JAVA_HOME: dirname(dirname(launcher)) } }
+  mkdirSync(cacheDir, { recursive: true })
+  const work = mkdtempSync(join(cacheDir, 'kafka-streams-book.partial-'))
+  try {
+    for (const part of ['pom.xml', 'src'])
+      cpSync(join(import.meta.dirname, part), join(work, part), { recursive: true })
+    context.say('building the Kafka Streams program (the first time: downloading 97 MB)')
+    const kept = join(work, 'kept')
+    const java = { launcher, version: LOWEST_JAVA, build: '' }
+    const options = [`-DoutputDirectory=${kept}`, '-DincludeScope=runtime', '-Dmaven.test.skip=true', 'package']
+    await runMaven(withJdk, java, work, 'copy-dependencies', options)
+    cpSync(join(work, 'target', 'streams-book-1.jar'), join(kept, 'streams-book-1.jar'))
+    if (!existsSync(jars)) renameSync(kept, jars)
+  } finally {
+    rmSync(work, { recursive: true, force: true })
+  }
+}
+
 export type StreamsBook = Awaited<ReturnType<typeof startStreamsBook>>
 
 /** Starts the program at the beginning of market.quotes; resolves when it runs. */
-export async function startStreamsBook({ launcher, classPath }: BuiltProgram, stage: Stage) {
+export async function startStreamsBook(
+  { launcher, classPath }: Awaited<ReturnType<typeof provideStreamsBook>>,
+  stage: Stage,
+) {
   const prefix = `${stage.kafka.namespace}streams.`
   const kafka = { ...stage.kafka, namespace: prefix, topicName: (key: TopicKey) => prefix + topics[key].name }
   await createOutputs(kafka)

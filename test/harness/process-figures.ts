@@ -1,5 +1,24 @@
-/** The TCP connections that a process holds to some ports, from Linux' /proc: what it says of itself is not asked for. */
+/** CPU time, memory and connections of a process, from Linux' /proc: what it says of itself is not asked for. */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+
+const TICKS_PER_SECOND = 100
+const KIB_IN_MIB = 1024
+
+/** CPU seconds of a process so far, of all of its threads. */
+export function cpuSecondsOf(pid: number): number {
+  const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
+  // After the name, which may contain anything: state is the third field, user and system time the 14th and 15th.
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
+  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND
+}
+
+export function residentMibOf(pid: number): number {
+  const kib = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
+  return Number(kib) / KIB_IN_MIB
+}
+
+/** Whether a signal has stopped it. */
+export const isStopped = (pid: number): boolean => /\) T /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
 
 const ESTABLISHED = '01'
 const SOCKET = /^socket:\[(\d+)\]$/
@@ -37,13 +56,10 @@ const COUNT_EVERY_MS = 25
 export function watchConnections(pid: number, addresses: readonly string[]) {
   const ports = new Set(addresses.map(address => Number(address.slice(address.lastIndexOf(':') + 1))))
   const seen = new Set<number>()
-  let most = 0
   const count = (): void => {
-    const open = connectionsTo(pid, ports)
-    most = Math.max(most, open.size)
-    for (const port of open) seen.add(port)
+    for (const port of connectionsTo(pid, ports)) seen.add(port)
   }
   count()
   const timer = setInterval(count, COUNT_EVERY_MS)
-  return { most: () => most, seen: () => seen.size, stop: () => clearInterval(timer) }
+  return { seen: () => seen.size, stop: () => clearInterval(timer) }
 }
