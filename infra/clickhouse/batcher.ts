@@ -12,7 +12,6 @@ import type { Metrics } from '../runtime/metrics.ts'
 import type { ClickhouseWriter } from './clickhouse.ts'
 import type { RowBlock, RowBuffer } from './row-buffer.ts'
 
-/** Takes rows and inserts them in batches. */
 export interface Batcher {
   /** Takes all rows of the buffers, which are empty afterwards; resolves when they are confirmed. `nameOf`: where a table's rows go. */
   add(buffers: readonly RowBuffer[], nameOf?: (table: string) => string): Promise<void>
@@ -20,7 +19,6 @@ export interface Batcher {
   close(): Promise<void>
 }
 
-/** What a batcher needs beside its writer. */
 interface BatcherOptions {
   metrics: Metrics
   /** How long the first row waits at most; a second when left out. */

@@ -22,14 +22,13 @@ import { Refused, refusedCertificate } from '../runtime/refused.ts'
 import { readTlsFiles } from '../runtime/tls-files.ts'
 import { type ColumnShape, type ColumnsOf, decodeColumns } from './native-columns.ts'
 
-/** Reads from a database. */
 export interface ClickhouseReader {
   readonly database: string
   /** The cluster on which tables are made; undefined: on the one server. */
   readonly cluster: string | undefined
   /** The rows of a query; it refers to parameters as `{name:Type}`. */
   rows<T>(query: string, params?: Record<string, unknown>, signal?: AbortSignal): Promise<T[]>
-  /** What a query that selects the columns of a shape (native-columns.ts) answers; for answers of thousands of numbers. */
+  /** The columns of a shape (native-columns.ts) that a query selects; for answers of thousands of numbers. */
   columns<S extends ColumnShape>(query: string, shape: S, params?: Record<string, unknown>): Promise<ColumnsOf<S>>
   close(): Promise<void>
 }
@@ -41,7 +40,6 @@ export interface BinaryInsert {
   chunks: readonly Buffer[]
 }
 
-/** Writes to a database. */
 export interface ClickhouseWriter extends ClickhouseReader {
   /** Carries out a statement; it refers to parameters as `{name:Type}`. */
   command(statement: string, params?: Record<string, unknown>): Promise<void>
@@ -49,7 +47,6 @@ export interface ClickhouseWriter extends ClickhouseReader {
   insert(insert: BinaryInsert): Promise<void>
 }
 
-/** How a client behaves. */
 interface ClickhouseOptions {
   database: string
   /** Shown in the server's query log. */
@@ -77,7 +74,6 @@ export function openReader(url: string, options: ClickhouseOptions): ClickhouseR
   return readerOf(client, options.database, url)
 }
 
-/** Opens the writing client. */
 export function openWriter(url: string, options: ClickhouseOptions): ClickhouseWriter {
   const client = clientOf(url, options, WRITE_LIMIT_MS, WRITERS_AT_ONCE, {
     ...NUMBERS,
@@ -187,7 +183,7 @@ export const isMissingTable = (error: unknown): boolean =>
 /** ClickHouse's number of AUTHENTICATION_FAILED. */
 const CREDENTIALS = '516'
 
-/** What is refused for good says so in one line, wherever it is met. */
+/** A refusal for good says so in one line, wherever it is met. */
 async function orRefused<T>(work: Promise<T>): Promise<T> {
   try {
     return await work

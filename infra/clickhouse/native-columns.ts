@@ -11,7 +11,7 @@
 import type { PausingWork } from '#infra/runtime/turns.ts'
 
 /**
- * What a column holds: `number` is any integer, Float64, Bool, a Date as days or a DateTime as seconds, `text` is String or
+ * Values of a column: `number` is any integer, Float64, Bool, a Date as days or a DateTime as seconds, `text` is String or
  * LowCardinality(String), `map` is a Map of numbers, and members make a Tuple.
  */
 type ColumnKind = 'number' | 'text' | 'map' | { readonly [Member in string]: ColumnKind }
@@ -35,7 +35,6 @@ type ColumnOf<K extends ColumnKind> = K extends 'number'
       ? MapColumn
       : { [Member in keyof K]: K[Member] extends ColumnKind ? ColumnOf<K[Member]> : never }
 
-/** The values of each column of a shape, row by row. */
 export type ColumnsOf<S extends ColumnShape> = { [Name in keyof S]: ColumnOf<S[Name]> }
 
 type Column = Float64Array | string[] | MapColumn | { [member: string]: Column }

@@ -19,7 +19,6 @@ const TWO_32 = 2 ** 32
 // biome-ignore lint/suspicious/noExplicitAny: a column's type decides the shape of its values.
 type Write = (value: any) => void
 
-/** Appends rows of one table. */
 export class RowBuffer {
   readonly table: Table
   readonly #columns: { name: string; write: Write }[]

@@ -1,9 +1,11 @@
 /**
- * What every ClickHouse table of the platform is made of: columns, engine, order, partitions, retention.
+ * The parts of every ClickHouse table of the platform: columns, engine, order, partitions, retention.
  *
  * Invariant: every table replaces or merges rows of one key, so that writing the
  * same rows again, in any order and any number of times, changes nothing for its readers.
  */
+import { Refused } from '../runtime/refused.ts'
+import type { ClickhouseWriter } from './clickhouse.ts'
 
 /** One table; `columns` are in the order in which rows are written. */
 export interface Table {
@@ -26,7 +28,7 @@ export interface Table {
 /** No part is as large. */
 const WIDE_FROM_BYTES = 2 ** 50
 
-/** What a statement that makes or drops tables says so that all replicas of a cluster do it; nothing for one server. */
+/** Has all replicas of a cluster carry out a statement that makes or drops tables; empty for one server. */
 export const onCluster = (cluster: string | undefined): string =>
   cluster === undefined ? '' : ` ON CLUSTER \`${cluster}\``
 
@@ -57,7 +59,6 @@ function replicated(engine: string): string {
   return `Replicated${name}(${[REPLICA, ...(given ? [given] : [])].join(', ')})`
 }
 
-/** The settings of a table, in their order. */
 const settingsOf = ({ granularity, isCompact }: Table): [name: string, value: string][] => {
   const settings: [string, string][] = [
     ['ttl_only_drop_parts', '1'],
@@ -68,4 +69,36 @@ const settingsOf = ({ granularity, isCompact }: Table): [name: string, value: st
   if (granularity !== undefined) settings.push(['index_granularity', String(granularity)])
   if (isCompact) settings.push(['min_bytes_for_wide_part', String(WIDE_FROM_BYTES)])
   return settings
+}
+
+/** Creates what is missing of the writer's database and of the tables in it; a repeat changes nothing. */
+export async function setUpClickhouse(writer: ClickhouseWriter, tables: readonly Table[]): Promise<void> {
+  const { database, cluster } = writer
+  if (cluster !== undefined) await expectOneShard(writer, cluster)
+  await writer.command(`CREATE DATABASE IF NOT EXISTS ${database}${onCluster(cluster)}`)
+  for (const table of tables) await writer.command(createTable(database, table, cluster))
+}
+
+/** Throws where the database has a table of one of these names: they are of an earlier form, which no release had. */
+export async function refuseFormer(writer: ClickhouseWriter, names: readonly string[]): Promise<void> {
+  const [found] = await writer.rows<{ name: string }>(
+    'SELECT name FROM system.tables WHERE database = {database:String} AND has({names:Array(String)}, name)',
+    { database: writer.database, names },
+  )
+  if (found)
+    throw new Refused(
+      `${found.name} in ClickHouse is of an earlier form of the platform, whose data cannot be taken over: \`make clean\` wipes all of it`,
+    )
+}
+
+/** Readers ask one replica, which must have every row. */
+async function expectOneShard(writer: ClickhouseWriter, cluster: string): Promise<void> {
+  const [found] = await writer.rows<{ shards: number }>(
+    'SELECT uniqExact(shard_num) AS shards FROM system.clusters WHERE cluster = {cluster:String}',
+    { cluster },
+  )
+  const shards = found?.shards ?? 0
+  if (shards === 0) throw new Refused(`ClickHouse knows no cluster ${cluster}; check CLICKHOUSE_CLUSTER`)
+  if (shards > 1)
+    throw new Refused(`the cluster ${cluster} has ${shards} shards; CLICKHOUSE_CLUSTER must name one of a single shard`)
 }

@@ -9,9 +9,9 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import busboy from 'busboy'
-import PQueue from 'p-queue'
 import type { Violation } from '#schemas/api/error.ts'
 import { exceededLimit } from '#schemas/api/rate-limit.ts'
+import { openSerialQueues } from '../runtime/async/serial-queues.ts'
 import { HttpError } from './http-error.ts'
 
 interface FormFileLimits {
@@ -60,15 +60,12 @@ const busy = (): HttpError =>
   })
 
 export function openFormFiles(limits: FormFileLimits): WithFormFile {
-  const accounts = new Map<string, PQueue>()
+  const ofAccounts = openSerialQueues(ACCOUNT_UPLOADS_MAX, () => {
+    const detail = 'Other files of this account are being read; send one after the other.'
+    return new HttpError('RATE_LIMIT_EXCEEDED', detail, { exceeded: exceededLimit('uploads', ACCOUNT_UPLOADS_MAX, 1) })
+  })
   const received: Received = { bytes: 0, hasLarge: false }
   let working = 0
-  const open = (accountId: string): PQueue => {
-    const queue = new PQueue({ concurrency: 1 })
-    queue.addEventListener('idle', () => accounts.delete(accountId))
-    accounts.set(accountId, queue)
-    return queue
-  }
   const readAndWork = async <T>(request: IncomingMessage, work: (file: Buffer) => Promise<T>): Promise<T> => {
     const bytes = openFileBytes(limits, received)
     try {
@@ -83,15 +80,8 @@ export function openFormFiles(limits: FormFileLimits): WithFormFile {
     }
   }
   return async ({ request, response, accountId }, work) => {
-    const queue = accounts.get(accountId) ?? open(accountId)
     try {
-      if (queue.size + queue.pending >= ACCOUNT_UPLOADS_MAX) {
-        const detail = 'Other files of this account are being read; send one after the other.'
-        throw new HttpError('RATE_LIMIT_EXCEEDED', detail, {
-          exceeded: exceededLimit('uploads', ACCOUNT_UPLOADS_MAX, 1),
-        })
-      }
-      return await queue.add(() => readAndWork(request, work))
+      return await ofAccounts.add(accountId, () => readAndWork(request, work))
     } catch (error) {
       if (!request.readableEnded) response.shouldKeepAlive = false
       throw error

@@ -11,7 +11,6 @@ import type { JsonText } from '../runtime/json-text.ts'
 /** These bytes need the decoder: damaged, or beyond what is converted exactly here. */
 export class NotPlain extends Error {}
 
-/** Bytes and the offset of the next read. */
 interface AvroCursor {
   bytes: Buffer
   at: number

@@ -7,18 +7,14 @@
  */
 import type { Log } from '../runtime/log.ts'
 
-/** Whether the brokers of one client answer. */
 export interface BrokerHealth {
-  /** A broker has answered. */
   answered(): void
-  /** A connection was refused or broke. */
   lost(reason: string): void
-  /** What is wrong, for people; undefined while healthy. */
+  /** The trouble in words for people; undefined while healthy. */
   trouble(): string | undefined
   close(): void
 }
 
-/** How a client's brokers are watched. */
 interface BrokerHealthOptions {
   /** Who waits: `the group book`. */
   who: string
@@ -35,7 +31,6 @@ const SILENT_AFTER_MS = 18_000
 const LOST_AFTER_MS = 1_000
 const LOG_EVERY_MS = 30_000
 
-/** Begins to watch. */
 export function openBrokerHealth({ who, brokers, log, isWaiting }: BrokerHealthOptions): BrokerHealth {
   let answeredAt = performance.now()
   let lost: { reason: string; at: number } | undefined

@@ -11,14 +11,12 @@
 import type { CatalogItem, CatalogLookup } from '#schemas/values/catalog-item.ts'
 import { type ItemNames, nameKey, openItemNames, plainName } from '#schemas/values/item-name.ts'
 
-/** All that one version answers. */
 interface CatalogVersion extends CatalogLookup, ItemNames {
   /** All items by ascending id. */
   readonly items: readonly CatalogItem[]
   byId(itemId: number): CatalogItem | undefined
 }
 
-/** The fold. */
 export interface CatalogIndex {
   /** Keeps an item for the version that comes. */
   take(item: CatalogItem): void

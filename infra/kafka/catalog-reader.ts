@@ -9,9 +9,9 @@ import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { openCatalogIndex } from './catalog-index.ts'
 import { type Decoded, UnknownEvent } from './codec.ts'
 import type { KafkaConnection } from './connection.ts'
-import { type FollowedRecord, follow } from './follower.ts'
+import { follow } from './follower.ts'
+import type { LogRecord } from './range-reader.ts'
 
-/** Of a process that goes on for long. */
 interface CatalogOptions {
   ids?: TopicIds
   /** Called when the catalog can no longer be followed; that is logged when left out. */
@@ -70,8 +70,8 @@ export async function openCatalogReader(
   }
 }
 
-/** What newer versions alone read adds to the catalog and changes nothing of it, so it is passed over. */
-async function decoded(kafka: KafkaConnection, records: readonly FollowedRecord[]): Promise<Decoded[]> {
+/** An event of a newer version adds to the catalog and changes nothing of it, so it is passed over. */
+async function decoded(kafka: KafkaConnection, records: readonly LogRecord[]): Promise<Decoded[]> {
   const events: Decoded[] = []
   for (const { value } of records) {
     if (value === null) continue

@@ -1,28 +1,20 @@
 /**
  * Events to bytes and back, in the Confluent wire format: a zero byte, the schema id, Avro.
  *
- * Schemas are registered by the set-up step alone (`registerSchemas`); a running role looks its ids
- * up. Encoding and decoding are synchronous once prepared. Invariant: a record written with another
+ * Schemas are registered by the set-up step alone (schema-registry.ts); a running role looks its ids up. Encoding and decoding are synchronous once prepared. Invariant: a record written with another
  * version is read through a resolver that is built once per writer id, because the registry client
  * would parse the schema for every message (200 times slower). The registry may be down while
  * roles run: only an id never seen before needs it. Whoever reads the log fetches the ids of what it has read (`learn`) before it
  * hands records over, so that folds are synchronous.
  */
-import { readFileSync } from 'node:fs'
-import { type ClientRequest, type IncomingMessage, request as requestPlain } from 'node:http'
-import { Agent, request as requestTls } from 'node:https'
-import { text } from 'node:stream/consumers'
-import { type ConnectionOptions, connect } from 'node:tls'
-import { COMPATIBILITY, SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry'
-import pRetry from 'p-retry'
+import { type SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry'
 import { type EventSchema, subjectOf } from '#schemas/events/event.ts'
 import { allTopics } from '#schemas/topics.ts'
 import type { JsonText } from '../runtime/json-text.ts'
-import type { RegistrySettings } from '../runtime/kafka-settings.ts'
 import { type AvroToJson, avroToJson, NotPlain } from './avro-json.ts'
 import { avsc, type Type } from './avsc.ts'
+import { askAgain, isNotFound, openRegistry, type RegistryAddress } from './schema-registry.ts'
 
-/** A decoded record. */
 export interface Decoded {
   /** The event's name, `BookChanged`. */
   event: string
@@ -30,7 +22,6 @@ export interface Decoded {
   value: any
 }
 
-/** Events to bytes and back. */
 export interface Codec {
   /** Looks the ids of events up; must have resolved before they are encoded. */
   prepare(events: readonly EventSchema<object>[]): Promise<void>
@@ -78,7 +69,6 @@ const HEADER_BYTES = 5
 const MISSING_MAX = 10_000
 /** Of all events of the platform, whatever their version (schemas/events/event.ts). */
 const NAMESPACE = 'marketlog'
-const REGISTRY_TIMEOUT_MS = 5_000
 const known = new Map<string, EventSchema<object>>(
   allTopics.flatMap(topic => topic.events).map(event => [event.name, event]),
 )
@@ -226,103 +216,4 @@ function writePlain(toJson: AvroToJson, bytes: Buffer, to: JsonText): void {
   const cursor = { bytes, at: HEADER_BYTES }
   toJson(cursor, to)
   if (cursor.at !== bytes.length) throw new NotPlain('bytes behind the event')
-}
-
-/** The client repeats GET alone, and looks schemas up by POST: one lost answer ended a start. Some 3 seconds, and the limit of each call. */
-const ASKED_AGAIN = { retries: 5, minTimeout: 100, factor: 2 }
-/** The status that the client gives a connection that broke. */
-const LOST = 400
-
-const askAgain = <T>(ask: () => Promise<T>): Promise<T> =>
-  pRetry(ask, {
-    ...ASKED_AGAIN,
-    shouldRetry({ error }) {
-      const { status = LOST } = error as { status?: number }
-      return status === LOST || status >= 500
-    },
-  })
-
-const isNotFound = (error: unknown): boolean => (error as { status?: number }).status === 404
-
-/** Registers every event of the catalogue with FULL_TRANSITIVE compatibility; for the set-up step alone. */
-export async function registerSchemas(options: { registry: RegistryAddress; namespace: string }): Promise<void> {
-  const registry = openRegistry(options.registry)
-  const events = [...known.values()]
-  // One after the other: parallel first registrations race in the registry's store.
-  for (const event of events) {
-    const subject = options.namespace + subjectOf(event)
-    await askAgain(() => setCompatibility(options.registry, subject))
-    const schema = { type: SchemaType.AVRO, schema: JSON.stringify(event.avro) } as const
-    await askAgain(() => registry.register(schema, { subject, compatibility: COMPATIBILITY.FULL_TRANSITIVE }))
-  }
-}
-
-/** Set before the first version: the registry's own default is NONE, under which anything may follow. */
-function setCompatibility(registry: RegistryAddress, subject: string): Promise<void> {
-  const body = { compatibility: COMPATIBILITY.FULL_TRANSITIVE }
-  return putJson(registry, `/config/${encodeURIComponent(subject)}`, body, REGISTRY_TIMEOUT_MS)
-}
-
-function openRegistry({ url, settings }: RegistryAddress): SchemaRegistry {
-  const agent = agentOf(settings)
-  return new SchemaRegistry({
-    host: url,
-    middlewares: [requestMiddleware(settings)],
-    retry: { maxRetryTimeInSecs: 5, initialRetryTimeInSecs: 0.1, factor: 0.2, multiplier: 2, retries: 5 },
-    ...(agent === undefined ? {} : { agent }),
-  } as ConstructorParameters<typeof SchemaRegistry>[0])
-}
-
-/** The client itself sets no limit on a call, and keeps the credentials that it was made with. */
-const requestMiddleware = (settings: RegistrySettings) => () => ({
-  prepareRequest: async (next: () => Promise<{ enhance(extra: object): unknown }>) =>
-    (await next()).enhance({ timeout: REGISTRY_TIMEOUT_MS, headers: authorizationOf(settings) }),
-})
-
-/** Where the registry is and how it is reached. */
-interface RegistryAddress {
-  url: string
-  settings: RegistrySettings
-}
-
-/** The header that proves the caller; none where no credentials are set. */
-function authorizationOf({ basic, token }: RegistrySettings): Record<string, string> {
-  if (token !== undefined) return { authorization: `Bearer ${token()}` }
-  if (basic === undefined) return {}
-  return { authorization: `Basic ${Buffer.from(`${basic.user}:${basic.password()}`).toString('base64')}` }
-}
-
-/**
- * An agent that trusts the authority of the settings; undefined where the system's is meant. Authority and secrets are read when
- * they are used: new files are in force without a restart.
- */
-function agentOf({ ca }: RegistrySettings): Agent | undefined {
-  if (ca === undefined) return undefined
-  const agent = new Agent({ keepAlive: true })
-  // The agent's own function keeps what it was made with.
-  agent.createConnection = options => connect({ ...(options as ConnectionOptions), ca: readFileSync(ca) })
-  return agent
-}
-
-/** Puts JSON to a path of the registry; throws what it answers unless that is success. */
-async function putJson(address: RegistryAddress, path: string, body: object, limitMs: number): Promise<void> {
-  const { url, settings } = address
-  const target = new URL(`${url.replace(/\/+$/, '')}${path}`)
-  const isTls = target.protocol === 'https:'
-  const options = {
-    method: 'PUT',
-    headers: { 'content-type': 'application/json', ...authorizationOf(settings) },
-    signal: AbortSignal.timeout(limitMs),
-    agent: isTls ? agentOf(settings) : undefined,
-  }
-  const answer = await new Promise<IncomingMessage>((resolve, reject) => {
-    const asked: ClientRequest = (isTls ? requestTls : requestPlain)(target, options, resolve)
-    asked.once('error', reject)
-    asked.end(JSON.stringify(body))
-  })
-  const reply = await text(answer)
-  if (answer.statusCode !== 200)
-    throw Object.assign(new Error(`the schema registry answers ${answer.statusCode} to ${path}: ${reply}`), {
-      status: answer.statusCode,
-    })
 }

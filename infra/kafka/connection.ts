@@ -3,9 +3,11 @@
  *
  * Opens nothing by itself but the registry's lookups; clients come from `newClient`, one instance for
  * each transactional producer, because kafkajs instances share an offset cache that must not be
- * shared across slots.
+ * shared across partitions.
  */
+import { connect as connectPlain, isIP } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { connect as connectTls } from 'node:tls'
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import type { Kafka as KafkaClient, KafkaConfig } from 'kafkajs'
 import { type TopicKey, topics } from '#schemas/topics.ts'
@@ -13,11 +15,10 @@ import { MINUTE_MS } from '#schemas/values/instant.ts'
 import type { PlatformConfig } from '../runtime/config.ts'
 import type { KafkaSettings } from '../runtime/kafka-settings.ts'
 import type { Log } from '../runtime/log.ts'
+import { readTlsFiles } from '../runtime/tls-files.ts'
 import { CompressionCodecs, CompressionTypes, Kafka, logLevel } from './client/kafkajs.ts'
 import { type Codec, openCodec } from './codec.ts'
-import { type ClientSecurity, securityOf } from './security.ts'
 
-/** A role's connection to Kafka. */
 export interface KafkaConnection {
   readonly namespace: string
   readonly role: string
@@ -69,7 +70,6 @@ CompressionCodecs[CompressionTypes.ZSTD] = () => ({
   },
 })
 
-/** Opens a role's connection to Kafka. */
 export function connectKafka(options: { config: PlatformConfig; role: string; log: Log }): KafkaConnection {
   const { config, role, log } = options
   const brokers = config.servers.kafka
@@ -113,4 +113,37 @@ interface ClientLogEntry {
 /** The client retries by itself and reports each try as an error; only what it gives up on is ours to log as one. */
 function forward(log: Log, entry: ClientLogEntry): void {
   log.debug({ client: entry.namespace, level: entry.level, error: entry.log.error }, `kafkajs: ${entry.log.message}`)
+}
+
+/**
+ * TLS and credentials of a client. Certificates and the password are read when a connection is opened: new files are in force from the
+ * next connection on.
+ */
+export type ClientSecurity = Pick<KafkaConfig, 'ssl' | 'sasl' | 'socketFactory'>
+
+const KEEP_ALIVE_MS = 60_000
+
+/** The options of a client; each client is given options of its own. */
+function securityOf({ tls, sasl }: Pick<KafkaSettings, 'tls' | 'sasl'>): ClientSecurity {
+  const security: ClientSecurity = {
+    socketFactory: ({ host, port, onConnect }) => {
+      const socket =
+        tls === undefined
+          ? connectPlain({ host, port }, onConnect)
+          : connectTls({ host, port, ...(isIP(host) ? {} : { servername: host }), ...readTlsFiles(tls) }, onConnect)
+      return socket.setKeepAlive(true, KEEP_ALIVE_MS)
+    },
+  }
+  if (tls !== undefined) security.ssl = true
+  if (sasl !== undefined) {
+    const { mechanism, user, password } = sasl
+    security.sasl = {
+      mechanism: mechanism as 'plain',
+      username: user,
+      get password() {
+        return password()
+      },
+    }
+  }
+  return security
 }

@@ -11,25 +11,13 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { Refused } from '../runtime/refused.ts'
 import type { TopicIds } from '../runtime/role.ts'
-import { BROKER_RETRY_LIMIT_MS, type KafkaConnection } from './connection.ts'
-import { isOutOfRange, openRangeReader, type RangeReader } from './range-reader.ts'
-import { openRefusalLimit } from './refusal.ts'
+import type { KafkaConnection } from './connection.ts'
+import { isOutOfRange, type LogRecord, openRangeReader, type RangeReader } from './range-reader.ts'
+import { openBackoff } from './refusal.ts'
 
-/** A record with its topic, partition and offset. */
-export interface FollowedRecord {
-  topic: TopicKey
-  partition: number
-  offset: number
-  key: string | null
-  value: Buffer | null
-  /** The broker's or the producer's stamp in milliseconds. */
-  timestamp: number
-}
-
-/** How a topic is followed. */
 interface FollowOptions {
   from: 'start' | 'end' | ((partition: number) => number)
-  onRecords(records: FollowedRecord[]): void | Promise<void>
+  onRecords(records: LogRecord[]): void | Promise<void>
   signal: AbortSignal
   /** How long a fetch may wait for records. */
   waitMs?: number
@@ -37,7 +25,6 @@ interface FollowOptions {
   ids?: TopicIds | undefined
 }
 
-/** A topic being followed. */
 interface Following {
   /** By partition: where reading began. */
   readonly from: readonly number[]
@@ -53,8 +40,7 @@ interface Following {
 
 const FETCH_WAIT_MS = 200
 /** Short: the topic's other partitions wait as well. */
-const FIRST_PAUSE_MS = 50
-const LONGEST_PAUSE_MS = 500
+const PAUSES = { firstMs: 50, longestMs: 500 }
 /** A broker that has just become the leader may show an earlier end for a moment. */
 const OUT_OF_RANGE_LIMIT_MS = 10_000
 
@@ -114,7 +100,6 @@ interface Identity {
   close(): void
 }
 
-/** Watches from now on. */
 async function watchIdentity(topic: TopicKey, ids: TopicIds | undefined): Promise<Identity> {
   let isOther = false
   const close = ids?.onChange([topic], () => {
@@ -138,9 +123,8 @@ async function run(
   afterFetch: (trouble: string | undefined) => void,
 ): Promise<void> {
   const waitMs = options.waitMs ?? FETCH_WAIT_MS
-  let failures = 0
   let answeredAt = performance.now()
-  const refusals = openRefusalLimit(() => performance.now())
+  const backoff = openBackoff(() => performance.now(), PAUSES)
   try {
     afterFetch(undefined)
     while (!options.signal.aborted) {
@@ -148,26 +132,21 @@ async function run(
       let fetched: Awaited<ReturnType<RangeReader['fetch']>>
       try {
         fetched = await reader.fetch(name, next, waitMs)
-        failures = 0
         answeredAt = performance.now()
-        refusals.answered()
+        backoff.succeeded()
       } catch (error) {
         if (options.signal.aborted) return
         if (isOutOfRange(error)) await identity.ask()
-        const silentMs = performance.now() - answeredAt
-        if (isOutOfRange(error) && silentMs > OUT_OF_RANGE_LIMIT_MS)
+        if (isOutOfRange(error) && performance.now() - answeredAt > OUT_OF_RANGE_LIMIT_MS)
           throw new Refused(
             `${topics[topic].name} does not hold what follows: its next reader begins with what is there`,
           )
-        if (refusals.isReached(error) || silentMs > BROKER_RETRY_LIMIT_MS) throw error
-        failures += 1
+        const pauseMs = backoff.failed(error)
         afterFetch(error instanceof Error ? error.message : String(error))
-        await delay(Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * failures))
+        await delay(pauseMs)
         continue
       }
-      const records = fetched.flatMap(({ records: found }) =>
-        found.map(record => ({ topic, ...record, key: record.key?.toString() ?? null })),
-      )
+      const records = fetched.flatMap(one => one.records)
       if (records.length > 0) await options.onRecords(records)
       afterFetch(undefined)
     }

@@ -7,14 +7,13 @@
  * kafkajs does not restart ends the process, because its consumer would stop while the process lives on.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { Consumer, EachBatchPayload } from 'kafkajs'
+import type { Consumer, EachBatchPayload, TopicPartitionOffsetAndMetadata } from 'kafkajs'
 import { type TopicKey, topics } from '#schemas/topics.ts'
+import { coalesce } from '../runtime/async/coalesce.ts'
 import { openBrokerHealth } from './broker-health.ts'
 import type { KafkaConnection } from './connection.ts'
-import { openJointCommits } from './joint-commits.ts'
 import { openMembership } from './membership.ts'
 
-/** One message as it came. */
 interface BatchMessage {
   offset: number
   key: Buffer | null
@@ -23,7 +22,6 @@ interface BatchMessage {
   timestamp: number
 }
 
-/** Consecutive messages of one partition. */
 export interface MessageBatch {
   topic: TopicKey
   partition: number
@@ -49,7 +47,6 @@ export type Commit = (topic: TopicKey, partition: number, next: number, note?: s
  */
 export type ResumeAt = Commit
 
-/** Handles what a member gets. */
 export interface GroupHandler {
   /** A new generation began; what was open before may have had another owner meanwhile. */
   assigned(partitions: { topic: TopicKey; partition: number }[], resumeAt: ResumeAt): void
@@ -59,14 +56,12 @@ export interface GroupHandler {
   passed(topic: TopicKey, partition: number, next: number, commit: Commit): Promise<void>
 }
 
-/** A joined group. */
 interface GroupMember {
   /** Why nothing comes, when brokers are away. */
   trouble(): string | undefined
   leave(): Promise<void>
 }
 
-/** How a group is joined. */
 interface GroupOptions {
   group: string
   topics: readonly TopicKey[]
@@ -158,8 +153,15 @@ async function begin(
   await consumer.run({ ...options, partitionsConsumedConcurrently: CONCURRENT_PARTITIONS, eachBatch })
 }
 
+/**
+ * A fetch brings a batch of every partition, and they end at almost the same moment: committed one by one they were half of the
+ * requests of live-view and alert-triggers. Of one partition the last offset goes.
+ */
 function jointly(kafka: KafkaConnection, consumer: Consumer): Commit {
-  const commit = openJointCommits(offsets => consumer.commitOffsets(offsets))
+  const commit = coalesce(async (offsets: readonly TopicPartitionOffsetAndMetadata[]) => {
+    await consumer.commitOffsets([...new Map(offsets.map(one => [`${one.topic}/${one.partition}`, one])).values()])
+    return offsets.map(() => undefined)
+  })
   return (topic, partition, next, note = '') =>
     commit({ topic: kafka.topicName(topic), partition, offset: String(next), metadata: note.slice(0, LONGEST_NOTE) })
 }

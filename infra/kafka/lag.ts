@@ -1,7 +1,52 @@
+/** The committed offsets of groups, and their distance to the log's end. */
+import type { Admin } from 'kafkajs'
+import pRetry from 'p-retry'
 import { type TopicKey, topics } from '#schemas/topics.ts'
-import { groupOffsets } from './committed-offsets.ts'
+import { withAdmin } from './admin.ts'
 import type { KafkaConnection } from './connection.ts'
 import { openRangeReader, type RangeReader } from './range-reader.ts'
+
+/**
+ * Some 20 seconds of retries: a broker that has just taken a group over refuses it for a moment, which the admin of kafkajs does not
+ * retry.
+ */
+const ASKED_AGAIN = { retries: 12, minTimeout: 100, factor: 1.6, maxTimeout: 3_000 }
+
+export interface CommittedOffset {
+  next: number
+  /** Why the group does not read the partition; empty while it does. */
+  note: string
+}
+
+/** The committed offset of each partition that has one: one for which the group never committed is missing, never 0. */
+export async function committedOffsets(
+  kafka: KafkaConnection,
+  group: string,
+  topic: TopicKey,
+): Promise<Map<number, number>> {
+  const offsets = await withAdmin(kafka, admin => groupOffsets(admin, kafka.groupName(group), kafka.topicName(topic)), {
+    name: `offsets-${group}`,
+  })
+  return new Map([...offsets].map(([partition, { next }]) => [partition, next]))
+}
+
+/** The same by the broker's names, through a connected admin; rejects at once with an error that a retry cannot cure. */
+export async function groupOffsets(
+  admin: Pick<Admin, 'fetchOffsets'>,
+  groupId: string,
+  topic: string,
+): Promise<Map<number, CommittedOffset>> {
+  const fetched = await pRetry(() => admin.fetchOffsets({ groupId, topics: [topic] }), {
+    ...ASKED_AGAIN,
+    shouldRetry: ({ error }) => 'retriable' in error && error.retriable === true,
+  })
+  const partitions = fetched.find(each => each.topic === topic)?.partitions ?? []
+  return new Map(
+    partitions.flatMap(({ partition, offset, metadata }) =>
+      Number(offset) < 0 ? [] : [[partition, { next: Number(offset), note: metadata ?? '' }]],
+    ),
+  )
+}
 
 /** Up to this distance a fetch finds out whether only transaction markers are left. */
 const PROBE_BELOW = 5_000
@@ -31,7 +76,6 @@ export async function nextRecordAt(
   return at
 }
 
-/** A group's distance to the end of one partition. */
 export interface PartitionLag {
   group: string
   topic: string
@@ -47,7 +91,6 @@ export interface PartitionLag {
 /** End offset of each partition, by topic. */
 type Ends = Map<TopicKey, number[]>
 
-/** Reads the log's ends and the groups' positions. */
 export interface LagReader {
   /** Distance of each group on each partition of a topic to the ends given, else to the ends of now. */
   read(groups: readonly { group: string; topic: TopicKey }[], ends?: Ends): Promise<PartitionLag[]>
@@ -57,7 +100,6 @@ export interface LagReader {
 
 const NOTHING_COMMITTED = { next: -1, note: '' }
 
-/** Opens a reader of some topics and the groups that read them. */
 export async function openLagReader(kafka: KafkaConnection, keys: readonly TopicKey[]): Promise<LagReader> {
   const reader = await openRangeReader(kafka, [...new Set(keys.map(kafka.topicName))])
   const admin = kafka.newClient('lag').admin()

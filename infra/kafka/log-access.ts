@@ -1,5 +1,5 @@
 /**
- * What tools and comparisons of views read the log by: the connection, a reader of some topics, and positions in them.
+ * Access to the log for tools and comparisons of views: the connection, a reader of some topics, and positions in them.
  *
  * Reads the brokers only. Invariant: ends are stable ends, so what a tool reads has been committed.
  */
@@ -7,10 +7,8 @@ import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { connectKafka, type KafkaConnection } from './connection.ts'
-import { openRangeReader, type RangeReader } from './range-reader.ts'
-import type { OffsetRange } from './topic-scan.ts'
+import { type OffsetRange, openRangeReader, type RangeReader } from './range-reader.ts'
 
-/** An opened way to the log. */
 export interface LogAccess {
   readonly kafka: KafkaConnection
   readonly reader: RangeReader
@@ -32,7 +30,6 @@ const CONNECT_LIMIT_MS = 5_000
 /** A page of records is freed while it is young: larger pages cost replay a quarter of its time in the collector. */
 const FETCH_BYTES = 512 * 1024
 
-/** Opens a way to some topics. */
 export async function openLogAccess(
   config: PlatformConfig,
   log: Log,

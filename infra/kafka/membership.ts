@@ -19,7 +19,7 @@ import { hostname } from 'node:os'
 import { join, relative } from 'node:path'
 import { DAY_MS } from '#schemas/values/instant.ts'
 import type { KafkaConnection } from './connection.ts'
-import { openRangeReader } from './range-reader.ts'
+import { connectCluster } from './range-reader.ts'
 
 /** A process's membership of a group, from before it joins until it has left. */
 interface Membership {
@@ -37,7 +37,7 @@ const OTHERS_KEPT_MS = DAY_MS
 export async function openMembership(kafka: KafkaConnection, group: string): Promise<Membership> {
   const { stateDir, log } = kafka
   mkdirSync(stateDir, { recursive: true })
-  await leaveForTheDead(kafka, group)
+  await evictDeadMembers(kafka, group)
   const token = randomBytes(8).toString('hex')
   const lock = await hold(lockOf(stateDir, token)).catch(error => {
     log.debug({ error }, 'no lock can be held in the state folder; after a kill the group waits for the session to end')
@@ -54,8 +54,8 @@ export async function openMembership(kafka: KafkaConnection, group: string): Pro
   }
 }
 
-async function leaveForTheDead(kafka: KafkaConnection, group: string): Promise<void> {
-  const { stateDir } = kafka
+async function evictDeadMembers(kafka: KafkaConnection, group: string): Promise<void> {
+  const { stateDir, log } = kafka
   const dead: { file: string; lock: string }[] = []
   for (const name of readdirSync(stateDir)) {
     const path = join(stateDir, name)
@@ -69,17 +69,28 @@ async function leaveForTheDead(kafka: KafkaConnection, group: string): Promise<v
     } else if (ageOf(file) > OTHERS_KEPT_MS) for (const path of [file, lock]) rmSync(path, { force: true })
   }
   if (dead.length === 0) return
-  const reader = await openRangeReader(kafka, [])
-  try {
-    for (const { file, lock } of dead) {
-      const memberId = existsSync(file) ? readFileSync(file, 'utf8') : undefined
-      // The coordinator may have dropped the member by itself meanwhile: that is as good.
-      if (memberId) await reader.leaveGroup(group, memberId).catch(() => undefined)
-      for (const path of [file, lock]) rmSync(path, { force: true })
-    }
-  } finally {
-    await reader.close()
-  }
+  const memberIds = dead.flatMap(({ file }) => (existsSync(file) ? [readFileSync(file, 'utf8')] : []))
+  // The coordinator may have dropped a member by itself meanwhile: that is as good.
+  for (const error of await evictMembers(kafka, group, memberIds.filter(Boolean)))
+    log.debug({ error }, 'a dead member could not be evicted')
+  for (const path of dead.flatMap(({ file, lock }) => [file, lock])) rmSync(path, { force: true })
+}
+
+/** Removes members from their group, so that their partitions need not wait for a session to end; resolves with what failed. */
+export async function evictMembers(
+  kafka: KafkaConnection,
+  groupId: string,
+  memberIds: readonly string[],
+): Promise<unknown[]> {
+  const cluster = await connectCluster(kafka, 'evict')
+  const failures: unknown[] = []
+  for (const memberId of memberIds)
+    await cluster
+      .findGroupCoordinator({ groupId })
+      .then(coordinator => coordinator.leaveGroup({ groupId, memberId }))
+      .catch(error => failures.push(error))
+  await cluster.disconnect()
+  return failures
 }
 
 /** The path of a socket has room for a hundred bytes: the shorter of its two names. */

@@ -9,12 +9,12 @@
 import type { Consumer, PartitionAssigner } from 'kafkajs'
 import pRetry from 'p-retry'
 import type { TopicKey } from '#schemas/topics.ts'
+import { withAdmin } from './admin.ts'
 import { openBrokerHealth } from './broker-health.ts'
 import { AssignerProtocol } from './client/kafkajs.ts'
 import type { KafkaConnection } from './connection.ts'
 import { openMembership } from './membership.ts'
 import { assignUnits, type MemberClaims } from './sticky-assignment.ts'
-import { withAdmin } from './with-admin.ts'
 
 /** Something that one process at a time runs: the owner of the partition that it writes. */
 export interface OwnedWork {
@@ -23,7 +23,6 @@ export interface OwnedWork {
   partition: number
 }
 
-/** A member of the group of writers. */
 export interface Ownership {
   /** Why nothing may be assigned, when brokers are away. */
   trouble(): string | undefined
@@ -32,7 +31,6 @@ export interface Ownership {
   leave(): Promise<void>
 }
 
-/** How a group of writers is joined. */
 interface OwnershipOptions {
   group: string
   /** All that this process could run; the other members can run the same. */

@@ -8,10 +8,14 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Message } from 'kafkajs'
-import { type TopicKey, topics } from '#schemas/topics.ts'
+import PQueue from 'p-queue'
+import { allTopics, type TopicKey, topics } from '#schemas/topics.ts'
+import { withAdmin } from './admin.ts'
 import { openBrokerHealth } from './broker-health.ts'
 import { CompressionTypes, createPartitioner } from './client/kafkajs.ts'
 import { BROKER_RETRY_POLICY, type KafkaConnection } from './connection.ts'
+import type { LogRecord } from './range-reader.ts'
+import { createTopics } from './topic-admin.ts'
 
 /** A record to publish; without a partition its key decides. A null value is a tombstone. */
 export interface Outgoing {
@@ -21,7 +25,6 @@ export interface Outgoing {
   partition?: number
 }
 
-/** Publishes records for one writer. */
 export interface Publisher {
   send(records: readonly Outgoing[]): Promise<void>
   /** Why records wait, when brokers are away. */
@@ -36,9 +39,10 @@ export async function openPublisher(kafka: KafkaConnection, writer: string): Pro
   const owned = Object.values(topics).filter(topic => topic.writer === writer)
   if (owned.length === 0) throw new Error(`${writer} owns no topic of the catalogue`)
   await kafka.codec.prepare(owned.flatMap(topic => [...topic.events]))
-  let waiting = 0
+  const sends = new PQueue({ concurrency: 1 })
+  const isWaiting = (): boolean => sends.size + sends.pending > 0
   const { brokers, log } = kafka
-  const brokerHealth = openBrokerHealth({ who: `the writer ${writer}`, brokers, log, isWaiting: () => waiting > 0 })
+  const brokerHealth = openBrokerHealth({ who: `the writer ${writer}`, brokers, log, isWaiting })
   const producer = kafka.newClient(`publisher-${writer}`, { retry: BROKER_RETRY_POLICY }, brokerHealth.lost).producer({
     idempotent: true,
     maxInFlightRequests: 1,
@@ -47,24 +51,16 @@ export async function openPublisher(kafka: KafkaConnection, writer: string): Pro
   })
   producer.on(producer.events.REQUEST, brokerHealth.answered)
   await producer.connect()
-  let last: Promise<unknown> = Promise.resolve()
   return {
-    send(records) {
+    async send(records) {
       const topicMessages = groupByTopic(kafka, records, [writer])
-      waiting += 1
-      const sent = last
-        .then(() => producer.sendBatch({ acks: -1, compression: CompressionTypes.ZSTD, topicMessages }))
-        .finally(() => {
-          waiting -= 1
-        })
-      last = sent.catch(() => undefined)
-      return sent.then(() => undefined)
+      await sends.add(() => producer.sendBatch({ acks: -1, compression: CompressionTypes.ZSTD, topicMessages }))
     },
-    trouble: () => (waiting > 0 ? brokerHealth.trouble() : undefined),
+    trouble: () => (isWaiting() ? brokerHealth.trouble() : undefined),
     async close() {
       brokerHealth.close()
       // What waits for a broker that is away is not acknowledged: no acknowledged record is lost.
-      await Promise.race([last, delay(CLOSE_LIMIT_MS, undefined, { ref: false })])
+      await Promise.race([sends.onIdle(), delay(CLOSE_LIMIT_MS, undefined, { ref: false })])
       await producer.disconnect()
     },
   }
@@ -88,4 +84,56 @@ export function groupByTopic(
     messages.push(message)
   }
   return [...byTopic].map(([topic, messages]) => ({ topic: kafka.topicName(topic), messages }))
+}
+
+interface TopicCopy {
+  send(records: readonly LogRecord[]): Promise<void>
+  close(): Promise<void>
+}
+
+const MAX_MESSAGE_BYTES = 16 * 2 ** 20
+
+/**
+ * Opens a topic of the operator, by its name without the namespace, for replays: records go there as they are, key, bytes, partition and
+ * time. Creates it when it is missing; throws when it is the catalogue's, each of which has its one writer, or has fewer partitions.
+ */
+export async function openTopicCopy(kafka: KafkaConnection, name: string, partitions: number): Promise<TopicCopy> {
+  if (allTopics.some(topic => topic.name === name)) throw new Error(`${name} has its writer; copies go elsewhere`)
+  const topic = kafka.namespace + name
+  await provideTopic(kafka, topic, partitions)
+  const producer = kafka.newClient(`copy-${name}`).producer({
+    idempotent: true,
+    maxInFlightRequests: 1,
+    allowAutoTopicCreation: false,
+    createPartitioner,
+    retry: { retries: 20, initialRetryTime: 100, maxRetryTime: 5_000 },
+  })
+  await producer.connect()
+  return {
+    async send(records) {
+      const messages = records.map(({ key, value, partition, timestamp }) => {
+        return { key, value, partition, timestamp: String(timestamp) }
+      })
+      await producer.send({ topic, acks: -1, compression: CompressionTypes.ZSTD, messages })
+    },
+    close: () => producer.disconnect(),
+  }
+}
+
+async function provideTopic(kafka: KafkaConnection, topic: string, partitions: number): Promise<void> {
+  return withAdmin(
+    kafka,
+    async admin => {
+      const exists = (await admin.listTopics()).includes(topic)
+      if (!exists) {
+        const configEntries = [{ name: 'max.message.bytes', value: String(MAX_MESSAGE_BYTES) }]
+        await createTopics(admin, [{ topic, numPartitions: partitions, configEntries }])
+        return
+      }
+      const { topics } = await admin.fetchTopicMetadata({ topics: [topic] })
+      const found = topics[0]?.partitions.length ?? 0
+      if (found < partitions) throw new Error(`${topic} has ${found} partitions, the source ${partitions}`)
+    },
+    { name: 'copy' },
+  )
 }

@@ -1,16 +1,15 @@
 /**
  * Reads partitions from offset to offset, read_committed, without a consumer group.
  *
- * For state that is restored before a group's records are processed, and for readers that every
- * instance runs for itself. Built on the pinned client's own connection pool, since its consumer
- * cannot do either. Invariant: reading ends at the given end even when compaction or transactions
- * emptied the records before it, and what is handed over can be decoded at once; every wait has a limit. Leaders are looked up again
- * at once when one is away or leads no more.
+ * For state that is loaded before a group's records are processed, for tools, and for readers that every instance runs for itself
+ * (follower.ts). Built on the pinned client's own connection pool, since its consumer can do none of it. Invariant: a range is read in
+ * order per partition and ends exactly at its end, whatever compaction or transactions have emptied; what is handed over can be decoded
+ * at once; every wait has a limit. Leaders are looked up again at once when one is away or leads no more.
  */
 import { setTimeout as delay } from 'node:timers/promises'
+import pRetry from 'p-retry'
 import { type Cluster, openCluster } from './client/cluster.ts'
 import { type DecodedRecord, errorOf, type FetchedRecords, fetchRecords } from './client/fetch-decoding.ts'
-import { Decoder, Encoder, type WireConnection, type WireDecoder } from './client/wire.ts'
 import type { Codec } from './codec.ts'
 import { BROKER_RETRY_LIMIT_MS, type KafkaConnection } from './connection.ts'
 import { refusalOf } from './refusal.ts'
@@ -21,7 +20,9 @@ export type LogRecord = DecodedRecord
 const FETCH_BYTES = 4 * 2 ** 20
 /** A leader that has just become one may show an earlier end. */
 const SHORT_LIMIT_MS = 5_000
-const READ_LIMIT_MS = 120_000
+const STUCK_LIMIT_MS = 120_000
+const RANGE_WAIT_MS = 100
+const HELD_BACK_MS = 20
 const CONNECT_AGAIN_MS = 500
 /** While some broker answers: a cluster that is busy may take a minute to miss a broker and to elect others in its place. */
 const LEADER_LIMIT_MS = 120_000
@@ -30,6 +31,12 @@ const ANSWER_LIMIT_MS = 5_000
 const LEADER_PAUSE_MS = 100
 const READ_COMMITTED = 1
 const READ_UNCOMMITTED = 0
+
+/** Offsets of one partition, half-open. */
+export interface OffsetRange {
+  from: number
+  to: number
+}
 
 /** Reads partitions without a group. */
 export interface RangeReader {
@@ -40,14 +47,15 @@ export interface RangeReader {
   start(topic: string, partition: number): Promise<number>
   /** The first offset that the log took at a time or later; the stable end when there is none. */
   atTime(topic: string, partition: number, timestamp: number): Promise<number>
-  /** Bytes on disk of every partition of the brokers, one replica of each. */
-  diskBytes(): Promise<PartitionBytes[]>
-  /** Reads [from, to) in order; `tick` runs after each fetch, to keep a group membership alive. */
-  read(
-    range: { topic: string; partition: number; from: number; to: number },
-    onRecord: (record: LogRecord) => void | Promise<void>,
-    tick?: () => Promise<void>,
-  ): Promise<void>
+  /**
+   * The committed records of ranges of partitions, in pages as they were fetched; the next page is fetched while one is handled. Throws
+   * where nothing comes for two minutes, or a partition ends before its range.
+   */
+  range(
+    topic: string,
+    ranges: ReadonlyMap<number, OffsetRange>,
+    signal?: AbortSignal,
+  ): AsyncGenerator<LogRecord[], void, void>
   /**
    * One fetch over several partitions from their next offsets; moves `next` past what came. Throws when nothing came and something
    * failed; leaders are looked up again before that, so that the next fetch asks the new ones.
@@ -57,8 +65,6 @@ export interface RangeReader {
     next: Map<number, number>,
     waitMs: number,
   ): Promise<{ partition: number; records: LogRecord[]; stableEnd: number }[]>
-  /** Removes a dead member from its group, so that its partitions need not wait for its session to end. */
-  leaveGroup(groupId: string, memberId: string): Promise<void>
   close(): Promise<void>
 }
 
@@ -71,22 +77,24 @@ export async function openRangeReader(
   topics: string[],
   options: { fetchBytes?: number; connectLimitMs?: number } = {},
 ): Promise<RangeReader> {
-  const cluster = openCluster({ ...kafka, clientId: `${kafka.namespace}${kafka.role}-reader` })
-  await connected(cluster, options.connectLimitMs ?? BROKER_RETRY_LIMIT_MS)
-  await cluster.addMultipleTargetTopics(topics)
+  const cluster = await connectCluster(kafka, 'reader', topics, options.connectLimitMs)
   return readerOf(cluster, kafka.codec, options.fetchBytes ?? FETCH_BYTES)
 }
 
-async function connected(cluster: Cluster, connectLimitMs: number): Promise<void> {
-  const startedAt = performance.now()
-  for (;;) {
-    try {
-      return await cluster.connect()
-    } catch (error) {
-      if (refusalOf(error) !== undefined || performance.now() - startedAt > connectLimitMs) throw error
-      await delay(CONNECT_AGAIN_MS)
-    }
-  }
+/** A cluster that is connected and knows its brokers and some topics; refusals are not retried. */
+export async function connectCluster(
+  kafka: KafkaConnection,
+  name: string,
+  topics: string[] = [],
+  limitMs = BROKER_RETRY_LIMIT_MS,
+): Promise<Cluster> {
+  const cluster = openCluster({ ...kafka, clientId: `${kafka.namespace}${kafka.role}-${name}` })
+  await pRetry(() => cluster.connect(), {
+    ...{ retries: Number.POSITIVE_INFINITY, maxRetryTime: limitMs, minTimeout: CONNECT_AGAIN_MS, factor: 1 },
+    shouldRetry: ({ error }) => refusalOf(error) === undefined,
+  })
+  await cluster.addMultipleTargetTopics(topics)
+  return cluster
 }
 
 function readerOf(cluster: Cluster, codec: Codec, fetchBytes: number): RangeReader {
@@ -128,69 +136,78 @@ function readerOf(cluster: Cluster, codec: Codec, fetchBytes: number): RangeRead
       const found = await offset(topic, partition, READ_COMMITTED, timestamp)
       return found >= 0 ? found : offset(topic, partition, READ_COMMITTED, -1)
     },
-    diskBytes: () => diskBytesOf(cluster),
     fetch,
-    async read(range, onRecord, tick) {
-      const { topic, partition, to } = range
-      const next = new Map([[partition, Math.max(range.from, await start(topic, partition))]])
-      const limit = Date.now() + READ_LIMIT_MS
-      let isThereAt = Date.now()
-      for (;;) {
-        const position = next.get(partition) ?? to
-        if (position >= to) return
-        if (Date.now() > limit)
-          throw new Error(`${topic}-${partition}: ${position} of ${to} read in ${READ_LIMIT_MS} ms`)
-        const [fetched] = await whileLeaderMoves(cluster, () => fetch(topic, next, 100))
-        for (const record of fetched?.records ?? []) {
-          const handled = record.offset < to ? onRecord(record) : undefined
-          if (handled) await handled
-        }
-        if (tick) await tick()
-        if (next.get(partition) !== position) continue
-        // A transaction is still open below the end: it ends by commit, abort or timeout. Or the topic was created again.
-        if ((await end(topic, partition)) >= to) isThereAt = Date.now()
-        else if (Date.now() - isThereAt > SHORT_LIMIT_MS) throw new Error(`${topic}-${partition} ends before ${to}`)
-        await delay(20)
-      }
-    },
-    leaveGroup: (groupId, memberId) => leaveGroup(cluster, groupId, memberId),
+    range: (topic, ranges, signal) =>
+      rangePages({ topic, ranges, start, end, signal }, next =>
+        whileLeaderMoves(cluster, () => fetch(topic, next, RANGE_WAIT_MS)),
+      ),
     close: () => cluster.disconnect(),
   }
 }
 
-async function leaveGroup(cluster: Cluster, groupId: string, memberId: string): Promise<void> {
-  const coordinator = await cluster.findGroupCoordinator({ groupId })
-  await coordinator.leaveGroup({ groupId, memberId })
+interface RangeRequest extends Pick<RangeReader, 'start' | 'end'> {
+  topic: string
+  ranges: ReadonlyMap<number, OffsetRange>
+  signal: AbortSignal | undefined
 }
 
-/** Of the replicas of a partition the largest: the others may be on their way. */
-async function diskBytesOf(cluster: Cluster): Promise<PartitionBytes[]> {
-  const largest = new Map<string, PartitionBytes>()
-  for (const { nodeId } of cluster.brokerPool.metadata?.brokers ?? []) {
-    const { connectionPool } = await cluster.findBroker({ nodeId })
-    for (const one of await readLogDirs(connectionPool)) {
-      const name = `${one.topic}/${one.partition}`
-      if ((largest.get(name)?.bytes ?? -1) < one.bytes) largest.set(name, one)
-    }
+async function* rangePages(
+  { topic, ranges, start, end, signal }: RangeRequest,
+  fetchAfter: (next: Map<number, number>) => ReturnType<RangeReader['fetch']>,
+): AsyncGenerator<LogRecord[], void, void> {
+  const next = new Map<number, number>()
+  for (const [partition, { from, to }] of ranges) {
+    const first = Math.max(from, await start(topic, partition))
+    if (first < to) next.set(partition, first)
   }
-  return [...largest.values()]
+  const toOf = (partition: number): number => ranges.get(partition)?.to ?? 0
+  const sum = (): number => next.values().reduce((all, one) => all + one, 0)
+  let movedAt = performance.now()
+  let thereAt = movedAt
+  /** Nothing came: a transaction is still open below the end, and ends by commit, abort or timeout. Or the topic was created again. */
+  const holdBack = async (): Promise<void> => {
+    const now = performance.now()
+    if (now - movedAt > STUCK_LIMIT_MS) throw new Error(`${topic}: nothing came for ${STUCK_LIMIT_MS / 1000} s`)
+    const ends = await Promise.all([...next.keys()].map(async each => [each, await end(topic, each)] as const))
+    const short = ends.find(([partition, found]) => found < toOf(partition))
+    if (short === undefined) thereAt = now
+    else if (now - thereAt > SHORT_LIMIT_MS) throw new Error(`${topic}-${short[0]} ends before ${toOf(short[0])}`)
+    await delay(HELD_BACK_MS)
+  }
+  const fetchPage = async (): Promise<LogRecord[]> => {
+    const before = sum()
+    const fetched = await fetchAfter(next)
+    if (sum() === before) await holdBack()
+    else thereAt = movedAt = performance.now()
+    for (const [partition, offset] of next) if (offset >= toOf(partition)) next.delete(partition)
+    const page: LogRecord[] = []
+    // The records themselves, no copies: most of what a range costs is what it does for each record.
+    for (const { partition, records } of fetched)
+      for (const record of records) if (record.offset < toOf(partition)) page.push(record)
+    return page
+  }
+  let coming = next.size > 0 ? fetchPage() : undefined
+  while (coming !== undefined) {
+    signal?.throwIfAborted()
+    const page = await coming
+    // The broker and the decompression work while the page is handled.
+    coming = next.size > 0 ? fetchPage() : undefined
+    coming?.catch(() => undefined)
+    if (page.length > 0) yield page
+  }
 }
 
 /** Asks again while a partition has no leader that knows of it: just after its topic was created, as it moves, or its broker ends. */
-async function whileLeaderMoves<T>(cluster: Cluster, ask: () => Promise<T>): Promise<T> {
-  const startedAt = performance.now()
-  let answeredAt = startedAt
-  for (;;) {
-    try {
-      return await ask()
-    } catch (error) {
-      const now = performance.now()
-      const isOver = now - startedAt > LEADER_LIMIT_MS || now - answeredAt > ANSWER_LIMIT_MS
-      if (!isPassing(error) || isOver) throw error
-      await delay(LEADER_PAUSE_MS)
+function whileLeaderMoves<T>(cluster: Cluster, ask: () => Promise<T>): Promise<T> {
+  let answeredAt = performance.now()
+  return pRetry(ask, {
+    ...{ retries: Number.POSITIVE_INFINITY, maxRetryTime: LEADER_LIMIT_MS, minTimeout: LEADER_PAUSE_MS, factor: 1 },
+    async shouldRetry({ error }) {
+      if (!isPassing(error) || performance.now() - answeredAt > ANSWER_LIMIT_MS) return false
       if (await refreshIfAnswered(cluster)) answeredAt = performance.now()
-    }
-  }
+      return true
+    },
+  })
 }
 
 /** Whether the log does not hold an offset that was asked for. */
@@ -207,7 +224,7 @@ const refreshIfAnswered = (cluster: Cluster): Promise<boolean> =>
   )
 
 /**
- * What the leaders returned. When one is away, or leads no more, the others' records are returned, and its partitions are fetched
+ * Joins the answers of leaders. When one is away, or leads no more, the others' records are returned, and its partitions are fetched
  * from their new leaders next time. Throws when nothing came and something failed; `next` has not moved then.
  */
 async function takeFetched(
@@ -262,50 +279,4 @@ function advance(
   next.set(partition, Math.max(reached, position + 1))
   const first = records.findIndex(({ offset }) => offset >= position)
   return { partition, records: first === 0 ? records : first < 0 ? [] : records.slice(first), stableEnd }
-}
-
-/** The bytes of a partition on one broker. */
-interface PartitionBytes {
-  topic: string
-  partition: number
-  bytes: number
-}
-
-const DESCRIBE_LOG_DIRS = 35
-const ALL_TOPICS = -1
-
-/** The bytes of every partition of a broker (DescribeLogDirs, which the client lacks); a future replica is not counted. */
-async function readLogDirs(connection: WireConnection): Promise<PartitionBytes[]> {
-  return connection.send<PartitionBytes[]>({
-    request: {
-      apiKey: DESCRIBE_LOG_DIRS,
-      apiVersion: 1,
-      apiName: 'DescribeLogDirs',
-      encode: async () => new Encoder().writeInt32(ALL_TOPICS),
-    },
-    response: { decode: async (bytes: Buffer) => decodeLogDirs(new Decoder(bytes)), parse: decoded => decoded },
-  })
-}
-
-function decodeLogDirs(decoder: WireDecoder): PartitionBytes[] {
-  decoder.readInt32() // throttle time
-  return decoder
-    .readArray(dirs => {
-      dirs.readInt16() // error code: a directory that is offline lists nothing
-      dirs.readString()
-      return dirs
-        .readArray(one => {
-          const topic = one.readString()
-          return one.readArray(each => {
-            const partition = each.readInt32()
-            const bytes = Number(each.readInt64().toString())
-            each.readInt64() // distance of a replica that is being filled
-            return { topic, partition, bytes, isFuture: each.readBoolean() }
-          })
-        })
-        .flat()
-    })
-    .flat()
-    .filter(({ isFuture }) => !isFuture)
-    .map(({ topic, partition, bytes }) => ({ topic, partition, bytes }))
 }

@@ -1,16 +1,16 @@
 /**
- * What brokers or the registry refuse for good, beside what other rooms throw as `Refused`: credentials, a certificate, a right.
+ * Refusals of brokers and the registry for good, beside those that other rooms throw as `Refused` (credentials, a certificate, a right), and
+ * how long failures are retried.
  *
  * Recognized by codes and types of errors, never by their text. No line quotes a secret.
  */
 import { certificateFaultOf, Refused } from '../runtime/refused.ts'
 import { openCluster } from './client/cluster.ts'
-import type { KafkaConnection } from './connection.ts'
+import { BROKER_RETRY_LIMIT_MS, type KafkaConnection } from './connection.ts'
 
 const AUTHENTICATION_NAMES = new Set(['KafkaJSSASLAuthenticationError', 'KafkaJSUnsupportedSaslMechanismError'])
 const AUTHENTICATION_TYPES = new Set(['SASL_AUTHENTICATION_FAILED', 'UNSUPPORTED_SASL_MECHANISM', 'ILLEGAL_SASL_STATE'])
 
-/** What of an error shows a refusal. */
 interface Shape {
   name?: string
   type?: string
@@ -53,7 +53,6 @@ export function refusalOf(error: unknown): string | undefined {
 /** How long refusals are retried: a right or a certificate that is being replaced is there again by then. */
 const REFUSED_FOR_MS = 10_000
 
-/** Limits how long refusals are retried. */
 export interface RefusalLimit {
   /** Whether an error is a refusal, and brokers have refused for {@link REFUSED_FOR_MS} without an answer in between. */
   isReached(error: unknown): boolean
@@ -72,6 +71,35 @@ export function openRefusalLimit(now: () => number): RefusalLimit {
     },
     answered() {
       since = undefined
+    },
+  }
+}
+
+/** Counts failures in a row and returns how long to pause, in milliseconds; throws the error at the limit. */
+export interface Backoff {
+  failed(error: unknown): number
+  succeeded(): void
+}
+
+const PAUSES = { firstMs: 200, longestMs: 5_000 }
+
+/** Bounded backoff: growing pauses, for ten minutes of nothing but failures, or ten seconds of refusals. */
+export function openBackoff(now: () => number, { firstMs, longestMs } = PAUSES): Backoff {
+  let since: number | undefined
+  let pause = firstMs
+  const refusals = openRefusalLimit(now)
+  return {
+    failed(error) {
+      since ??= now()
+      if (refusals.isReached(error) || now() - since > BROKER_RETRY_LIMIT_MS) throw error
+      const current = pause
+      pause = Math.min(longestMs, pause * 2)
+      return current
+    },
+    succeeded() {
+      since = undefined
+      refusals.answered()
+      pause = firstMs
     },
   }
 }

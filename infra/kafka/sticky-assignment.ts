@@ -5,17 +5,14 @@
  * answer, in any order; no member exceeds the even share by more than the heaviest unit.
  */
 
-/** The metadata of a member. */
 export interface MemberClaims {
   /** Unit → names of what the member would run in it. */
   runs: Readonly<Record<string, readonly string[]>>
-  /** Units that it runs now. */
   owned: readonly string[]
   /** The generation in which it was given them; of two that claim a unit, the later is right. */
   generation: number
 }
 
-/** Assigns units to members by their ids. */
 export function assignUnits(members: ReadonlyMap<string, MemberClaims>): Map<string, string[]> {
   const ids = [...members.keys()].sort()
   const claims = (id: string): MemberClaims => members.get(id) as MemberClaims

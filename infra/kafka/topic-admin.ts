@@ -8,12 +8,12 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Admin, ITopicConfig } from 'kafkajs'
 import { allTopics, type TopicDefinition } from '#schemas/topics.ts'
+import { withAdmin } from './admin.ts'
 import { openCluster } from './client/cluster.ts'
 import { ConfigResourceTypes } from './client/kafkajs.ts'
 import { Decoder, Encoder, type WireDecoder, type WireEncoder } from './client/wire.ts'
 import type { KafkaConnection } from './connection.ts'
 import { UnfitCluster } from './refusal.ts'
-import { withAdmin } from './with-admin.ts'
 
 /** A transaction of `book` holds a whole refresh; its changelog part goes to one partition in one batch. */
 const MAX_MESSAGE_BYTES = 16 * 2 ** 20
@@ -29,10 +29,8 @@ const MIN_IN_SYNC = 'min.insync.replicas'
 /** Without these, records are refused, ordered otherwise or forgotten: they are set whatever a topic has. */
 const NEEDED = ['max.message.bytes', 'message.timestamp.type', 'cleanup.policy']
 
-/** What set-up does to the topics. */
 interface TopicPlan {
   missing: ITopicConfig[]
-  /** Settings that existing topics lack, by topic. */
   changes: ReadonlyMap<string, TopicSettings>
 }
 
@@ -86,7 +84,7 @@ async function replicationOf(kafka: KafkaConnection, admin: Admin): Promise<{ fa
   return { factor, inSync }
 }
 
-/** What existing topics lack, by name; refuses what would move keys or lose records. */
+/** Settings that existing topics lack, by name; refuses what would move keys or lose records. */
 async function changesOf(
   admin: Admin,
   topics: readonly TopicDefinition[],
@@ -190,7 +188,6 @@ function settingsOf(topic: TopicDefinition): TopicSettings {
   return settings
 }
 
-/** Settings of a topic by name. */
 export type TopicSettings = Record<string, string>
 
 const INCREMENTAL_ALTER_CONFIGS = 44

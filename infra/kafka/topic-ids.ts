@@ -5,6 +5,7 @@
  * has no ids; this is version 12. Its form is the flexible one: lengths are variable and one more than they say, and every
  * structure, the headers too, ends with tagged fields.
  */
+import { coalesceAlike } from '#infra/runtime/async/coalesce.ts'
 import type { TopicIds } from '#infra/runtime/role.ts'
 import { allTopics, topics } from '#schemas/topics.ts'
 import { openCluster } from './client/cluster.ts'
@@ -13,17 +14,15 @@ import type { KafkaConnection } from './connection.ts'
 
 const EVERY_MS = 10_000
 
-/** Begins to watch the ids of all topics. */
 export function openTopicIds(kafka: KafkaConnection, everyMs: number = EVERY_MS): TopicIds {
   const cluster = openCluster({ ...kafka, clientId: `${kafka.namespace}${kafka.role}-topic-ids` })
   const names = allTopics.map(({ name }) => `${kafka.namespace}${name}`)
   const listeners = new Set<{ names: readonly string[]; listener: () => void }>()
   let known: ReadonlyMap<string, string> | undefined
-  let running: Promise<ReadonlyMap<string, string>> | undefined
-  let following: Promise<ReadonlyMap<string, string>> | undefined
   let isClosed = false
 
-  async function request(): Promise<ReadonlyMap<string, string>> {
+  /** An answer under way may be older than what its caller has seen, so those that ask meanwhile share the next one. */
+  const ask = coalesceAlike(async (): Promise<ReadonlyMap<string, string>> => {
     if (isClosed) throw new Error('the ids of topics are read no more')
     await cluster.connect()
     await cluster.refreshMetadataIfNecessary()
@@ -33,22 +32,9 @@ export function openTopicIds(kafka: KafkaConnection, everyMs: number = EVERY_MS)
     const changed = new Set(names.filter(name => before !== undefined && before.get(name) !== ids.get(name)))
     for (const { names: own, listener } of listeners) if (own.some(name => changed.has(name))) listener()
     return ids
-  }
-  /** An answer under way may be older than what its caller has seen, so who asks meanwhile shares the next one. */
-  function ask(): Promise<ReadonlyMap<string, string>> {
-    if (running !== undefined) {
-      following ??= running.then(ask, ask).finally(() => {
-        following = undefined
-      })
-      return following
-    }
-    running = request().finally(() => {
-      running = undefined
-    })
-    return running
-  }
+  })
   const poll = (): void => {
-    if (running === undefined) ask().catch(error => kafka.log.debug({ error }, 'the ids of topics could not be read'))
+    ask().catch(error => kafka.log.debug({ error }, 'the ids of topics could not be read'))
   }
   const timer = setInterval(poll, everyMs)
   return {
@@ -65,8 +51,8 @@ export function openTopicIds(kafka: KafkaConnection, everyMs: number = EVERY_MS)
     async close() {
       isClosed = true
       clearInterval(timer)
-      await following?.catch(() => undefined)
-      await running?.catch(() => undefined)
+      // Comes after what is under way.
+      await ask().catch(() => undefined)
       await cluster.disconnect()
     },
   }

@@ -6,7 +6,6 @@
  * → between transactions ⇄ in one → broken. Invariant: after any failure the producer is broken and
  * only good for closing, since a failed kafkajs transaction cannot be used again.
  */
-import { setTimeout as delay } from 'node:timers/promises'
 import pRetry from 'p-retry'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import type { BrokerHealth } from './broker-health.ts'
@@ -25,25 +24,24 @@ interface ConsumedUpTo {
 /** Writes records and offsets together or not at all. */
 export interface TransactionalProducer {
   /** Ends what a former owner left open and fences it; reads of state are sound only afterwards. */
-  lock(tick: () => Promise<void>): Promise<void>
+  lock(): Promise<void>
   /**
    * The offset after all that former owners wrote to a partition; once locked, reading up to it reads everything. It is that of
    * an aborted record: a broker that was frozen returns an old end until it learns that another leads, but appends no record.
    */
-  fixEnd(topic: TopicKey, partition: number): Promise<number>
+  fencedEndOffset(topic: TopicKey, partition: number): Promise<number>
   /** Without `upTo` the records alone, for a writer that no topic feeds. */
   commit(records: readonly Outgoing[], upTo?: ConsumedUpTo): Promise<void>
   close(): Promise<void>
 }
 
 const TRANSACTION_TIMEOUT_MS = 60_000
-const LOCK_TRIES = 50
+const LOCK_RETRIES = { retries: 49, minTimeout: 100, factor: 1 }
 /** Records of one produce request: a large refresh goes out in several, awaited one by one. */
 const RECORDS_PER_SEND = 20_000
 /** No reader sees the record that has it. */
 const END_KEY = 'end'
 
-/** How a producer is opened. */
 interface TransactionalOptions {
   transactionalId: string
   writers: readonly string[]
@@ -73,19 +71,8 @@ export async function openTransactionalProducer(
   if (options.brokerHealth) producer.on(producer.events.REQUEST, options.brokerHealth.answered)
   await producer.connect()
   return {
-    async lock(tick) {
-      for (let tries = 1; ; tries++) {
-        try {
-          await (await producer.transaction()).abort()
-          return
-        } catch (error) {
-          if (tries >= LOCK_TRIES) throw error
-          await tick()
-          await delay(100)
-        }
-      }
-    },
-    async fixEnd(topic, partition) {
+    lock: () => pRetry(async () => (await producer.transaction()).abort(), LOCK_RETRIES),
+    async fencedEndOffset(topic, partition) {
       const transaction = await producer.transaction()
       const topicMessages = groupByTopic(kafka, [{ topic, partition, key: END_KEY, value: null }], options.writers)
       const [written] = await transaction.sendBatch({ acks: -1, topicMessages })

@@ -14,7 +14,6 @@ export interface IssuedToken {
   expiresAt: number
 }
 
-/** Issues and reads tokens. */
 export interface ExpiringTokens {
   issue(text: string): Promise<IssuedToken>
   /** The text of a token that has not expired. */
@@ -23,11 +22,9 @@ export interface ExpiringTokens {
   keep(token: string, ttlMs: number): Promise<void>
 }
 
-/** Where, for how long, and by which clock. */
 interface ExpiringTokenOptions {
-  /** Of all keys. */
   prefix: string
-  /** What the tokens open; part of their keys, so that no other kind is accepted. */
+  /** Kind of the tokens; part of their keys, so that no other kind is accepted. */
   name: string
   ttlMs: number
   now: () => number
@@ -36,7 +33,6 @@ interface ExpiringTokenOptions {
 const TOKEN_BYTES = 32
 const TOKEN_FORM = /^[A-Za-z0-9_-]{43}$/
 
-/** Opens the tokens of a namespace. */
 export function openExpiringTokens(redis: Redis, options: ExpiringTokenOptions): ExpiringTokens {
   const { prefix, name, ttlMs, now } = options
   const keyOf = (token: string): string => `${prefix}${name}-token:${hash('sha256', token, 'hex')}`

@@ -9,10 +9,9 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Redis } from './redis.ts'
 
-/** A lease on a key. */
 export interface Lease {
   readonly key: string
-  /** What the key holds while this process holds the lease. */
+  /** Text of the key while this process holds the lease. */
   readonly token: string
   /**
    * Takes or renews the lease. `taken`: it was free, and another may have held it since this process did; undefined: another holds it.
@@ -20,7 +19,6 @@ export interface Lease {
   hold(): Promise<'taken' | 'renewed' | undefined>
   /** Renews the lease if it is still held; never takes it. */
   renew(): Promise<boolean>
-  /** Gives it up, if it is held. */
   release(): Promise<void>
 }
 

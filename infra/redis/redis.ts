@@ -18,14 +18,12 @@ export type Redis = SingleRedis | Cluster
 /** No server answers, or those that do refuse this client or may not be used; the message says what to check. */
 export class RedisRefusal extends Error {}
 
-/** Where the views of a namespace are. */
 export interface ViewStore {
   redis: Redis
-  /** What their keys begin with. */
+  /** Of all keys. */
   prefix: string
 }
 
-/** How a connection behaves. */
 interface RedisOptions {
   /** Shown in CLIENT LIST. */
   name: string
@@ -70,10 +68,9 @@ export async function openRedis(settings: RedisSettings, options: RedisOptions):
   }
 }
 
-/** What the certificate of a connection's server was compared with: Sentinels may name a master by its host. */
+/** The host that the certificate of a connection's server was compared with: Sentinels may name a master by its host. */
 const names = new WeakMap<Redis, string>()
 
-/** Options of any connection to a server. */
 function sharedOptions(name: string): ClientOptions {
   return {
     connectionName: name,
@@ -131,7 +128,7 @@ interface FlushedClient {
 const LOST = 'the connection to Redis was lost before the answer'
 
 /**
- * What follows on an error: a server that was the master until a failover refuses writes before they have any effect, a
+ * Decides what follows on an error: a server that was the master until a failover refuses writes before they have any effect, a
  * script at its first write. The connection is made again, which finds the new master, and the command goes there; after
  * the limit of a command it is rejected.
  */
@@ -201,7 +198,6 @@ async function connectWithin(redis: Redis): Promise<void> {
   }
 }
 
-/** What ends the connecting of each connection. */
 const stops = new WeakMap<Redis, () => void>()
 
 /** The client gives up after some tries; users of the connection may want to wait for longer. */
@@ -228,7 +224,6 @@ export async function closeRedis(redis: Redis): Promise<void> {
 /** The servers that hold keys: each master of a Cluster, or the one there is. */
 export const mastersOf = (redis: Redis): SingleRedis[] => (redis instanceof Cluster ? redis.nodes('master') : [redis])
 
-/** Servers of a connection, each on a connection of its own. */
 interface OpenedServers {
   opened: { name: string; redis: SingleRedis }[]
   close(): Promise<void>
@@ -301,5 +296,4 @@ export function corked<T>(redis: Redis, work: () => T): T {
   }
 }
 
-/** The slot of a Cluster that a key is in. */
 export const slotOf = (key: string): number => new Command('get', [key]).getSlot() as number

@@ -1,5 +1,5 @@
 /**
- * What is asked of each server of a connection by itself: its keys, its slots, its eviction policy.
+ * Asks each server of a connection by itself: its keys, its slots, its eviction policy.
  *
  * Reads alone. A Cluster's keys are those of all its masters together.
  */

@@ -10,7 +10,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Redis } from './redis.ts'
 
-/** A lease that is held. */
 export interface StreamLease {
   /** Frees it; once, however often it is called. */
   release(): void
@@ -18,7 +17,6 @@ export interface StreamLease {
   readonly replaced: AbortSignal
 }
 
-/** Counts leases. */
 export interface StreamLeases {
   /** A lease, or undefined when the subject holds `max` already. One that is taken by a name replaces the one of that name. */
   take(subject: string, max: number, name?: string): Promise<StreamLease | undefined>
@@ -26,11 +24,9 @@ export interface StreamLeases {
   close(): Promise<void>
 }
 
-/** Where and for how long. */
 interface StreamLeaseOptions {
-  /** Of all keys. */
   prefix: string
-  /** What is counted; part of the keys. */
+  /** Kind of the leases; part of the keys. */
   name: string
   /** How long a lease outlives a process that died. */
   leaseMs?: number
@@ -82,13 +78,11 @@ if redis.call('HGET', KEYS[2], ARGV[1]) == ARGV[2] then
 end
 return 1`
 
-/** A lease as its process keeps it. */
 interface HeldLease {
   name: string
   replace: AbortController
 }
 
-/** Opens the leases of a namespace. */
 export function openStreamLeases(redis: Redis, options: StreamLeaseOptions): StreamLeases {
   const { prefix, name: kind, leaseMs = LEASE_MS } = options
   /** Subject -> holder -> lease. */
@@ -108,7 +102,7 @@ export function openStreamLeases(redis: Redis, options: StreamLeaseOptions): Str
     const lease = held.get(subject)?.get(holder)
     if (drop(subject, holder)) lease?.replace.abort()
   }
-  /** What fails is made good by the next renewal, or by expiry. */
+  /** A failure is made good by the next renewal, or by expiry. */
   const send = (work: Promise<unknown>): void => {
     const done = work.catch(() => undefined).finally(() => sent.delete(done))
     sent.add(done)

@@ -15,14 +15,11 @@ import { nodeOfKey, type Redis } from './redis.ts'
 
 /** Bytes of one value; they are overwritten when the next piece is asked for. */
 export interface ValuePiece {
-  /** Which of the keys it belongs to. */
   index: number
   bytes: Buffer
 }
 
-/** What is read, and until when. */
 interface ValueRequest {
-  /** As openRedis takes them. */
   settings: RedisSettings
   /** A connection opened with them: it knows which server holds a key. */
   redis: Redis
@@ -30,7 +27,6 @@ interface ValueRequest {
   signal: AbortSignal
 }
 
-/** A value is no longer there. */
 export class ValueMissing extends Error {}
 
 const BUFFER_BYTES = 128 * 1024
@@ -63,9 +59,7 @@ export async function* readValues({ keys, ...source }: ValueRequest): AsyncGener
   }
 }
 
-/** The connections of one reader. */
 interface Wires {
-  /** Asks the server of a key for its value. */
   ask(key: string): void
   /** The begin of the next answer, which is that for `key`. */
   answer(key: string): Promise<{ wire: Wire; length: number }>
@@ -91,7 +85,6 @@ function openWires({ settings, redis, signal }: Omit<ValueRequest, 'keys'>): Wir
     wires[kind].set(name, opened)
     return opened
   }
-  /** The wires of the keys that are not answered yet. */
   const waiting: { wire: Wire; node: RedisNode }[] = []
   return {
     ask(key) {
@@ -122,12 +115,10 @@ function openWires({ settings, redis, signal }: Omit<ValueRequest, 'keys'>): Wir
   }
 }
 
-/** A connection that is read when asked. */
 interface Wire {
   send(commands: readonly string[][]): void
   /** At least one and at most `most` bytes. */
   take(most: number): Promise<Buffer>
-  /** The first line of the next answer. */
   header(): Promise<string>
   close(): void
 }
@@ -189,9 +180,8 @@ function openWire({ host, port }: RedisNode, { tls, greeting }: Route, signal: A
   }
 }
 
-/** Hands over what a socket has read. */
 interface Arrivals {
-  /** What has arrived since; it may be overwritten from the next call on. */
+  /** The bytes that have arrived since; they may be overwritten from the next call on. */
   next(): Promise<Buffer>
   fail(error: Error): void
 }
@@ -224,7 +214,7 @@ function openPlain(node: RedisNode): OpenedSocket {
 }
 
 /**
- * What TLS has decrypted, as the socket's own queue has it: one read of the system may be several records, which all come at once,
+ * Reads the bytes that TLS has decrypted, as the socket's own queue has it: one read of the system may be several records, which all come at once,
  * asked for or not, and would overwrite each other in a buffer of ours.
  */
 function openTls(options: ConnectionOptions): OpenedSocket {
@@ -274,7 +264,6 @@ function openWaits(take: () => Buffer | undefined, ask: () => void): Waits {
   }
 }
 
-/** Where keys are, and how a connection to their servers begins. */
 interface Route {
   nodeOf(key: string): RedisNode
   /** Notes that a slot is elsewhere; the client's own connection learns it by itself. */

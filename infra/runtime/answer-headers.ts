@@ -1,4 +1,4 @@
-/** What the head of every answer holds: those of roles, and those of the host that refuses what is no request. */
+/** Headers of every answer: those of roles, and those of the host that refuses what is no request. */
 import type { IncomingMessage } from 'node:http'
 
 /** Every header of the API's own that a script may want to read. */

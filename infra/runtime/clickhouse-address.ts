@@ -5,7 +5,6 @@
  */
 import type { TlsFiles } from './tls-files.ts'
 
-/** An address, taken apart. */
 export interface ClickhouseAddress {
   url: URL
   isTls: boolean

@@ -33,7 +33,7 @@ export interface ServerAddresses {
   postgresDirect?: string
 }
 
-/** What is between clients and a process, and what they may hold of it. */
+/** The proxies between clients and a process, and the limits of clients. */
 interface ClientsConfig {
   /** Networks of proxies whose word on a client's address counts. */
   trustedProxies: readonly string[]
@@ -42,7 +42,6 @@ interface ClientsConfig {
   connectionsPerAddress: number
 }
 
-/** All settings of one process. */
 export interface PlatformConfig {
   /** Prefix of topics, groups and keys; empty in production, `t7f3a.` in a test. */
   namespace: string
@@ -58,7 +57,6 @@ export interface PlatformConfig {
   operatorPort: number
   /** Public root of the API, without a trailing slash. */
   baseUrl: string
-  /** What is between clients and this process, and what they may hold of it. */
   clients: ClientsConfig
   /** Name or path of the market file that ingest runs. */
   market: string
@@ -83,7 +81,6 @@ export interface PlatformConfig {
   inventoryUrl: string | undefined
   /** Mail server, `smtp://user:password@host:587`; undefined: mails are recorded as failed. */
   smtpUrl: string | undefined
-  /** Address that mails come from. */
   mailFrom: string
   /** `address:port` of destinations that webhooks may reach although they are not public; for development. */
   webhookAllow: readonly string[]
@@ -91,7 +88,7 @@ export interface PlatformConfig {
   webhookPorts: readonly number[]
   /** Name servers asked for the hosts of webhooks; empty: those of the system. */
   webhookDns: readonly string[]
-  /** What one request to a webhook may take. */
+  /** Limit of one request to a webhook. */
   webhookLimitMs: number
   /** All variables, for the addresses and secrets that a market file names. */
   variables: Readonly<Environment>
@@ -181,7 +178,7 @@ function readPorts(env: Environment, name: string, otherwise: readonly number[],
   return given.length === 0 ? otherwise : given
 }
 
-/** What others reach must be named, since links and sign-in lead there, and be safe, since keys are sent to it. */
+/** An address that others reach must be named, since links and sign-in lead there, and be safe, since keys are sent to it. */
 function readBaseUrl(env: Environment, port: number, faults: string[]): string {
   const host = env.HOST || '127.0.0.1'
   const isLocal = LOOPBACK.has(host) || host === '::1'
@@ -260,7 +257,7 @@ function readSignIn(env: Environment, clientSecret: string | undefined, faults: 
 
 const LOOPBACK = new Set(['127.0.0.1', '[::1]', 'localhost'])
 
-/** What proves who somebody is must not pass an open wire; on this machine there is none. */
+/** Credentials must not pass an open wire; on this machine there is none. */
 function readSafeUrl(env: Environment, name: string, faults: string[]): string | undefined {
   const text = env[name]
   if (!text) return undefined
@@ -276,7 +273,6 @@ const listed = (text = ''): string[] =>
     .map(one => one.trim())
     .filter(Boolean)
 
-/** The name of the ClickHouse and Postgres database of a namespace. */
 export function databaseName(namespace: string): string {
   return namespace === '' ? 'marketlog' : `marketlog_${namespace.replace(/\.$/, '').replace(/-/g, '_')}`
 }

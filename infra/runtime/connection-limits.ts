@@ -1,5 +1,5 @@
 /**
- * What clients may hold of a server: connections, of the process and of one address, and unsent bytes.
+ * Limits of the clients of a server: connections, of the process and of one address, and unsent bytes.
  *
  * States of a connection: idle -> answering (one request at a time, the next one waits) -> idle, or cut. Invariant: an answer of
  * which a client takes less than `leastBytes` in `stallMs` is cut with its connection, and above `unsentBytes` of all answers
@@ -12,9 +12,7 @@ import type { Counter, Gauge } from 'prom-client'
 import type { Metrics } from './metrics.ts'
 import { isLoopback, networkOf } from './trusted-proxies.ts'
 
-/** What clients may hold. */
 export interface ConnectionLimits {
-  /** Connections of the process. */
   connections: number
   /** Connections of one address, or of one IPv6 network. */
   perAddress: number
@@ -27,7 +25,7 @@ export interface ConnectionLimits {
   sweepMs: number
 }
 
-/** What clients may hold where nothing else is said. */
+/** The limits where nothing else is said. */
 export const CONNECTION_LIMITS: ConnectionLimits = {
   connections: 20_000,
   perAddress: 256,
@@ -40,7 +38,6 @@ export const CONNECTION_LIMITS: ConnectionLimits = {
 
 type Serve = (request: IncomingMessage, response: ServerResponse) => void
 
-/** A connection that answers. */
 interface Answering {
   response: ServerResponse
   waiting: [IncomingMessage, ServerResponse][]
@@ -126,7 +123,6 @@ function limitNumber(server: Server, limits: ConnectionLimits, cut: Counter): vo
   })
 }
 
-/** What Node keeps of a socket beside its stream. */
 interface Handle {
   bytesWritten: number
   writeQueueSize: number

@@ -21,18 +21,15 @@ import { isLoopback, openTrustedProxies } from './trusted-proxies.ts'
 /** A request handler, an Express application included. */
 export type Handler = (request: IncomingMessage, response: ServerResponse) => void
 
-/** The HTTP server of a process. */
 export interface HttpHost {
   /** Hands requests whose path equals or lies below a prefix to a handler; `/` takes the rest. */
   mount(prefixes: string[], handler: Handler): void
   /** Adds a role to `/readyz`. */
   watch(name: string, ready: () => Promise<string | undefined>): void
-  /** Starts listening. */
   listen(): Promise<HostPorts>
   close(): Promise<void>
 }
 
-/** Where a host listens. */
 export interface HostPorts {
   port: number
   operatorPort: number
@@ -54,7 +51,7 @@ const LIMITS: HttpLimits = { idleMs: 65_000, headersMs: 10_000, requestMs: 30_00
 const CLOSE_LIMIT_MS = 10_000
 const SWEEP_EVERY_MS = 20
 
-/** What the clients of a host may hold, by the settings of its process. */
+/** The limits of a host's clients, by the settings of its process. */
 export function clientsOf({ clients }: Pick<PlatformConfig, 'clients'>): ConnectionLimits {
   const isTrusted = openTrustedProxies(clients.trustedProxies)
   return {
@@ -65,7 +62,6 @@ export function clientsOf({ clients }: Pick<PlatformConfig, 'clients'>): Connect
   }
 }
 
-/** What a host is opened with. */
 export interface HttpHostOptions {
   host: string
   port: number
@@ -222,7 +218,7 @@ function hasTwoOf(rawHeaders: readonly string[]): boolean {
 
 const CONTINUE = /(?:^|\W)100-continue(?:$|\W)/i
 
-/** What forbids a request, whatever its path. */
+/** The fault for which a request is refused, whatever its path. */
 function faultOf({ headers, rawHeaders, httpVersion }: IncomingMessage): Fault | undefined {
   if (headers.host === undefined && httpVersion === '1.1') return ['BAD_REQUEST', 'The request names no host.']
   if (hasTwoOf(rawHeaders)) return ['BAD_REQUEST', 'A header that may occur once came twice.']

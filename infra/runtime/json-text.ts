@@ -18,7 +18,6 @@ export class JsonText {
     this.bytes = Buffer.allocUnsafeSlow(capacity)
   }
 
-  /** Bytes written so far. */
   get length(): number {
     return this.at
   }
@@ -28,12 +27,11 @@ export class JsonText {
     this.at = length
   }
 
-  /** What was written; nothing may be written afterwards. */
+  /** The bytes that were written; nothing may be written afterwards. */
   take(): Buffer<ArrayBuffer> {
     return this.bytes.subarray(0, this.at)
   }
 
-  /** A few bytes as they are. */
   ascii(piece: Buffer): void {
     const { length } = piece
     this.reserve(length)
@@ -43,13 +41,11 @@ export class JsonText {
     this.at = at
   }
 
-  /** Text as it is. */
   text(piece: string): void {
     this.reserve(piece.length * 3)
     this.at += this.bytes.write(piece, this.at)
   }
 
-  /** An integer. */
   integer(value: number): void {
     if (!Number.isSafeInteger(value)) {
       this.text(JSON.stringify(value))

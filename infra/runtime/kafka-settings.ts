@@ -9,14 +9,12 @@ import { readFileName, readTlsFileNames, type TlsFiles } from './tls-files.ts'
 
 const MECHANISMS = ['plain', 'scram-sha-256', 'scram-sha-512'] as const
 
-/** How a client proves itself to brokers. */
 interface SaslSettings {
   mechanism: (typeof MECHANISMS)[number]
   user: string
   password: Secret
 }
 
-/** How brokers are reached, and how topics are made on them. */
 export interface KafkaSettings {
   tls: TlsFiles | undefined
   sasl: SaslSettings | undefined
@@ -26,7 +24,6 @@ export interface KafkaSettings {
   minInsyncReplicas: number | undefined
 }
 
-/** How the schema registry is reached. */
 export interface RegistrySettings {
   ca: string | undefined
   basic: { user: string; password: Secret } | undefined

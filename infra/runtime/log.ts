@@ -9,7 +9,6 @@ import { destination, type Logger, pino, stdSerializers, symbols } from 'pino'
 /** A structured logger; children carry their role. */
 export type Log = Logger
 
-/** A log for very many lines. */
 interface LineLog {
   readonly log: Log
   /** Writes what waits. */
@@ -32,13 +31,11 @@ function timeMember(): string {
   return lastTime
 }
 
-/** How every line looks. */
 const SHAPE = {
   formatters: { level: (label: string) => ({ level: label }) },
   timestamp: timeMember,
 }
 
-/** Opens the log of a process. */
 export function openLog(options: { level: string; name: string; descriptor?: number }): Log {
   return pino(
     {

@@ -8,7 +8,6 @@ import type { TlsFiles } from './tls-files.ts'
 
 const SSL_MODES = ['disable', 'require', 'verify-ca', 'verify-full'] as const
 
-/** An address, taken apart. */
 export interface PostgresAddress {
   /** Without what is read here. */
   url: string
@@ -59,7 +58,6 @@ export function withDatabase(address: string, database: string): string {
   return url.href
 }
 
-/** The database that an address names. */
 export const databaseOf = (address: string): string => decodeURIComponent(urlOf(address)?.pathname.slice(1) ?? '')
 
 /** The address with certificate files that the environment names, and what it says of a pooler. */

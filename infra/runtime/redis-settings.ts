@@ -7,19 +7,17 @@
 import { type Environment, readSecret, type Secret } from './secret.ts'
 import { readTlsFileNames, type TlsFiles } from './tls-files.ts'
 
-/** A server by name or address. */
 export interface RedisNode {
   host: string
   port: number
 }
 
-/** What an address says. */
 export interface RedisAddress {
   kind: 'single' | 'sentinel' | 'cluster'
   isTls: boolean
   /** The server, the Sentinels, or some servers of the Cluster. */
   nodes: RedisNode[]
-  /** What the Sentinels call the master; with Sentinels alone. */
+  /** Name of the master; with Sentinels alone. */
   master: string
   user: string | undefined
   password: string | undefined
@@ -39,7 +37,6 @@ export interface RedisAccess {
   }
 }
 
-/** All that a connection is opened with. */
 export interface RedisSettings {
   servers: { redis: string }
   redis: RedisAccess
@@ -67,7 +64,6 @@ export function parseRedisUrl(text: string): RedisAddress | undefined {
   return { kind, isTls: secure === 's', nodes: nodes as RedisNode[], master, ...proof, database: Number(database) }
 }
 
-/** The address of settings that were read. */
 export function addressOf({ servers }: RedisSettings): RedisAddress {
   const address = parseRedisUrl(servers.redis)
   if (address === undefined) throw new Error(WRONG_ADDRESS)
@@ -84,7 +80,7 @@ function parseNode(text: string, port: number): RedisNode | undefined {
   return host === undefined || at > HIGHEST_PORT ? undefined : { host, port: at }
 }
 
-/** What a login holds; undefined when it is not encoded as one of an address is. */
+/** Decodes a part of a login; undefined when it is not encoded as one of an address is. */
 function parseLogin(text: string): { user: string | undefined; password: string | undefined } | undefined {
   const [user = '', ...rest] = text.split(':')
   try {

@@ -1,5 +1,5 @@
 /**
- * What a server refuses for good, or what we refuse of it: credentials, a certificate. Trying again does not help.
+ * Refusals for good, of a server or of ours: credentials, a certificate. Trying again does not help.
  *
  * Recognized by codes of errors, never by their text.
  */
@@ -16,7 +16,7 @@ const CERTIFICATE_CODES = new Set([
 /** Codes for ours being refused by the other side. */
 const ALERT_CODE = /^ERR_SSL_.*ALERT/
 
-/** What a connection by TLS was refused for: the server's certificate, or the client's. */
+/** The certificate for which a connection by TLS was refused: the server's certificate, or the client's. */
 interface CertificateFault {
   whose: 'server' | 'client'
   code: string

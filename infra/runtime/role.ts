@@ -1,5 +1,5 @@
 /**
- * What a role gets when it starts and what it gives back: the contract between the composition root
+ * The parts that a role gets when it starts, and those that it gives back: the contract between the composition root
  * (services/cli) and every room that runs.
  *
  * A role opens its own clients and closes them in `stop`, in reverse order. Invariant: a role that
@@ -34,7 +34,6 @@ export interface TopicIds {
   close(): Promise<void>
 }
 
-/** What the process lends to its roles. */
 export interface RoleContext {
   config: PlatformConfig
   log: Log
@@ -52,7 +51,6 @@ export interface RoleContext {
   catalog(): Promise<CatalogReader>
 }
 
-/** A started role. */
 export interface RunningRole {
   name: string
   /** Undefined when ready, else the reason why not. */

@@ -8,7 +8,6 @@
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 
-/** Seals and opens texts. */
 export interface SealedBox {
   /** Encrypts; `location` names where the text is stored, for example `webhooks/<id>`. */
   seal(text: string, location: string): string
@@ -26,7 +25,6 @@ const BASE64 = /^[A-Za-z0-9+/_-]{43}=?$/
 /** Whether a text is a key: 32 bytes in base64. */
 export const isSecretKey = (text: string): boolean => BASE64.test(text)
 
-/** Draws a key. */
 export const newSecretKey = (): string => randomBytes(KEY_BYTES).toString('base64')
 
 /** Opens the box of a key; throws when it is none. */

@@ -9,7 +9,6 @@ import { readFileSync } from 'node:fs'
 /** Gives the secret as it is now; throws when its file can no longer be read. */
 export type Secret = () => string
 
-/** Environment variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
 /** The secret of a name; undefined when the environment names none. Faults name the variable. */

@@ -13,7 +13,6 @@ export type UuidSource = (now: number) => string
 /** The upper half of the 32 bits stays free, so that a millisecond can count on. */
 const COUNTER_START_LIMIT = 2 ** 31
 
-/** Opens a source of ids. */
 export function openUuidSource(): UuidSource {
   let msecs = 0
   let seq = 0

@@ -10,7 +10,7 @@ import { HttpError } from '#infra/http/http-error.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { ViewStore } from '#infra/redis/redis.ts'
 import type { RequestMeter } from '#infra/redis/request-meter.ts'
-import type { StreamSlots } from '#infra/redis/stream-slots.ts'
+import type { StreamPermits } from '#infra/redis/stream-permits.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 import type { AnswerCurrency } from '#schemas/api/entry-text.ts'
@@ -43,7 +43,7 @@ export interface ApiContext extends ComputedViews, ReturnType<typeof openSignIn>
   live: LiveView
   clickhouse: ClickhouseReader
   snapshotStreams: SnapshotStreams
-  streamSlots: StreamSlots
+  streamPermits: StreamPermits
   database: Database
   /** Of lists, searches and files, which must not keep writes waiting. */
   reads: Database

@@ -16,7 +16,7 @@ import { type DatabaseOptions, databaseUrl, lacksReference, openDatabase } from 
 import { openAddressLimit, openRateLimit } from '#infra/redis/rate-limit.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { openRequestMeter } from '#infra/redis/request-meter.ts'
-import { openStreamSlots } from '#infra/redis/stream-slots.ts'
+import { openStreamPermits } from '#infra/redis/stream-permits.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import { type Log, openLineLog } from '#infra/runtime/log.ts'
 import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
@@ -85,7 +85,7 @@ export async function start(context: RoleContext, now: () => number = Date.now):
     longWork: openLongWork(longWork),
     budget: openAccountBudget(openRateLimit(redis, `${config.namespace}account-expensive`), tiers),
     store: openPortfolioStore(writes),
-    streamSlots: openStreamSlots(redis, { prefix: config.namespace }),
+    streamPermits: openStreamPermits(redis, { prefix: config.namespace }),
     inventories: openInventoriesAt(config.inventoryUrl, context.signal),
   }
   const accessLog = openLineLog(log)

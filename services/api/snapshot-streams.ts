@@ -3,13 +3,13 @@
  *
  * Reads stored segments (infra/redis/value-stream.ts) and writes to the client's socket. States of a stream: started →
  * flowing → finished, or cut: the client hung up, took no byte for too long, its key was revoked, the source failed, the
- * slot was lost, or the process stops. Invariant: a stream that ends frees its slot at once, for whatever reason; a body that is not
+ * permit was lost, or the process stops. Invariant: a stream that ends frees its permit at once, for whatever reason; a body that is not
  * whole ends in a destroyed connection, never like a whole one; a slow client holds one part of the body and the source waits.
  */
 import type { Response } from 'express'
 import { beginAnswer, localsOf } from '#infra/http/reply.ts'
 import type { Redis } from '#infra/redis/redis.ts'
-import type { StreamSlot } from '#infra/redis/stream-slots.ts'
+import type { StreamPermit } from '#infra/redis/stream-permits.ts'
 import { readValues } from '#infra/redis/value-stream.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
@@ -21,7 +21,7 @@ import { bodyLength, bodyOf, type ContentCoding } from './deflated-bodies.ts'
 interface SnapshotStream {
   snapshot: PinnedSnapshot
   coding: ContentCoding
-  slot: StreamSlot
+  permit: StreamPermit
   /** Whether its key is still accepted; after a rejection the stream goes on. */
   isAccepted(): Promise<boolean>
   /** Of the answer, but for those of its length and coding. */
@@ -33,7 +33,7 @@ export interface SnapshotStreams {
   hasRoom(): boolean
   /** Sends a snapshot; resolves when the stream has ended, however. Rejects, having sent nothing, when it cannot begin. */
   send(response: Response, stream: SnapshotStream): Promise<void>
-  /** Lets streams finish for a while, then cuts them; resolves when all slots are free. */
+  /** Lets streams finish for a while, then cuts them; resolves when all permits are free. */
   close(): Promise<void>
 }
 
@@ -78,7 +78,7 @@ export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStr
   const rechecking = setInterval(() => recheck(running), RECHECK_MS).unref()
   const note = openNotes(log, metrics)
   const flow = async (response: Response, stream: SnapshotStream, cut: AbortController): Promise<void> => {
-    const { snapshot, coding, slot, headers } = stream
+    const { snapshot, coding, permit, headers } = stream
     const { segments } = snapshot
     const pieces = readValues({ settings, redis, keys: segments.map(({ key }) => key), signal: cut.signal })
     const body = bodyOf(segments, coding, pieces)
@@ -87,7 +87,7 @@ export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStr
       cut.signal.throwIfAborted()
       first = await body.next()
     } catch (error) {
-      await slot.undo()
+      await permit.undo()
       const reason = cut.signal.aborted ? cut.signal.reason : error
       note(response, reason)
       // A client that has left gets no answer.
@@ -99,7 +99,7 @@ export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStr
     const out = openClientWriter(response, cut.signal)
     const failure = await transfer({ first, body, out, signal: cut.signal })
     if (failure !== undefined) response.destroy()
-    await slot.release()
+    await permit.release()
     localsOf(response).observe(response, { status: 200, bytes: out.sent() })
     note(response, failure)
   }
@@ -111,7 +111,7 @@ export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStr
       const leave = (): void => cut.abort(new Cut('left'))
       response.once('close', leave)
       if (response.closed) leave()
-      stream.slot.lost.addEventListener('abort', () => cut.abort(stream.slot.lost.reason), { once: true })
+      stream.permit.lost.addEventListener('abort', () => cut.abort(stream.permit.lost.reason), { once: true })
       const flowing = flow(response, stream, cut)
       running.set(cut, { flowing, isAccepted: stream.isAccepted })
       active.inc()

@@ -11,8 +11,8 @@ import type { Credential } from '#infra/http/credential.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { RateLimit } from '#infra/redis/rate-limit.ts'
+import { openSerialQueues } from '#infra/runtime/async/serial-queues.ts'
 import { exceededLimit } from '#schemas/api/rate-limit.ts'
-import { openSerialQueues } from '#services/portfolios/commands.ts'
 
 export interface AccountBudget {
   /** Counts one; throws the 429 when the account has had its share of the minute. One of `rows` counts where these are many. */
@@ -54,10 +54,9 @@ const WAITING_MAX = 256
 const ACCOUNT_WAITING_MAX = 8
 
 export function openLongWork(database: Database): LongWork {
-  const ofAccounts = openSerialQueues(
-    ACCOUNT_WAITING_MAX,
-    'Too much work of this account waits already; try again soon.',
-  )
+  const ofAccounts = openSerialQueues(ACCOUNT_WAITING_MAX, () => {
+    return new HttpError('SERVICE_UNAVAILABLE', 'Too much work of this account waits already; try again soon.')
+  })
   const queue = new PQueue({ concurrency: AT_ONCE })
   return {
     database,

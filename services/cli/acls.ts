@@ -5,7 +5,7 @@
  * may write dead letters and unresolved names; one that computes a view of others sees how far their groups are. `setup` creates topics, `cli` is the user of the tools.
  */
 import type { Writable } from 'node:stream'
-import { type Acl, type AclOperation, applyAcls } from '#infra/kafka/acls.ts'
+import { type Acl, type AclOperation, applyAcls } from '#infra/kafka/admin.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'

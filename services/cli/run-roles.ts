@@ -63,9 +63,7 @@ async function checkStores(config: PlatformConfig): Promise<void> {
   const outcomes = await Promise.allSettled([
     ...[...new Set(databases)].map(async url => (await import('#infra/postgres/client.ts')).askPostgres(url)),
     ...[...new Set(tables)].map(async url => (await import('#infra/clickhouse/clickhouse.ts')).askClickhouse(url)),
-    ...(addressOf(config).isTls
-      ? [import('#infra/redis/certificate.ts').then(({ askRedis }) => askRedis(config))]
-      : []),
+    ...(addressOf(config).isTls ? [import('#infra/redis/access.ts').then(({ askRedis }) => askRedis(config))] : []),
   ])
   for (const outcome of outcomes)
     if (outcome.status === 'rejected' && outcome.reason instanceof Refused) throw outcome.reason

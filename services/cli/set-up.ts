@@ -7,12 +7,12 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
-import { refuseFormer, setUpClickhouse } from '#infra/clickhouse/set-up-tables.ts'
+import { refuseFormer, setUpClickhouse } from '#infra/clickhouse/table.ts'
 import { catalogVersion, type ItemIdentity, identityFault, loadCatalog, revisionOf } from '#infra/config/catalog.ts'
-import { registerSchemas } from '#infra/kafka/codec.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { registerSchemas } from '#infra/kafka/schema-registry.ts'
 import { setUpTopics } from '#infra/kafka/topic-admin.ts'
 import { setUpJobs } from '#infra/postgres/jobs.ts'
 import { migrate } from '#infra/postgres/migrate.ts'
@@ -173,11 +173,13 @@ async function publishedItems(kafka: KafkaConnection): Promise<ItemIdentity[]> {
   try {
     const to = await reader.end(topic, CATALOG_PARTITION)
     const from = await reader.start(topic, CATALOG_PARTITION)
-    await reader.read({ topic, partition: CATALOG_PARTITION, from, to }, async ({ value: bytes }) => {
-      if (bytes === null) return
-      const { event, value } = kafka.codec.decode(bytes)
-      if (event === catalogItemPublished.name) items.set(value.item_id, value)
-    })
+    for await (const page of reader.range(topic, new Map([[CATALOG_PARTITION, { from, to }]]))) {
+      for (const { value: bytes } of page) {
+        if (bytes === null) continue
+        const { event, value } = kafka.codec.decode(bytes)
+        if (event === catalogItemPublished.name) items.set(value.item_id, value)
+      }
+    }
   } finally {
     await reader.close()
   }
@@ -218,9 +220,8 @@ async function lastVersion(kafka: KafkaConnection, from: (end: number) => number
   try {
     const to = await reader.end(topic, CATALOG_PARTITION)
     let last: Buffer | null = null
-    await reader.read({ topic, partition: CATALOG_PARTITION, from: from(to), to }, ({ key, value }) => {
-      if (key?.toString() === VERSION_KEY) last = value
-    })
+    for await (const page of reader.range(topic, new Map([[CATALOG_PARTITION, { from: from(to), to }]])))
+      for (const { key, value } of page) if (key?.toString() === VERSION_KEY) last = value
     return last === null ? undefined : kafka.codec.decode(last).value.version
   } finally {
     await reader.close()

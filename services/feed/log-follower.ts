@@ -8,7 +8,8 @@
 import PQueue from 'p-queue'
 import { DecodeError } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { type FollowedRecord, follow } from '#infra/kafka/follower.ts'
+import { follow } from '#infra/kafka/follower.ts'
+import type { LogRecord } from '#infra/kafka/range-reader.ts'
 import type { TopicIds } from '#infra/runtime/role.ts'
 import { topics } from '#schemas/topics.ts'
 import type { FeedTopic } from './feed-topics.ts'
@@ -77,7 +78,7 @@ export async function followLog(options: LogFollowerOptions): Promise<LogFollowe
       metrics.age.observe({ feed: FEED_NAMES[batch.side] }, Math.max(0, Date.now() - stampedAt) / 1000)
     }
   }
-  const add = async (records: readonly FollowedRecord[]): Promise<void> => {
+  const add = async (records: readonly LogRecord[]): Promise<void> => {
     const { assembler, delivery } = await opened.promise
     for (const record of records) {
       const decoded = decodeChange(kafka, topic, record, metrics)
@@ -129,7 +130,7 @@ export async function followLog(options: LogFollowerOptions): Promise<LogFollowe
 export function decodeChange(
   kafka: KafkaConnection,
   topic: FeedTopic,
-  { partition, offset, value, timestamp }: Pick<FollowedRecord, 'partition' | 'offset' | 'value' | 'timestamp'>,
+  { partition, offset, value, timestamp }: Pick<LogRecord, 'partition' | 'offset' | 'value' | 'timestamp'>,
   metrics: Pick<FeedMetrics, 'undecodable'>,
 ): ChangeRecord | undefined {
   try {

@@ -48,9 +48,8 @@ export function openPositions(kafka: KafkaConnection, resolve: ResolveItem): Pos
       const topic = kafka.topicName('feeds')
       const reader = await openRangeReader(kafka, [topic])
       try {
-        await reader.read({ topic, partition: 0, from: 0, to }, ({ value }) => {
-          if (value) advance(kafka.codec.decode(value).value)
-        })
+        for await (const page of reader.range(topic, new Map([[0, { from: 0, to }]])))
+          for (const { value } of page) if (value) advance(kafka.codec.decode(value).value)
       } finally {
         await reader.close()
       }

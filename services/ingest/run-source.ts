@@ -7,10 +7,9 @@
  * interrupted by a rebalance; one that is assigned again gets another writer, which fences the one before.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { refusalOf } from '#infra/kafka/refusal.ts'
+import { openBackoff, refusalOf } from '#infra/kafka/refusal.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
-import { openBackoff } from '#streams/runner/slots.ts'
 import type { RateTable } from './fx/rate-table.ts'
 import { type KeptRates, publishRates } from './fx/rates.ts'
 import { keyOf, type Positions } from './positions.ts'

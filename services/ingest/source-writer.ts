@@ -11,9 +11,8 @@ import type PQueue from 'p-queue'
 import type { BrokerHealth } from '#infra/kafka/broker-health.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
-import { refusalOf } from '#infra/kafka/refusal.ts'
+import { openBackoff, refusalOf } from '#infra/kafka/refusal.ts'
 import { isFenced, openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
-import { openBackoff } from '#streams/runner/slots.ts'
 
 /** The log did not take a transaction: the refresh must begin again. */
 export class WriteFailed extends Error {}
@@ -67,7 +66,7 @@ export async function openSourceProducer(
     ...(brokerHealth && { brokerHealth }),
   })
   try {
-    await producer.lock(() => Promise.resolve())
+    await producer.lock()
     return producer
   } catch (error) {
     await producer.close()
@@ -95,7 +94,7 @@ export function openSourceWriter(context: WriterContext, name: string, signal: A
     const opened = await Promise.race([opening, lost])
     if (opened) producer = opened
     else opening.then(late => late.close()).catch(() => undefined)
-    return opened?.fixEnd('feeds', 0)
+    return opened?.fencedEndOffset('feeds', 0)
   }
   const open = async (): Promise<number | undefined> => {
     const backoff = openBackoff(() => performance.now())

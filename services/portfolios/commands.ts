@@ -8,9 +8,9 @@
  * leaves its key free. A key counts for a day; another request under it is refused.
  */
 import { createHash } from 'node:crypto'
-import PQueue from 'p-queue'
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
+import { openSerialQueues, type SerialQueues } from '#infra/runtime/async/serial-queues.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
 import { lockAccount } from '#services/accounts/commands.ts'
 import { PORTFOLIO_COLUMNS, type PortfolioRecord, portfolioNotFound } from './reader.ts'
@@ -48,7 +48,19 @@ export interface LockedPortfolio {
 export const TRANSACTIONS_MAX = 250_000
 
 /** Opens the write side over a database; one for all writers of a process. */
-export const openPortfolioStore = (database: Database): PortfolioStore => ({ database, queues: openSerialQueues() })
+/** Of one portfolio, running or waiting in this process. */
+const WRITES_MAX = 64
+
+/**
+ * The lock of a portfolio's row keeps writers of all processes apart; the queues only keep those that would wait for that lock from
+ * holding all connections meanwhile.
+ */
+export const openPortfolioStore = (database: Database): PortfolioStore => ({
+  database,
+  queues: openSerialQueues(WRITES_MAX, () => {
+    return new HttpError('SERVICE_UNAVAILABLE', 'Too many writes to this portfolio wait already; try again soon.')
+  }),
+})
 
 /** Creates an empty portfolio; refused when the account has as many as its tier allows. */
 export function createPortfolio(
@@ -232,39 +244,4 @@ async function answerOf(query: Query, accountId: string, { key, hash }: Idempote
   throw new HttpError('VALIDATION_ERROR', [
     { type: 'value_error', loc: ['header', 'Idempotency-Key'], msg, input: key, ctx: {} },
   ])
-}
-
-/** Queues by key, each of which runs one task at a time. */
-interface SerialQueues {
-  /** Runs work when all earlier work of the key is done; refuses it when too much waits already. */
-  add<T>(key: string, work: () => Promise<T>): Promise<T>
-}
-
-/**
- * One serial queue per key, for the writers of one portfolio in this process.
- *
- * The lock of the row keeps writers of all processes apart; the queue only keeps those who would wait for that lock from
- * holding all connections meanwhile. Work of one key runs in the order in which it came, work of other keys is not held
- * up, and no more than `waitingMax` wait for a key.
- */
-export function openSerialQueues(
-  waitingMax = 64,
-  refusal = 'Too many writes to this portfolio wait already; try again soon.',
-): SerialQueues {
-  const queues = new Map<string, PQueue>()
-  const open = (key: string): PQueue => {
-    const queue = new PQueue({ concurrency: 1 })
-    queue.addEventListener('idle', () => queues.delete(key))
-    queues.set(key, queue)
-    return queue
-  }
-  return {
-    async add(key, work) {
-      const queue = queues.get(key) ?? open(key)
-      if (queue.size + queue.pending >= waitingMax) {
-        throw new HttpError('SERVICE_UNAVAILABLE', refusal)
-      }
-      return queue.add(work)
-    },
-  }
 }

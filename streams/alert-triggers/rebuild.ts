@@ -7,7 +7,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { connectKafka } from '#infra/kafka/connection.ts'
-import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { evictMembers } from '#infra/kafka/membership.ts'
 import type { RebuildTask } from '#streams/runner/view.ts'
 
 const GROUP = 'alert-triggers'
@@ -18,7 +18,6 @@ const POLL_MS = 250
 export async function rebuildAlerts({ config, log, onProgress, signal }: RebuildTask): Promise<{ members: number }> {
   const kafka = connectKafka({ config, role: 'rebuild', log })
   const groupId = kafka.groupName(GROUP)
-  const reader = await openRangeReader(kafka, [])
   const admin = kafka.newClient('rebuild').admin()
   const membersNow = async (): Promise<{ ids: string[]; isStable: boolean }> => {
     const { groups } = await admin.describeGroups([groupId])
@@ -29,7 +28,8 @@ export async function rebuildAlerts({ config, log, onProgress, signal }: Rebuild
     const { ids } = await membersNow()
     if (ids.length === 0) throw new Error(`${GROUP} does not run; it reads its state when it starts`)
     onProgress('taking the role out of its group')
-    for (const id of ids) await reader.leaveGroup(groupId, id)
+    const [failure] = await evictMembers(kafka, groupId, ids)
+    if (failure !== undefined) throw failure
     onProgress('waiting until it has joined again')
     for (const until = performance.now() + REJOIN_LIMIT_MS; ; await pause(POLL_MS, undefined, { signal })) {
       const now = await membersNow()
@@ -39,6 +39,5 @@ export async function rebuildAlerts({ config, log, onProgress, signal }: Rebuild
     }
   } finally {
     await admin.disconnect()
-    await reader.close()
   }
 }

@@ -9,7 +9,7 @@
 import { eventOf } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { RangeReader } from '#infra/kafka/range-reader.ts'
-import { openGathering } from '#infra/runtime/gathering.ts'
+import { coalesce } from '#infra/runtime/async/coalesce.ts'
 import type { TopicIds } from '#infra/runtime/role.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
@@ -30,7 +30,7 @@ interface ReaderParts {
   ids: TopicIds
 }
 
-export const openRowReader = (parts: ReaderParts): RowReader => openGathering(requests => readRows(parts, requests))
+export const openRowReader = (parts: ReaderParts): RowReader => coalesce(requests => readRows(parts, requests))
 
 async function readRows(parts: ReaderParts, requests: readonly RowRequest[]): Promise<Position[]> {
   const { kafka, reader, ids } = parts
@@ -48,12 +48,14 @@ async function readRows(parts: ReaderParts, requests: readonly RowRequest[]): Pr
   const positions: Position[] = []
   for (const [at, { partition, book }] of requests.entries()) {
     const next = await reader.end(topic, partition)
-    await reader.read({ topic, partition, from: starts[at] ?? next, to: next }, ({ value }) => {
-      const decoded = eventOf(kafka.codec, value)
-      if (decoded?.event !== 'BookChanged') return
-      const { side, item_id, provider, price_micro_usd } = decoded.value as BookChanged
-      book.set(side, item_id, provider, price_micro_usd)
-    })
+    for await (const page of reader.range(topic, new Map([[partition, { from: starts[at] ?? next, to: next }]]))) {
+      for (const { value } of page) {
+        const decoded = eventOf(kafka.codec, value)
+        if (decoded?.event !== 'BookChanged') continue
+        const { side, item_id, provider, price_micro_usd } = decoded.value as BookChanged
+        book.set(side, item_id, provider, price_micro_usd)
+      }
+    }
     positions.push({ topicId, next })
   }
   return positions

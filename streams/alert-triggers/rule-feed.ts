@@ -10,7 +10,7 @@ import { eventOf } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { otherTopic } from '#infra/kafka/follower.ts'
 import { type LogRecord, openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
-import { openRefusalLimit } from '#infra/kafka/refusal.ts'
+import { openBackoff } from '#infra/kafka/refusal.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import { Refused } from '#infra/runtime/refused.ts'
@@ -45,8 +45,6 @@ interface FeedOptions {
 
 const FETCH_WAIT_MS = 100
 const IDLE_MS = 20
-const FETCH_TRIES = 60
-const RETRY_LONGEST_MS = 2_000
 
 export async function openRuleFeed(options: FeedOptions): Promise<RuleFeed> {
   const { kafka, ids, fail, fetchBytes } = options
@@ -59,8 +57,7 @@ export async function openRuleFeed(options: FeedOptions): Promise<RuleFeed> {
   const deliver = openDelivery(options)
 
   const followAll = async (): Promise<void> => {
-    let failures = 0
-    const refusals = openRefusalLimit(() => performance.now())
+    const backoff = openBackoff(() => performance.now())
     while (!ending.signal.aborted) {
       const current = [...readings.values()]
       if (current.length === 0) {
@@ -68,14 +65,11 @@ export async function openRuleFeed(options: FeedOptions): Promise<RuleFeed> {
         continue
       }
       const fetched = await fetchAfter(follower, topic, current).catch(async error => {
-        failures += 1
-        if (failures >= FETCH_TRIES || refusals.isReached(error)) throw error
-        await pause(Math.min(RETRY_LONGEST_MS, 50 * 2 ** failures))
+        await pause(backoff.failed(error), undefined, { signal: ending.signal }).catch(() => undefined)
         return undefined
       })
       if (fetched === undefined) continue
-      failures = 0
-      refusals.answered()
+      backoff.succeeded()
       for (const { partition, records, next } of fetched) {
         const reading = current.find(one => one.partition === partition)
         if (reading === undefined || readings.get(partition) !== reading) continue
@@ -92,8 +86,8 @@ export async function openRuleFeed(options: FeedOptions): Promise<RuleFeed> {
   return {
     async open(partition, onRule) {
       const end = await reader.end(topic, partition)
-      const range = { topic, partition, from: await reader.start(topic, partition), to: end }
-      await reader.read(range, record => deliver(record, onRule))
+      for await (const page of reader.range(topic, new Map([[partition, { from: 0, to: end }]])))
+        for (const record of page) deliver(record, onRule)
       const reading: Reading = { partition, next: end, onRule, waiters: [] }
       const former = readings.get(partition)
       readings.set(partition, reading)

@@ -9,7 +9,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { eventOf } from '#infra/kafka/codec.ts'
 import { type LogAccess, rangesOf } from '#infra/kafka/log-access.ts'
-import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import type { AlertRuleChanged, StoredRule } from '#schemas/events/alert-rule-changed.ts'
 import type { AlertTriggered, StoredTrigger } from '#schemas/events/alert-triggered.ts'
 import { PROVIDER_PARTITIONS, type TopicKey } from '#schemas/topics.ts'
@@ -131,7 +130,7 @@ async function scan(
   take: (record: { partition: number; timestamp: number; key: string; value: any }) => void,
 ): Promise<{ isWhole: boolean }> {
   const { topic, ranges } = await rangesOf(access, key, undefined)
-  for await (const page of scanTopic(access.reader, topic, ranges)) {
+  for await (const page of access.reader.range(topic, ranges)) {
     for (const { partition, timestamp, key: name, value } of page) {
       const decoded = eventOf(access.kafka.codec, value)
       if (decoded !== undefined) take({ partition, timestamp, key: String(name), value: decoded?.value ?? null })

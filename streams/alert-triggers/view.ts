@@ -1,4 +1,5 @@
-import { defineView, type RebuildTask, type Verification, type VerifyTask } from '#streams/runner/view.ts'
+import { defineView } from '#streams/runner/define-view.ts'
+import type { RebuildTask, Verification, VerifyTask } from '#streams/runner/view.ts'
 import type { StoredAlerts } from './verify.ts'
 
 export type { StoredAlerts } from './verify.ts'

@@ -6,8 +6,8 @@
  */
 import { connectKafka } from '#infra/kafka/connection.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
+import type { ProcessorTopics } from '#streams/runner/changelog-positions.ts'
 import { runProcessor } from '#streams/runner/exactly-once-runner.ts'
-import type { ProcessorTopics } from '#streams/runner/processor-topics.ts'
 import { changelogPartition } from './changelog.ts'
 import { openBook, openVerdictMeter } from './processor.ts'
 

@@ -30,9 +30,9 @@ export function openBook(
   const side: Side = topic === 'bids' ? 'bid' : 'ask'
   const books: Books = new Map()
   return {
-    restore: (key, _event, value) => loadChangelog(books, side, key, value),
+    loadChangelog: (key, _event, value) => loadChangelog(books, side, key, value),
     openFrom: () => openFrom(books),
-    rebuild({ partition, offset, appendedAt, event, value }) {
+    replayOpenRefresh({ partition, offset, appendedAt, event, value }) {
       replayOpenRefresh(books, side, { partition, offset, appendedAt }, event, value, lookup())
     },
     step({ partition, offset, appendedAt, event, value }, emit) {

@@ -38,23 +38,14 @@ export async function foldBook<T>(
   const topic = kafka.topicName('book')
   for (let partition = 0; partition < topics.book.partitions; partition++) {
     const side = changelogSide(partition)
-    const range = {
-      topic,
-      partition,
-      from: await reader.start(topic, partition),
-      to: await reader.end(topic, partition),
-    }
-    let taken = 0
-    const page = async (): Promise<void> => {
-      taken = 0
+    const range = { from: 0, to: await reader.end(topic, partition) }
+    for await (const fetched of reader.range(topic, new Map([[partition, range]]))) {
+      for (const [at, record] of fetched.entries()) {
+        take(kafka.codec, side, record, fold)
+        if (at % PAGE_RECORDS === PAGE_RECORDS - 1) await fold.page?.()
+      }
       await fold.page?.()
     }
-    const onRecord = (record: LogRecord): void | Promise<void> => {
-      take(kafka.codec, side, record, fold)
-      taken += 1
-      if (taken === PAGE_RECORDS) return page()
-    }
-    await reader.read(range, onRecord, page)
   }
 }
 

@@ -1,4 +1,4 @@
-import { defineTableView } from '#streams/runner/versioned-view.ts'
+import { defineTableView } from '#streams/runner/define-view.ts'
 import { fxDays } from './table.ts'
 
 /** Exchange rates (market.fx) of each day, the newest day's last among them, in ClickHouse. */

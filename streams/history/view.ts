@@ -1,5 +1,5 @@
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
-import { defineTableView } from '#streams/runner/versioned-view.ts'
+import { defineTableView } from '#streams/runner/define-view.ts'
 import { partitionSql } from '#streams/runner/view.ts'
 import { changes, providerDays } from './table.ts'
 

@@ -6,8 +6,7 @@
  * head and manifest are as this owner knows them. So a killed builder leaves nothing, a fenced one publishes
  * nothing, and what a stream has pinned stays until it can be done.
  */
-import { publishGuarded } from '#infra/redis/guarded-publish.ts'
-import { nextVersion } from '#infra/redis/next-version.ts'
+import { nextVersion, writeGuarded, writesOfNames } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import {
@@ -74,16 +73,18 @@ export function openSnapshotStore(
       const before = new Set(known ? segmentsOf(known.manifest).map(keyOf) : [])
       const after = new Set(segmentsOf(next).map(keyOf))
       const text = JSON.stringify(next)
-      const isPublished = await publishGuarded(redis, {
-        guards: [
-          { key: headKey(partition, prefix), expected: expectedHead },
-          { key, expected: known?.text ?? null },
-        ],
-        key,
-        text,
+      const named = writesOfNames(key, text, {
         named: [...after].filter(each => !before.has(each)),
         replaced: [...before].filter(each => !after.has(each)),
         replacedTtlMs: REPLACED_SEGMENT_TTL_MS,
+      })
+      const isPublished = await writeGuarded(redis, {
+        guards: [
+          { key: headKey(partition, prefix), expected: expectedHead },
+          { key, expected: known?.text ?? null },
+          ...named.guards,
+        ],
+        writes: named.writes,
       })
       return isPublished ? { manifest: next, text } : undefined
     },

@@ -1,4 +1,4 @@
-import { defineRedisView } from '#streams/runner/versioned-view.ts'
+import { defineRedisView } from '#streams/runner/define-view.ts'
 import type { LiveFold } from './fold.ts'
 import { LIVE_FORMAT, type LiveHead, liveRoot } from './table.ts'
 

@@ -11,7 +11,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Decoded, eventOf } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { type FollowedRecord, follow } from '#infra/kafka/follower.ts'
+import { follow } from '#infra/kafka/follower.ts'
+import type { LogRecord } from '#infra/kafka/range-reader.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { TopicIds } from '#infra/runtime/role.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
@@ -46,7 +47,7 @@ export async function followMarket(
   }
   if (!positions || signal.aborted) return undefined
   const from = positions
-  const apply = (records: FollowedRecord[]): void => {
+  const apply = (records: LogRecord[]): void => {
     for (const record of records) applyDecoded(board, record, eventOf(kafka.codec, record.value), log)
   }
   const following = await follow(kafka, 'bookChanges', {
@@ -86,7 +87,7 @@ async function seedBoard(
 }
 
 /** A record that cannot be read is a dead letter of the sinks already; here it is left out. */
-function applyDecoded(board: Board, record: FollowedRecord, decoded: Decoded | undefined, log: Log): void {
+function applyDecoded(board: Board, record: LogRecord, decoded: Decoded | undefined, log: Log): void {
   if (decoded === undefined) {
     log.warn({ partition: record.partition, offset: record.offset }, 'a record could not be read and was left out')
   } else if (decoded.event === 'BookChanged') board.change(decoded.value)

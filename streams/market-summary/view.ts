@@ -1,4 +1,4 @@
-import { defineComputedView } from '#streams/runner/computed-view.ts'
+import { defineComputedView } from '#streams/runner/define-view.ts'
 
 /** The market as a whole in Redis: pairs of an ask and a bid, and figures of every item; its role follows the log without a group. */
 export const view = defineComputedView({

@@ -1,5 +1,5 @@
 import type { ViewStore } from '#infra/redis/redis.ts'
-import { openSharedAnswer } from '#infra/runtime/shared-answer.ts'
+import { cached } from '#infra/runtime/async/coalesce.ts'
 import type { Instant } from '#schemas/values/instant.ts'
 import { type ComputedReader, openComputedReader } from '#streams/runner/computed-versions.ts'
 import { decodeMovers, MOVERS, type Mover, type MoversFacts, type MoversWindow, WINDOW_NAMES } from './table.ts'
@@ -19,8 +19,6 @@ export const MOVERS_AGE_LIMIT_MS = 30_000
 export const openMoversReader = (store: ViewStore): ComputedReader<Movers> =>
   openComputedReader<MoversFacts, Movers>(store, MOVERS, async ({ as_of, facts }, value) => {
     const read = async (window: MoversWindow) => decodeMovers(await value(window))
-    const rows = new Map(
-      WINDOW_NAMES.map(window => [window, openSharedAnswer(() => read(window), Number.POSITIVE_INFINITY)]),
-    )
+    const rows = new Map(WINDOW_NAMES.map(window => [window, cached(() => read(window), Number.POSITIVE_INFINITY)]))
     return { ...facts, asOf: as_of, rows: async window => (await rows.get(window)?.get()) ?? [] }
   })

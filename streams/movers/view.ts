@@ -1,4 +1,4 @@
-import { defineComputedView } from '#streams/runner/computed-view.ts'
+import { defineComputedView } from '#streams/runner/define-view.ts'
 
 /** Items whose best ask moved most, in Redis. */
 export const view = defineComputedView({

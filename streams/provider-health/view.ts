@@ -1,4 +1,4 @@
-import { defineRedisView } from '#streams/runner/versioned-view.ts'
+import { defineRedisView } from '#streams/runner/define-view.ts'
 import type { HealthFold } from './fold.ts'
 import { decodeHealth, HEALTH_FORMAT, healthKey, healthRoot } from './table.ts'
 

@@ -8,8 +8,8 @@ import { connectKafka } from '#infra/kafka/connection.ts'
 import type { CatalogReader, StartRole } from '#infra/runtime/role.ts'
 import { catalogItemPublished } from '#schemas/events/catalog-item-published.ts'
 import { nameSighted } from '#schemas/events/name-sighted.ts'
+import type { ProcessorTopics } from '#streams/runner/changelog-positions.ts'
 import { type PartitionProcessor, runProcessor } from '#streams/runner/exactly-once-runner.ts'
-import type { ProcessorTopics } from '#streams/runner/processor-topics.ts'
 import { noNames, openDrafting, restore, step } from './step.ts'
 
 export const provisionalTopics: ProcessorTopics = {
@@ -34,9 +34,9 @@ function openNames(codec: Codec, catalog: CatalogReader): PartitionProcessor {
   let version = catalog.version()
   let draftOf = openDrafting(catalog.items())
   return {
-    restore: (key, _event, value) => restore(state, key, value as never),
+    loadChangelog: (key, _event, value) => restore(state, key, value as never),
     openFrom: () => undefined,
-    rebuild: () => undefined,
+    replayOpenRefresh: () => undefined,
     step({ value, appendedAt }, emit) {
       const { outcome, stored, item } = step(state, value, appendedAt, catalog.idOf)
       for (const [key, sighted] of stored)

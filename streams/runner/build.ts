@@ -13,9 +13,8 @@ import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import type { Codec } from '#infra/kafka/codec.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { type LogRecord, openRangeReader } from '#infra/kafka/range-reader.ts'
 import { openTopicIds } from '#infra/kafka/topic-ids.ts'
-import { type ScannedRecord, scanTopic } from '#infra/kafka/topic-scan.ts'
 import { withLeases } from '#infra/redis/lease.ts'
 import { closeRedis, openRedis, type ViewStore } from '#infra/redis/redis.ts'
 import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
@@ -23,12 +22,12 @@ import { Refused } from '#infra/runtime/refused.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { type DeadLetters, openDeadLetters } from './dead-letters.ts'
+import { foldRecord } from './decoding.ts'
 import type { Findings } from './findings.ts'
-import { foldRecord } from './group-loop.ts'
 import type { Outcome } from './outcome.ts'
-import type { LogParts } from './partition-log.ts'
 import {
   assertNoLoss,
+  type LogParts,
   mergeVersion,
   type PartitionLog,
   type Source,
@@ -49,7 +48,6 @@ export interface Versions {
   openStore(parts: BuildParts): VersionStore
 }
 
-/** What a build works with. */
 export interface BuildParts extends LogParts, ViewStore, Pick<Versions, 'view'> {
   publisher: Publisher
   /** That nobody reads. */
@@ -90,16 +88,10 @@ export interface VersionStore {
   close(): Promise<void>
 }
 
-/** A row that differs: as the store has it, and as the log gives it; undefined: it is not there. */
-interface DifferentRow {
-  found: string | undefined
-  expected: string | undefined
-}
+/** Rows that differ by name: as the store has them, and as the log gives them; undefined: it is not there. */
+export type DifferentRows = Map<string, { found: string | undefined; expected: string | undefined }>
 
-/** By name. */
-export type DifferentRows = Map<string, DifferentRow>
-
-/** What a comparison found; rows that differ are not in its findings. */
+/** The result of a comparison; rows that differ are not in its findings. */
 export interface Comparison {
   findings: Findings
   different: DifferentRows
@@ -110,7 +102,6 @@ interface Build extends RebuildTask {
   isMissingOnly?: boolean
 }
 
-/** The result of a build. */
 interface Built {
   records: number
   /** Rows carried over, since the log no longer holds what they rest on. */
@@ -137,10 +128,7 @@ export async function withStore<T>(
   const kafka = connectKafka({ config, role: 'build', log })
   const redis = await openRedis(config, { name: `${prefix}build`, log })
   let catalog: Promise<CatalogReader> | undefined
-  const openCatalog = (): Promise<CatalogReader> => {
-    catalog ??= openCatalogReader(kafka)
-    return catalog
-  }
+  const openCatalog = (): Promise<CatalogReader> => (catalog ??= openCatalogReader(kafka))
   const reader = await openRangeReader(kafka, [...view.topics, ...baseTopics].map(kafka.topicName))
   const publisher = await openPublisher(kafka, 'runner')
   const ids = openTopicIds(kafka)
@@ -212,9 +200,7 @@ export async function openFilling(
 ): Promise<Filling> {
   const opened = new Map<string, BuildSource & { sink: RowSink }>()
   for (const each of sources) opened.set(sourceName(each.source), { ...each, sink: await store.open(each) })
-  return {
-    ...{ parts, store, sources: opened, letters, records: 0, carried: 0 },
-  }
+  return { parts, store, sources: opened, letters, records: 0, carried: 0 }
 }
 
 /**
@@ -243,16 +229,19 @@ async function catchUp(filling: Filling, onProgress: (records: number) => void):
   }
 }
 
-interface Sweep {
-  onProgress?: (records: number) => void
-  /** The stable end of now when left out. */
-  endOf?: (source: BuildSource) => Promise<number>
-  /** All partitions when left out. */
-  only?: BuildSource
-}
-
-/** Reads each partition to an end; resolves with the records that were read. */
-export async function sweep(filling: Filling, { onProgress, endOf, only }: Sweep = {}): Promise<number> {
+/** Reads each partition, or one, to an end, that of now when left out; resolves with the records that were read. */
+export async function sweep(
+  filling: Filling,
+  {
+    onProgress,
+    endOf,
+    only,
+  }: {
+    onProgress?: (records: number) => void
+    endOf?: (source: BuildSource) => Promise<number>
+    only?: BuildSource
+  } = {},
+): Promise<number> {
   const { view, kafka, reader } = filling.parts
   const before = filling.records
   for (const topic of view.topics) {
@@ -264,7 +253,7 @@ export async function sweep(filling: Filling, { onProgress, endOf, only }: Sweep
       const end = await (endOf?.(each) ?? reader.stableEnd(name, source.partition))
       ranges.set(source.partition, { from: position.next, to: Math.max(end, position.next) })
     }
-    for await (const page of scanTopic(reader, name, ranges)) {
+    for await (const page of reader.range(name, ranges)) {
       const pages = Map.groupBy(page, ({ partition }) => partition)
       await Promise.all([...pages].map(([partition, records]) => takePage(filling, { topic, partition }, records)))
       filling.records += page.length
@@ -279,7 +268,7 @@ export async function sweep(filling: Filling, { onProgress, endOf, only }: Sweep
 async function takePage(
   { parts: { kafka, publisher }, sources, letters }: Filling,
   { topic, partition }: Source,
-  page: readonly ScannedRecord[],
+  page: readonly LogRecord[],
 ): Promise<void> {
   const filled = sources.get(sourceName({ topic, partition }))
   if (filled === undefined) throw new Error(`${topic}-${partition} has no sink`)
@@ -302,14 +291,14 @@ export async function foldInto(
   fold: Pick<RowSink, 'apply'>,
 ): Promise<void> {
   const ranges = new Map([[partition, { from: position.next, to }]])
-  for await (const page of scanTopic(reader, kafka.topicName(topic), ranges))
+  for await (const page of reader.range(kafka.topicName(topic), ranges))
     for (const record of page) taken(kafka.codec, fold, { topic, position, record })
 }
 
 function taken(
   codec: Codec,
   sink: Pick<RowSink, 'apply'>,
-  { topic, position, record }: { topic: TopicKey; position: ViewPosition; record: ScannedRecord },
+  { topic, position, record }: { topic: TopicKey; position: ViewPosition; record: LogRecord },
 ): Outcome {
   const { partition, offset } = record
   const outcome = foldRecord(codec, { topic, partition }, record, mergeVersion(position, offset), one =>

@@ -1,13 +1,23 @@
 /** The positions of a processor as its changelog holds them, read and, by an operator's decision, set. */
-import { committedOffsets } from '#infra/kafka/committed-offsets.ts'
+
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { committedOffsets } from '#infra/kafka/lag.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
 import { isFenced, openTransactionalProducer } from '#infra/kafka/transactional-producer.ts'
 import { POSITION_KEY, type PositionStored, positionStored } from '#schemas/events/position-stored.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
-import { type LogParts, readPartitionLog } from './partition-log.ts'
-import { decide, type PartitionLog, type Position, type Source } from './positions.ts'
-import type { ProcessorTopics } from './processor-topics.ts'
+import { decide, type LogParts, type PartitionLog, type Position, readPartitionLog, type Source } from './positions.ts'
+
+/** The topics of a processor that runs exactly once. */
+export interface ProcessorTopics {
+  group: string
+  inputs: readonly TopicKey[]
+  changelog: TopicKey
+  /** The changelog partition that belongs to an input partition, and to no other. */
+  changelogPartition(topic: TopicKey, partition: number): number
+  /** Its derived records: while this holds records, a changelog without a position is one that was lost. */
+  output: TopicKey
+}
 
 /** An input partition that its processor does not go on reading. */
 export interface StoppedInput extends Source {
@@ -20,7 +30,7 @@ export interface StoppedInput extends Source {
 export const transactionalIdOf = (group: string, topic: TopicKey, partition: number): string =>
   `${group}-${topics[topic].name}-${partition}`
 
-/** What has a processor go on with the log that is there. */
+/** Has a processor go on with the log that is there. */
 export const resetCommand = (group: string): string => `marketlog reset ${group}`
 
 const RESET_TRIES = 20
@@ -40,9 +50,8 @@ async function readPosition(
   for (let count = LAST_RECORDS; ; count *= WIDER) {
     const from = Math.max(start, to - count)
     let last: Buffer | undefined
-    await reader.read({ topic, partition, from, to }, ({ key, value }) => {
-      if (key?.toString() === POSITION_KEY) last = value ?? undefined
-    })
+    for await (const page of reader.range(topic, new Map([[partition, { from, to }]])))
+      for (const { key, value } of page) if (key?.toString() === POSITION_KEY) last = value ?? undefined
     if (last !== undefined) return kafka.codec.decode(last).value
     if (from === start) return undefined
   }
@@ -85,7 +94,7 @@ export async function judgeInput(
   return { log, next: log.start, fault }
 }
 
-/** What stores a position; the work under way begins at `from`. */
+/** The record that stores a position; the work under way begins at `from`. */
 export function positionRecord(
   { codec }: KafkaConnection,
   { changelog, changelogPartition }: ProcessorTopics,
@@ -145,7 +154,7 @@ async function resetInput(
       writers: [group],
     })
     try {
-      await producer.lock(() => Promise.resolve())
+      await producer.lock()
       const one = await stoppedInput(parts, processor, { topic, partition }, 0)
       if (one === undefined) return undefined
       const { topicId, start: next } = one.log

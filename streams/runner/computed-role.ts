@@ -10,7 +10,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { type LagReader, openLagReader } from '#infra/kafka/lag.ts'
-import { Fenced } from '#infra/redis/guarded-write.ts'
+import { openBackoff } from '#infra/kafka/refusal.ts'
 import { type Lease, openLease } from '#infra/redis/lease.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
@@ -20,7 +20,7 @@ import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
 import { topics } from '#schemas/topics.ts'
 import type { Instant } from '#schemas/values/instant.ts'
 import { computedLeaseKey, publishVersion } from './computed-versions.ts'
-import { openBackoff } from './slots.ts'
+import { Conflict } from './positions.ts'
 import type { Computation, ComputedSnapshot, ComputedView, ComputingTools } from './view.ts'
 import { openWholeTables } from './whole-tables.ts'
 
@@ -134,7 +134,7 @@ async function repeat(snapshot: ComputedSnapshot, repeating: Repeating): Promise
     } catch (error) {
       if (signal.aborted) return
       found = {
-        waitMs: error instanceof Fenced ? STAND_BY_MS : backoff.failed(error),
+        waitMs: error instanceof Conflict ? STAND_BY_MS : backoff.failed(error),
         trouble: `${name} could not be computed`,
       }
       log.warn({ view: name, err: error }, 'a view could not be computed; it is tried again')
@@ -145,7 +145,6 @@ async function repeat(snapshot: ComputedSnapshot, repeating: Repeating): Promise
   }
 }
 
-/** The views and topics that a view is computed of. */
 interface Sources {
   /** The first that does not reach the ends of now within some seconds; undefined where all do. */
   behind(of: readonly string[] | undefined, own: Computation['own'], signal: AbortSignal): Promise<string | undefined>

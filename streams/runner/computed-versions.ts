@@ -7,13 +7,13 @@
  * A large value is cut: as one it would hold other readers of the server up. All keys of a view share one hash tag.
  */
 import { randomUUID } from 'node:crypto'
-import { publishGuarded } from '#infra/redis/guarded-publish.ts'
-import { Fenced } from '#infra/redis/guarded-write.ts'
+import { writeGuarded, writesOfNames } from '#infra/redis/guarded-write.ts'
 import type { Lease } from '#infra/redis/lease.ts'
 import type { ViewStore } from '#infra/redis/redis.ts'
-import { openSharedAnswer } from '#infra/runtime/shared-answer.ts'
+import { cached } from '#infra/runtime/async/coalesce.ts'
 import type { Instant } from '#schemas/values/instant.ts'
 import { parseStored } from '#schemas/values/stored-format.ts'
+import { Conflict } from './positions.ts'
 
 /** A snapshot of a view: how its keys are named, and the version of the form in which it is written. */
 export interface Snapshot {
@@ -32,7 +32,7 @@ export interface Computed<Facts extends object = object> {
   count: number
 }
 
-/** What a head holds. In all forms it names version and values as here. */
+/** The content of a head. In all forms it names version and values as here. */
 export interface ComputedHead<Facts extends object = object> {
   format: number
   version: string
@@ -70,7 +70,7 @@ const chunkKeys = (
     (_, chunk) => `${prefix}{${view}}:${name}:${version}:${value}:${chunk}`,
   )
 
-/** Writes a version and has the head name it; throws {@link Fenced}, having changed nothing, where the lease is another's. */
+/** Writes a version and has the head name it; throws {@link Conflict}, having changed nothing, where the lease is another's. */
 export async function publishVersion(
   { redis, prefix }: ViewStore,
   snapshot: Snapshot,
@@ -95,15 +95,14 @@ export async function publishVersion(
       await redis.set(chunk, part.subarray(0, CHUNK_BYTES), 'PX', UNNAMED_TTL_MS)
     }
   }
-  const published = await publishGuarded(redis, {
-    guards: [{ key: lease.key, expected: lease.token }],
-    key,
-    text: JSON.stringify(head),
+  const { guards, writes } = writesOfNames(key, JSON.stringify(head), {
     named: keysOf(head),
     replaced: text === null ? [] : keysOf(JSON.parse(text)),
     replacedTtlMs: REPLACED_TTL_MS,
   })
-  if (!published) throw new Fenced(key)
+  const ownLease = { key: lease.key, expected: lease.token }
+  if (!(await writeGuarded(redis, { guards: [ownLease, ...guards], writes })))
+    throw new Conflict(`${key} is written by another process`)
 }
 
 /** The newest version of a snapshot, in the form in which it is answered from. */
@@ -122,7 +121,7 @@ export function openComputedReader<Facts extends object, T>(
   load: (head: ComputedHead<Facts>, value: (name: string) => Promise<Uint8Array<ArrayBuffer>>) => Promise<T>,
 ): ComputedReader<T> {
   let last: { version: string; loaded: T } | undefined
-  const newest = openSharedAnswer(async () => {
+  const newest = cached(async () => {
     const { redis, prefix } = store
     // The client would delay the request until it is connected again.
     if (redis.status !== 'ready') throw new Error('Redis is not connected')

@@ -11,7 +11,6 @@ import type { Metrics } from '#infra/runtime/metrics.ts'
 import { deadLettered, nameUnresolved } from '#schemas/events/dead-lettered.ts'
 import type { Outcome } from './outcome.ts'
 
-/** A record as it came, before any decoding. */
 interface RawRecord {
   /** Name of the topic, or of the table. */
   topic: string

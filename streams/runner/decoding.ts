@@ -1,15 +1,16 @@
 /**
- * Decodes the records of a batch one by one, unreadable ones included.
+ * Decodes records one by one, unreadable ones included, and folds them.
  *
  * Invariant: bytes that are no event of ours, and an empty value, are dead letters and never an
  * exception; an event of a newer version is neither.
  */
 import { type Codec, type Decoded, DecodeError, UnknownEvent } from '#infra/kafka/codec.ts'
+import type { LogRecord } from '#infra/kafka/range-reader.ts'
 import { allTopics, type TopicKey, topics } from '#schemas/topics.ts'
-import type { Outcome, UnknownOutcome } from './outcome.ts'
+import type { Outcome, StreamRecord, UnknownOutcome } from './outcome.ts'
+import type { Source } from './positions.ts'
 
-/** A decoded record, or why there is none. */
-export type DecodeResult = Decoded | Outcome | UnknownOutcome
+type DecodeResult = Decoded | Outcome | UnknownOutcome
 
 const eventsIn = new Map(allTopics.map(({ name, events }) => [name, new Set(events.map(event => event.name))]))
 
@@ -28,3 +29,27 @@ export function decodeRecord(codec: Codec, topic: TopicKey, value: Buffer | null
 
 /** Whether the result is a decoded record, not an outcome. */
 export const isDecoded = (result: DecodeResult): result is Decoded => !('kind' in result)
+
+/** Decodes a record, and folds it with the version of rows that rest on it. */
+export function foldRecord(
+  codec: Codec,
+  { topic, partition }: Source,
+  { offset, key, value, timestamp }: Pick<LogRecord, 'offset' | 'key' | 'value' | 'timestamp'>,
+  version: number,
+  fold: (record: StreamRecord) => Outcome,
+): Outcome | UnknownOutcome {
+  const decoded = decodeRecord(codec, topic, value)
+  if (!isDecoded(decoded)) return decoded
+  // Written out: a spread for each record would cost as much as its decoding.
+  return fold({
+    topic,
+    partition,
+    offset,
+    version,
+    key: key === null ? null : key.toString(),
+    event: decoded.event,
+    value: decoded.value,
+    raw: value ?? Buffer.alloc(0),
+    appendedAt: timestamp,
+  })
+}

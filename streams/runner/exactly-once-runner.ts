@@ -1,41 +1,43 @@
 /**
  * Runs a stateful processor exactly once: records, changelog, position and offsets of a batch are one Kafka transaction.
  *
- * One slot per input partition, with a producer whose transactional id is the partition's. Opening a
- * slot: lock (fences a former owner and ends its transaction), then restore state and position from
- * the compacted changelog, then read the input again from `from` to `next` to rebuild what was under
- * way, writing nothing. Where the position is not of the log that is there (positions.ts), the slot stays closed and is tried again, so
- * that it opens after `reset`. Any failure drops the slot with its producer. The group's offsets serve lag alone.
+ * Each input partition has a producer whose transactional id is the partition's. Opening one: lock (fences a former owner and ends its
+ * transaction), then load state and position from the compacted changelog, then read the input again from `from` to `next`, writing
+ * nothing, so that the refresh under way is as it was. Where the position is not of the log that is there (positions.ts), the partition
+ * stays closed and is tried again, so that it opens after `reset`. Any failure drops it with its producer. The group's offsets serve lag
+ * alone.
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { ResumeAt } from '#infra/kafka/group-consumer.ts'
-import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { type OffsetRange, openRangeReader } from '#infra/kafka/range-reader.ts'
 import { openTransactionalProducer } from '#infra/kafka/transactional-producer.ts'
 import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
 import { POSITION_KEY, type PositionStored } from '#schemas/events/position-stored.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
-import { judgeInput, positionRecord, resetCommand, transactionalIdOf } from './changelog-positions.ts'
-import { decodeRecord, isDecoded } from './decoding.ts'
-import { foldRecord, type OpenPartition, type PlacedRecord, runGroup } from './group-loop.ts'
+import {
+  judgeInput,
+  type ProcessorTopics,
+  positionRecord,
+  resetCommand,
+  transactionalIdOf,
+} from './changelog-positions.ts'
+import { decodeRecord, foldRecord, isDecoded } from './decoding.ts'
+import { type OpenPartition, type PlacedRecord, runGroup } from './group-loop.ts'
 import { OK, type Outcome, type StreamRecord } from './outcome.ts'
-import type { LogParts } from './partition-log.ts'
-import { type Position, type Source, Stopped } from './positions.ts'
-import type { ProcessorTopics } from './processor-topics.ts'
+import { type LogParts, type Position, type Source, Stopped } from './positions.ts'
 import { adviceOn } from './unknown-events.ts'
 
-/** One input partition of a processor. */
 export interface PartitionProcessor {
   /** Takes a changelog record at start; null removes the key. */
-  restore(key: string, event: string | null, value: unknown): void
-  /** Takes an input record again whose effects are written; rebuilds what is under way and nothing else. */
-  rebuild(record: StreamRecord): void
+  loadChangelog(key: string, event: string | null, value: unknown): void
+  /** Takes an input record again whose effects are written; what is under way comes to be again, and nothing else. */
+  replayOpenRefresh(record: StreamRecord): void
   /** Takes an input record; what it emits goes into the batch's transaction. */
   step(record: StreamRecord, emit: (record: PlacedRecord) => void): Outcome
   /** The first input offset that state alone does not cover; undefined when all is covered. */
   openFrom(): number | undefined
 }
 
-/** What makes a processor. */
 interface ProcessorSpec extends ProcessorTopics {
   open(topic: TopicKey, partition: number): PartitionProcessor
 }
@@ -79,13 +81,13 @@ async function openPartition(runner: Runner, source: Source, resumeAt: ResumeAt)
     writers: [spec.group, 'runner'],
   })
   try {
-    await producer.lock(() => Promise.resolve())
+    await producer.lock()
     const processor = spec.open(topic, partition)
     const changelog = spec.changelogPartition(topic, partition)
-    const to = await producer.fixEnd(spec.changelog, changelog)
-    const stored = await restore(runner, processor, changelog, to)
+    const to = await producer.fencedEndOffset(spec.changelog, changelog)
+    const stored = await loadChangelog(runner, processor, changelog, to)
     let position = await positionOf(runner, source, stored, resumeAt)
-    await rebuild(runner, processor, { ...source, from: stored?.from ?? position.next, to: position.next })
+    await replayOpenRefresh(runner, processor, source, { from: stored?.from ?? position.next, to: position.next })
     if (stored === undefined) await producer.commit([positionRecord(kafka, spec, source, position)])
     await resumeAt(topic, partition, position.next)
     return {
@@ -125,7 +127,7 @@ async function positionOf(
 }
 
 /** Reads the changelog up to the end that its only writer has fixed. */
-async function restore(
+async function loadChangelog(
   runner: Runner,
   processor: PartitionProcessor,
   partition: number,
@@ -134,34 +136,41 @@ async function restore(
   const { kafka, spec, reader } = runner
   const topic = kafka.topicName(spec.changelog)
   let position: PositionStored | undefined
-  await reader.read({ topic, partition, from: 0, to }, record => {
-    const key = record.key?.toString() ?? ''
-    if (record.value === null) return processor.restore(key, null, null)
-    const decoded = decodeRecord(kafka.codec, spec.changelog, record.value)
+  const load = (key: string, value: Buffer | null): void => {
+    if (value === null) {
+      processor.loadChangelog(key, null, null)
+      return
+    }
+    const decoded = decodeRecord(kafka.codec, spec.changelog, value)
     if (isDecoded(decoded)) {
       if (key === POSITION_KEY) position = decoded.value
-      else processor.restore(key, decoded.event, decoded.value)
+      else processor.loadChangelog(key, decoded.event, decoded.value)
     } else if (decoded.kind === 'unknown')
       throw new Error(
         `${topics[spec.changelog].name} holds ${decoded.event}, of a newer version: start that version again`,
       )
     else throw new Error(`changelog record ${key} cannot be read`)
-  })
+  }
+  for await (const page of reader.range(topic, new Map([[partition, { from: 0, to }]])))
+    for (const { key, value } of page) load(key?.toString() ?? '', value)
   return position
 }
 
 /** Takes the records of the work under way again; what they emit, and their dead letters, were written before. */
-async function rebuild(
+async function replayOpenRefresh(
   { kafka, reader }: Runner,
   processor: PartitionProcessor,
-  range: Source & { from: number; to: number },
+  source: Source,
+  range: OffsetRange,
 ): Promise<void> {
   const fold = (record: StreamRecord): Outcome => {
-    processor.rebuild(record)
+    processor.replayOpenRefresh(record)
     return OK
   }
-  await reader.read({ ...range, topic: kafka.topicName(range.topic) }, record => {
-    const outcome = foldRecord(kafka.codec, range, record, record.offset, fold)
-    if (outcome.kind === 'unknown') throw new Error(adviceOn([outcome.event]))
-  })
+  for await (const page of reader.range(kafka.topicName(source.topic), new Map([[source.partition, range]]))) {
+    for (const record of page) {
+      const outcome = foldRecord(kafka.codec, source, record, record.offset, fold)
+      if (outcome.kind === 'unknown') throw new Error(adviceOn([outcome.event]))
+    }
+  }
 }

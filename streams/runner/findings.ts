@@ -8,7 +8,6 @@
 /** How a row of a view differs from the log. */
 type DifferenceKind = 'missing' | 'unexpected' | 'different'
 
-/** One difference. */
 interface Difference {
   kind: DifferenceKind
   /** Table and key. */
@@ -17,7 +16,6 @@ interface Difference {
   found: string | null
 }
 
-/** A comparison's result. */
 export interface Findings {
   compared: number
   differences: number
@@ -34,7 +32,6 @@ export const EXPIRED = 'rest on records that the log no longer holds'
 
 const EXAMPLES = 50
 
-/** Nothing compared yet. */
 export const noFindings = (): Findings => ({ compared: 0, differences: 0, examples: [], not_compared: {} })
 
 /** Compares one row; undefined means that it is not there. */

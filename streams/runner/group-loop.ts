@@ -11,29 +11,37 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import {
   type BatchAnswer,
   type Commit,
+  type GroupHandler,
   joinGroup,
   type MessageBatch,
   type ResumeAt,
   type Tick,
 } from '#infra/kafka/group-consumer.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
-import type { LogRecord, RangeReader } from '#infra/kafka/range-reader.ts'
+import type { RangeReader } from '#infra/kafka/range-reader.ts'
+import { openBackoff } from '#infra/kafka/refusal.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import type { Metrics } from '#infra/runtime/metrics.ts'
 import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
-import { batchLoop } from './batch-loop.ts'
 import { type DeadLetters, openDeadLetters } from './dead-letters.ts'
-import { decodeRecord, isDecoded } from './decoding.ts'
-import type { Outcome, StreamRecord, UnknownOutcome } from './outcome.ts'
-import { mergeVersion, type Source, type ViewPosition } from './positions.ts'
-import { watchProgress } from './progress-watch.ts'
-import { openSlots, reportStopped, whileTicking } from './slots.ts'
-import { type WatchedSlot, watchStores } from './store-watch.ts'
+import { foldRecord } from './decoding.ts'
+import type { Outcome, StreamRecord } from './outcome.ts'
+import {
+  openPartitions,
+  type Partitions,
+  reportStopped,
+  type WatchedPartition,
+  watchStores,
+  whileTicking,
+} from './partitions.ts'
+import { mergeVersion, type Source, Stopped, type ViewPosition } from './positions.ts'
+import { type ProgressWatch, watchProgress } from './progress-watch.ts'
 import { openUnknownEvents, type UnknownEvents } from './unknown-events.ts'
 
 /** A record that goes to a partition of its own choice. */
 export type PlacedRecord = Outgoing & { partition: number }
 
-/** An open partition. */
 export interface OpenPartition {
   /** Where it goes on now. */
   position(): ViewPosition
@@ -52,7 +60,6 @@ export interface OpenPartition {
   close(): Promise<void>
 }
 
-/** What makes the loop of a group. */
 interface GroupSpec {
   group: string
   topics: readonly TopicKey[]
@@ -68,7 +75,7 @@ interface GroupSpec {
   open(source: Source, resumeAt: ResumeAt, progressed: () => void): Promise<OpenPartition>
 }
 
-interface Slot extends WatchedSlot {
+interface Opened extends WatchedPartition {
   partition: OpenPartition
   /** The offset that was sought because the group's was past the stored one. */
   sought: number | undefined
@@ -82,33 +89,33 @@ export async function runGroup(context: RoleContext, kafka: KafkaConnection, spe
   const log = context.log.child({ group })
   const unknown = openUnknownEvents({ group, metrics, log })
   const parts = { codec, unknown, deadLetters: openDeadLetters({ group, codec, metrics, log }) }
-  const open = async (topic: TopicKey, number: number, resumeAt: ResumeAt): Promise<Slot> => {
+  const open = async (topic: TopicKey, number: number, resumeAt: ResumeAt): Promise<Opened> => {
     const partition = await spec.open({ topic, partition: number }, resumeAt, () => watch.waited(topic, number))
     watch.moved(topic, number, partition.position().next)
     const { isCurrent } = partition
     return { partition, sought: undefined, batchSequence: 0, isCurrent, close: () => partition.close() }
   }
-  const slots = openSlots<Slot>(open, log, reportStopped(context, group))
+  const partitions = openPartitions<Opened>(open, log, reportStopped(context, group))
   const ids = await context.topicIds()
-  const endIds = ids.onChange(spec.watched ?? spec.topics, () => slots.reopen())
+  const endIds = ids.onChange(spec.watched ?? spec.topics, () => partitions.reopen())
   const watch = watchProgress({
     ...{ kafka, group, topics: spec.topics, reader, metrics, log, fail },
-    isOpen: (topic, partition) => slots.peek(topic, partition) !== undefined,
+    isOpen: (topic, partition) => partitions.peek(topic, partition) !== undefined,
     ...(spec.stalledAfterMs && { stalledAfterMs: spec.stalledAfterMs }),
   })
-  const stores = watchStores(slots, log)
+  const stores = watchStores(partitions, log)
   const { maxBytesPerPartition } = spec
   const member = await joinGroup(
     kafka,
     { group, topics: spec.topics, ...(maxBytesPerPartition && { maxBytesPerPartition }), fail },
-    batchLoop<Slot>({
-      ...{ group, log, metrics, slots, watch, unknown },
-      async process(slot, batch, tick, commit) {
-        slot.batchSequence += 1
+    batchLoop<Opened>({
+      ...{ group, log, metrics, partitions, watch, unknown },
+      async process(opened, batch, tick, commit) {
+        opened.batchSequence += 1
         try {
-          return await take(parts, slot, batch, tick, commit)
+          return await take(parts, opened, batch, tick, commit)
         } finally {
-          slot.batchSequence += 1
+          opened.batchSequence += 1
         }
       },
       passed: async ({ partition }, next) => partition.passed?.(next),
@@ -116,13 +123,13 @@ export async function runGroup(context: RoleContext, kafka: KafkaConnection, spe
   )
   return {
     name: group,
-    ready: async () => member.trouble() ?? slots.state() ?? unknown.report(),
+    ready: async () => member.trouble() ?? partitions.state() ?? unknown.report(),
     async stop() {
       endIds()
       await watch.close()
       await stores.close()
       await member.leave()
-      await slots.close()
+      await partitions.close()
       await reader.close()
     },
   }
@@ -134,11 +141,17 @@ interface Parts {
   unknown: UnknownEvents
 }
 
-async function take(parts: Parts, slot: Slot, batch: MessageBatch, tick: Tick, commit: Commit): Promise<BatchAnswer> {
-  const { partition } = slot
+async function take(
+  parts: Parts,
+  opened: Opened,
+  batch: MessageBatch,
+  tick: Tick,
+  commit: Commit,
+): Promise<BatchAnswer> {
+  const { partition } = opened
   const { next: from } = partition.position()
-  if (batch.first > from && slot.sought !== from) {
-    slot.sought = from
+  if (batch.first > from && opened.sought !== from) {
+    opened.sought = from
     return from
   }
   // A repeat, or what is missing was aborted; else it is another log, or records have expired.
@@ -181,26 +194,103 @@ async function foldAll(
   return { records, next: batch.next, retryAfterMs: undefined }
 }
 
-/** Decodes a record, and folds it with the version of rows that rest on it. */
-export function foldRecord(
-  codec: Codec,
-  { topic, partition }: Source,
-  { offset, key, value, timestamp }: Pick<LogRecord, 'offset' | 'key' | 'value' | 'timestamp'>,
-  version: number,
-  fold: (record: StreamRecord) => Outcome,
-): Outcome | UnknownOutcome {
-  const decoded = decodeRecord(codec, topic, value)
-  if (!isDecoded(decoded)) return decoded
-  // Written out: a spread for each record would cost as much as its decoding.
-  return fold({
-    topic,
-    partition,
-    offset,
-    version,
-    key: key === null ? null : key.toString(),
-    event: decoded.event,
-    value: decoded.value,
-    raw: value ?? Buffer.alloc(0),
-    appendedAt: timestamp,
-  })
+const STOPPED_PAUSE_MS = 2_000
+
+export type ProcessBatch<P> = (opened: P, batch: MessageBatch, tick: Tick, commit: Commit) => Promise<BatchAnswer>
+
+/**
+ * Handles the batches of a group. An error drops the open partition, so nothing that a failed attempt left in memory is used again; an
+ * error of the group goes on to the client, which joins again.
+ */
+export function batchLoop<P extends { close(): Promise<void> }>(options: {
+  group: string
+  log: Log
+  metrics: Metrics
+  partitions: Partitions<P>
+  process: ProcessBatch<P>
+  /** A partition's log holds only control records before `next`. */
+  passed?: (opened: P, next: number) => Promise<void>
+  watch?: ProgressWatch | undefined
+  unknown?: UnknownEvents | undefined
+}): GroupHandler {
+  const { group, log, metrics, partitions, watch, unknown } = options
+  const seconds = metrics.histogram('marketlog_batch_seconds', 'Time from a batch to its commit.', ['group'])
+  const taken = metrics.counter('marketlog_records_taken_total', 'Records taken by a group.', ['group'])
+  const backoff = openBackoff(Date.now)
+  return {
+    assigned(assigned, resumeAt) {
+      watch?.assigned(assigned)
+      unknown?.assigned(assigned)
+      partitions.replace(assigned, resumeAt)
+    },
+    async batch(batch, tick, commit) {
+      await tick()
+      const end = seconds.startTimer({ group })
+      try {
+        const opened = await partitions.get(batch.topic, batch.partition, tick)
+        const answer = await options.process(opened, batch, tick, commit)
+        backoff.succeeded()
+        if (answer === 'again') watch?.waited(batch.topic, batch.partition)
+        else {
+          watch?.moved(batch.topic, batch.partition, answer === 'done' ? batch.next : answer)
+          unknown?.passed(batch.topic, batch.partition)
+        }
+        taken.inc({ group }, batch.messages.length)
+        return answer
+      } catch (error) {
+        const isStopped = error instanceof Stopped
+        if (isStopped) watch?.waited(batch.topic, batch.partition)
+        else log.warn({ error, partition: batch.partition }, 'a batch did not go through; it is tried again')
+        const dropped = partitions.drop(batch.topic, batch.partition)
+        const groupError = groupErrorIn(error)
+        if (groupError !== undefined) {
+          // The group does not wait for a partition that is still opening and may be another's by now.
+          dropped.catch(closing => log.debug({ error: closing }, 'closing a partition'))
+          throw groupError
+        }
+        await dropped
+        // A stopped partition is opened again for the next try, since a command may have decided meanwhile.
+        await whileTicking(delay(isStopped ? STOPPED_PAUSE_MS : backoff.failed(error)), tick)
+        return 'again'
+      } finally {
+        end()
+      }
+    },
+    async passed(topic, partition, next, commit) {
+      watch?.moved(topic, partition, next)
+      const opened = partitions.peek(topic, partition)
+      if (opened === undefined) return
+      try {
+        await options.passed?.(opened, next)
+      } catch (error) {
+        log.warn({ error, partition }, 'a position could not be written; the partition is opened again')
+        partitions.reopen(opened)
+        return
+      }
+      await commit(topic, partition, next).catch(rethrowUnlessGroupError)
+    },
+  }
+}
+
+/**
+ * The errors that mean "join the group again". The client does so by itself when such an error reaches it bare; inside the wrapper that its
+ * retries put around it, it ends the consumer. So they are unwrapped; by code, never by message text.
+ */
+const GROUP_ERRORS = new Set([
+  'REBALANCE_IN_PROGRESS',
+  'UNKNOWN_MEMBER_ID',
+  'ILLEGAL_GENERATION',
+  'NOT_COORDINATOR_FOR_GROUP',
+])
+
+/** The error of the group in what was thrown, itself or its cause; undefined when the work failed. */
+export function groupErrorIn(error: unknown): unknown {
+  const { type, cause } = error as { type?: string; cause?: { type?: string } }
+  if (GROUP_ERRORS.has(type ?? '')) return error
+  return GROUP_ERRORS.has(cause?.type ?? '') ? cause : undefined
+}
+
+/** For work that a rebalance may make pointless. */
+function rethrowUnlessGroupError(error: unknown): void {
+  if (groupErrorIn(error) === undefined) throw error
 }

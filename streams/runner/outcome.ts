@@ -41,5 +41,4 @@ export interface UnknownOutcome {
   event: string
 }
 
-/** The record was taken. */
 export const OK: Outcome = { kind: 'ok' }

@@ -4,7 +4,11 @@
  * A position knows the id of its topic. Invariant: nothing is read on from a position of another topic, beyond the log's end, or
  * before its start: what is there is not what follows the position.
  */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { RangeReader } from '#infra/kafka/range-reader.ts'
 import { Refused } from '#infra/runtime/refused.ts'
+import type { TopicIds } from '#infra/runtime/role.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 
 /** The next offset that a view lacks of a partition, stored with what it describes. */
@@ -13,7 +17,7 @@ export interface Position {
   next: number
 }
 
-/** What a view reflects of a partition; it is stored with the view, and says whether the view may be read. */
+/** The position of a view in a partition; it is stored with the view, and says whether the view may be read. */
 export interface ViewPosition extends Position {
   /** How many topics of the name the view has read before this one: what rests on them is in the log no more. None when left out. */
   generation?: number
@@ -86,13 +90,11 @@ export function openReadJudge(): (found: ViewPosition | undefined) => string | u
   }
 }
 
-/** A partition that is read. */
 export interface Source {
   topic: TopicKey
   partition: number
 }
 
-/** Tells the partitions of a view apart. */
 export const sourceName = ({ topic, partition }: Source): string => `${topic}-${partition}`
 
 /** The partitions of the log that a view reads. */
@@ -102,7 +104,6 @@ export const sourcesOf = ({ topics: read }: { readonly topics: readonly TopicKey
 /** Another owner has written what this one was about to. */
 export class Conflict extends Error {}
 
-/** A partition of the log as it is now. */
 export interface PartitionLog {
   topicId: string
   /** The first offset that it still holds. */
@@ -117,7 +118,7 @@ export type Decision =
   | { kind: 'build' }
   | { kind: 'stop'; fault: string; expired: number }
 
-/** What to do with a stored position, given the log as it is now. */
+/** Decides where to go on from a stored position, given the log as it is now. */
 export function decide(stored: Position | undefined, log: PartitionLog): Decision {
   if (stored === undefined) return { kind: 'build' }
   const stop = (fault: string, expired = 0): Decision => ({ kind: 'stop', fault, expired })
@@ -134,7 +135,7 @@ export function decide(stored: Position | undefined, log: PartitionLog): Decisio
   return { kind: 'resume', next: stored.next }
 }
 
-/** What has a view go on with the log that is there. */
+/** Has a view go on with the log that is there. */
 export const rebuildCommand = (view: string, { expired }: { expired: number }): string =>
   `marketlog rebuild ${view}${expired > 0 ? ' --accept-loss' : ''}`
 
@@ -157,5 +158,34 @@ export class Stopped extends Refused {
   constructor(group: string, source: Source, fault: string, command: string) {
     const partition = `${topics[source.topic].name}-${source.partition}`
     super(`${group} does not go on reading ${partition}: ${fault}. To go on with what is there now: \`${command}\``)
+  }
+}
+
+const SETTLED_WITHIN_MS = 10_000
+const PAUSE_MS = 500
+
+export interface LogParts {
+  kafka: KafkaConnection
+  reader: RangeReader
+  ids: TopicIds
+}
+
+/**
+ * Reads what a partition's log is now. A broker that has just become its leader, or learns of a topic late, may show an earlier state: a
+ * position that fits no more is compared again until it is settled. Rejects while there is no such topic.
+ */
+export async function readPartitionLog(
+  { kafka, reader, ids }: LogParts,
+  { topic, partition }: Source,
+  stored: Position | undefined,
+  settledWithinMs = SETTLED_WITHIN_MS,
+): Promise<PartitionLog> {
+  const name = kafka.topicName(topic)
+  const limit = performance.now() + settledWithinMs
+  for (;;) {
+    const topicId = await ids.idOf(topic)
+    const log = { topicId, start: await reader.start(name, partition), end: await reader.end(name, partition) }
+    if (decide(stored, log).kind !== 'stop' || performance.now() > limit) return log
+    await delay(PAUSE_MS)
   }
 }

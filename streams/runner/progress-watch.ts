@@ -6,16 +6,15 @@
  * opening (a view is being filled) has ten times as long. Reads the brokers only. Invariant: transaction markers
  * are no lag, so a member that has read everything never counts as stalled.
  */
-import { committedOffsets } from '#infra/kafka/committed-offsets.ts'
+
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { nextRecordAt } from '#infra/kafka/lag.ts'
+import { committedOffsets, nextRecordAt } from '#infra/kafka/lag.ts'
 import type { RangeReader } from '#infra/kafka/range-reader.ts'
 import { openRefusalLimit } from '#infra/kafka/refusal.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 
-/** Receives a member's progress. */
 export interface ProgressWatch {
   assigned(partitions: readonly { topic: TopicKey; partition: number }[]): void
   /** A partition's position is `next` from now on. */
@@ -25,7 +24,6 @@ export interface ProgressWatch {
   close(): Promise<void>
 }
 
-/** What a watch works with. */
 interface WatchOptions {
   kafka: KafkaConnection
   group: string
@@ -55,7 +53,6 @@ interface Watched {
   movedSinceCheck: boolean
 }
 
-/** Opens the watch of a member. */
 export function watchProgress(options: WatchOptions): ProgressWatch {
   const { kafka, group, log, fail, reader } = options
   const limitMs = options.stalledAfterMs ?? STALLED_AFTER_MS

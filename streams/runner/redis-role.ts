@@ -7,7 +7,7 @@
  */
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
-import { openGathering } from '#infra/runtime/gathering.ts'
+import { coalesce } from '#infra/runtime/async/coalesce.ts'
 import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
 import { build } from './build.ts'
 import type { Position } from './positions.ts'
@@ -16,7 +16,6 @@ import { isOfFormat, openRedisSink, readHead } from './redis-versions.ts'
 import { runSink } from './sink-runner.ts'
 import type { OwnedHead, RedisView } from './view.ts'
 
-/** Runs the role that keeps a view. */
 export async function runRedisView(context: RoleContext, view: RedisView): Promise<RunningRole> {
   const { config, metrics } = context
   const { namespace: prefix } = config
@@ -29,7 +28,7 @@ export async function runRedisView(context: RoleContext, view: RedisView): Promi
   const onProgress = (): void => {
     for (const progressed of waiting) progressed()
   }
-  const built = openGathering(async (partitions: readonly number[]) => {
+  const built = coalesce(async (partitions: readonly number[]) => {
     const task = { config, log, signal, onProgress, isMissingOnly: true as const, acceptLoss: false }
     // In one order, since each has a lease.
     const sorted = [...new Set(partitions)].toSorted((one, other) => one - other)

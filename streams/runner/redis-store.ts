@@ -6,9 +6,7 @@
  * at its next flush and goes on from there. Invariant: a version that is switched to reflects no less of the log than the one before it.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { publishGuarded } from '#infra/redis/guarded-publish.ts'
-import { type KeyWrite, writeGuarded } from '#infra/redis/guarded-write.ts'
-import { nextVersion } from '#infra/redis/next-version.ts'
+import { type KeyWrite, nextVersion, writeGuarded } from '#infra/redis/guarded-write.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import {
   type BuildParts,
@@ -20,13 +18,21 @@ import {
   type Versions,
 } from './build.ts'
 import { CAME_MEANWHILE, EXPIRED } from './findings.ts'
-import { readPartitionLog } from './partition-log.ts'
-import { Conflict, decide, holdsAll, rebuiltPosition, sourcesOf } from './positions.ts'
-import { type ComparedVersions, compareRows, rowsOf } from './redis-compare.ts'
-import { buildKeyOf, dropVersions, headAt, headKeyOf, isOfFormat, newestKeyOf, readHead } from './redis-versions.ts'
+import { Conflict, decide, holdsAll, readPartitionLog, rebuiltPosition, sourcesOf } from './positions.ts'
+import {
+  buildKeyOf,
+  type ComparedVersions,
+  compareRows,
+  dropVersions,
+  headAt,
+  headKeyOf,
+  isOfFormat,
+  newestKeyOf,
+  readHead,
+  rowsOf,
+} from './redis-versions.ts'
 import type { RedisFold, RedisPartition, RedisVersion, RedisView, ViewHead } from './view.ts'
 
-/** A partition of the version that is built. */
 interface NewPartition {
   of: RedisVersion
   fold: RedisFold
@@ -48,7 +54,6 @@ export const redisVersions = (
   openStore: parts => openRedisStore(view, parts, partitions),
 })
 
-/** One build, or comparison, of some partitions. */
 interface Work {
   view: RedisView
   parts: BuildParts
@@ -133,9 +138,9 @@ async function readSource(work: Work, partition: number, isMissingOnly: boolean)
 }
 
 async function write({ view, parts }: Work, { of }: NewPartition, writes: readonly KeyWrite[]): Promise<void> {
-  const value = String(of.version)
-  const guard = newestKeyOf(view, of)
-  if (writes.length > 0) await writeGuarded(parts.redis, { guard, expected: value, value, writes })
+  const guards = [{ key: newestKeyOf(view, of), expected: String(of.version) }]
+  if (writes.length > 0 && !(await writeGuarded(parts.redis, { guards, writes })))
+    throw new Conflict(`another version of partition ${of.partition} of ${view.name} is being built`)
 }
 
 async function flush(work: Work, into: NewPartition): Promise<void> {
@@ -155,7 +160,6 @@ async function fill(work: Work, base: NonNullable<RedisView['base']>, onPage: ()
   await writer.end()
 }
 
-/** Drops versions that are not read. */
 async function drop({ view, before }: Work, isDropped: (of: RedisVersion) => boolean): Promise<void> {
   const all = [...before.values()].map(({ of }) => of)
   const read = new Map<number, number | undefined>()
@@ -186,7 +190,7 @@ async function switchPartition(work: Work, filling: Filling, each: BuildSource):
         { key: newestKeyOf(view, of), expected: String(of.version) },
       ]
       const text = JSON.stringify(headAt(view, of.version, each.position, own ?? into.own))
-      if (await publishGuarded(parts.redis, { guards, key, text, named: [], replaced: [], replacedTtlMs: 0 }))
+      if (await writeGuarded(parts.redis, { guards, writes: [{ command: 'SET', key, args: [text] }] }))
         return rowsOf(carried).length
     }
     await pause(SWITCH_PAUSE_MS)
@@ -206,7 +210,6 @@ async function carryOver(work: Work, each: BuildSource, head: ViewHead): Promise
   return view.carriedOver(fold, stored)
 }
 
-/** Rows that cannot be compared, and why. */
 async function leftOutOf(work: Work, each: BuildSource, head: ViewHead): Promise<Map<string, string>> {
   const { view, parts } = work
   const { source, stored, position } = each

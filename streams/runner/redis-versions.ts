@@ -6,11 +6,13 @@
  * disagree, and an owner that was paused while another took over, or a build switched, writes nothing. Writing the same batch twice leaves
  * the same rows. Writers: the role that owns the partition, and one build (redis-store.ts).
  */
-import { Fenced, type KeyWrite, writeGuarded } from '#infra/redis/guarded-write.ts'
-import { scanKeys } from '#infra/redis/servers.ts'
+import { type KeyWrite, writeGuarded } from '#infra/redis/guarded-write.ts'
+import { readSlots, scanKeys } from '#infra/redis/servers.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import { formatOf } from '#schemas/values/stored-format.ts'
-import type { ViewPosition } from './positions.ts'
+import type { Comparison, DifferentRows } from './build.ts'
+import { leaveOut, noFindings } from './findings.ts'
+import { Conflict, type ViewPosition } from './positions.ts'
 import type { PartitionSink } from './sink-runner.ts'
 import type { FlushCompanion, OwnedHead, RedisPartition, RedisVersion, RedisView, ViewHead } from './view.ts'
 
@@ -68,12 +70,16 @@ export async function openRedisSink(
     position: found.head,
     apply: fold.apply,
     async flush(position) {
-      if (position.next < owned.head.next) throw new Fenced(guard)
+      if (position.next < owned.head.next) throw new Conflict(`${guard} is at ${owned.head.next} already`)
       const { writes, own, touched = [] } = fold.take()
       const write = async (beside: readonly KeyWrite[]): Promise<OwnedHead> => {
         const head = headAt(view, version, position, own)
         const text = JSON.stringify(head)
-        await writeGuarded(of.redis, { guard, expected: owned.text, value: text, writes: [...writes, ...beside] })
+        const isWritten = await writeGuarded(of.redis, {
+          guards: [{ key: guard, expected: owned.text }],
+          writes: [...writes, ...beside, { command: 'SET', key: guard, args: [text] }],
+        })
+        if (!isWritten) throw new Conflict(`${guard} was written by another owner`)
         owned = { head, text }
         return owned
       }
@@ -88,7 +94,7 @@ export async function openRedisSink(
 const KEYS_PER_STEP = 1_000
 
 /** Keys of versions, page by page, and what each is called within its version. */
-export async function* versionKeys(
+async function* versionKeys(
   view: RedisView,
   partitions: readonly RedisPartition[],
 ): AsyncGenerator<{ key: string; name: string; of: RedisVersion }[], void, void> {
@@ -117,4 +123,85 @@ export async function dropVersions(
     )
     for (const keys of dropped.values()) await partitions[0]?.redis.unlink(...keys.map(({ key }) => key))
   }
+}
+
+/** The version of a partition that is read, and the one that the log gives. */
+export interface ComparedVersions {
+  found: RedisVersion
+  expected: RedisVersion
+  leftOut: ReadonlyMap<string, string>
+}
+
+/** The rows of two keys, each as name, text, name, text... */
+const ROWS = `
+local answer = {}
+for i = 1, 2 do
+  local type = redis.call('TYPE', KEYS[i]).ok
+  if type == 'hash' then answer[i] = redis.call('HGETALL', KEYS[i])
+  elseif type == 'zset' then answer[i] = redis.call('ZRANGE', KEYS[i], 0, -1, 'WITHSCORES')
+  else answer[i] = {} end
+end
+return answer`
+
+/** Names of rows that writes touch. */
+export function rowsOf(writes: readonly KeyWrite[]): string[] {
+  return writes.flatMap(({ command, key, args }) => {
+    const name = key.replace(/^.*?\}:\d+:/, '')
+    // Of pairs, the row is the first of a hash and the second of a sorted set.
+    const isRow = { HSET: (at: number) => at % 2 === 0, ZADD: (at: number) => at % 2 === 1 }[command as string]
+    return args.filter((_, at) => isRow?.(at) ?? true).map(row => `${name} ${row}`)
+  })
+}
+
+/** Compares versions row by row (fields of hashes, members of sorted sets): all, or those of keys with suspects alone. */
+export async function compareRows(
+  view: RedisView,
+  pairs: readonly ComparedVersions[],
+  suspects: DifferentRows | undefined,
+  report: (step: string) => void,
+): Promise<Comparison> {
+  const findings = noFindings()
+  const different: DifferentRows = new Map()
+  const [first] = pairs
+  if (first === undefined) return { findings, different }
+  const { redis } = first.found
+  const compareKey = async (pair: ComparedVersions, name: string): Promise<void> => {
+    const keys = [pair.found, pair.expected].map(of => `${view.rootOf(of.partition, of.prefix)}:${of.version}:${name}`)
+    const [found, expected] = ((await redis.eval(ROWS, keys.length, ...keys)) as string[][]).map(pairsOf)
+    for (const row of new Set([...(found?.keys() ?? []), ...(expected?.keys() ?? [])])) {
+      const reason = pair.leftOut.get(`${name} ${row}`)
+      const texts = { found: found?.get(row), expected: expected?.get(row) }
+      if (reason !== undefined) leaveOut(findings, reason)
+      else if (texts.found !== texts.expected) different.set(`${name} ${row}`, texts)
+      else findings.compared += 1
+    }
+  }
+  const suspectKeys = suspects && new Set([...suspects.keys()].map(row => row.slice(0, row.lastIndexOf(' '))))
+  const slots = await readSlots(redis)
+  const seen = new Set<string>()
+  const partitions = pairs.map(({ found }) => found)
+  const pairOf = new Map(pairs.map(pair => [pair.found.partition, pair]))
+  for await (const page of versionKeys(view, partitions)) {
+    const compared: Promise<void>[] = []
+    for (const { name, of } of page) {
+      const pair = pairOf.get(of.partition)
+      if (of.version !== pair?.found.version && of.version !== pair?.expected.version) continue
+      const key = `${of.partition} ${name}`
+      if (pair === undefined || seen.has(key) || suspectKeys?.has(name) === false) continue
+      seen.add(key)
+      compared.push(compareKey(pair, name))
+    }
+    await Promise.all(compared)
+    report(`comparing ${seen.size.toLocaleString('en')} keys`)
+  }
+  // A key whose slot moves may not have come.
+  if (slots === undefined || slots !== (await readSlots(redis)))
+    throw new Error('the Cluster is moving slots: verify the view when that has ended')
+  return { findings, different }
+}
+
+function pairsOf(rows: readonly string[]): Map<string, string> {
+  const pairs = new Map<string, string>()
+  for (let at = 0; at + 1 < rows.length; at += 2) pairs.set(rows[at] as string, rows[at + 1] as string)
+  return pairs
 }

@@ -8,10 +8,10 @@
  * States of a partition: none -> behind (readers are refused until the log's end of the opening is reached) -> whole; stopped (the
  * position is not of the log that is there: readers are refused, and it is tried again, so that it opens after `rebuild`).
  */
-import { committedOffsets } from '#infra/kafka/committed-offsets.ts'
+
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { ResumeAt } from '#infra/kafka/group-consumer.ts'
-import { nextRecordAt } from '#infra/kafka/lag.ts'
+import { committedOffsets, nextRecordAt } from '#infra/kafka/lag.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import type { Log } from '#infra/runtime/log.ts'
@@ -19,22 +19,22 @@ import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { type OpenPartition, runGroup } from './group-loop.ts'
 import type { Outcome, StreamRecord } from './outcome.ts'
-import { type LogParts, readPartitionLog } from './partition-log.ts'
 import {
   advanced,
   decide,
   isSamePosition,
+  type LogParts,
   type Position,
   positionFrom,
+  readPartitionLog,
   rebuildCommand,
   type Source,
   Stopped,
   type ViewPosition,
 } from './positions.ts'
 
-/** One partition of a view. */
 export interface PartitionSink {
-  /** What the view reflects; undefined: nothing. */
+  /** Up to which the view reflects the log; undefined: nothing. */
   readonly position: ViewPosition | undefined
   /** Called once before the records of a batch are applied, for what must be known before them. */
   prepare?(): Promise<void>
@@ -56,7 +56,6 @@ export interface RowSink extends Pick<PartitionSink, 'apply'> {
   flush(): Promise<void>
 }
 
-/** What makes a sink. */
 interface SinkSpec {
   group: string
   topics: readonly TopicKey[]
@@ -67,15 +66,13 @@ interface SinkSpec {
   open(source: Source, opening: Opening): Promise<PartitionSink>
 }
 
-/** What opens the view of a partition may ask and say. */
 interface Opening {
   /** Why the view cannot go on from a position: one that begins again by itself asks. */
   faultOf(stored: Position | undefined): Promise<string | undefined>
-  /** What it waits for goes on: that is no stall, however long it takes. */
+  /** Reports that the work it waits for goes on: that is no stall, however long it takes. */
   progressed(): void
 }
 
-/** What the partitions of a member share. */
 interface Member extends LogParts {
   group: string
   publisher: Publisher

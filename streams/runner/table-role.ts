@@ -8,10 +8,9 @@
 import { type Batcher, openBatcher } from '#infra/clickhouse/batcher.ts'
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
+import { coalesce, coalesceAlike } from '#infra/runtime/async/coalesce.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import { openGathering } from '#infra/runtime/gathering.ts'
 import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
-import { openSharedAnswer } from '#infra/runtime/shared-answer.ts'
 import { build } from './build.ts'
 import { Conflict, type Source, sourceName } from './positions.ts'
 import { type PartitionSink, type RowSink, runSink } from './sink-runner.ts'
@@ -28,7 +27,6 @@ import {
 } from './table-versions.ts'
 import type { TableView } from './view.ts'
 
-/** Runs the role that keeps a view. */
 export async function runTableView(context: RoleContext, view: TableView): Promise<RunningRole> {
   const { config, metrics } = context
   const log = context.log.child({ role: view.name })
@@ -41,7 +39,7 @@ export async function runTableView(context: RoleContext, view: TableView): Promi
   const stop = new AbortController()
   const signal = AbortSignal.any([context.signal, stop.signal])
   const waiting = new Set<() => void>()
-  const built = openSharedAnswer(async () => {
+  const buildMissing = coalesceAlike(async () => {
     const onProgress = (): void => {
       for (const progressed of waiting) progressed()
     }
@@ -57,7 +55,7 @@ export async function runTableView(context: RoleContext, view: TableView): Promi
     async open(source, { progressed }) {
       waiting.add(progressed)
       try {
-        while (!(await sinks.isBuilt())) await built.get()
+        while (!(await sinks.isBuilt())) await buildMissing()
       } finally {
         waiting.delete(progressed)
       }
@@ -75,7 +73,6 @@ export async function runTableView(context: RoleContext, view: TableView): Promi
   }
 }
 
-/** Sinks of the version of a view that is read. */
 export interface TableSinks {
   /** Whether there is a version of the form that this process writes. */
   isBuilt(): Promise<boolean>
@@ -83,18 +80,17 @@ export interface TableSinks {
   open(source: Source, openRows: (batcher: Batcher) => Promise<RowSink>): Promise<PartitionSink>
 }
 
-/** Opens what the sinks of a view share. */
 export function openTableSinks(writer: ClickhouseWriter, view: VersionedView, batcher: Batcher): TableSinks {
   const read = async (): Promise<StoredView> => (await readStoredViews(writer)).of(view.name)
-  const [opening, watching] = [openSharedAnswer(read), openSharedAnswer(read)]
-  const isWritten = openGathering(async (rows: readonly NewPosition[]) => {
+  const readStored = coalesceAlike(read)
+  const isWritten = coalesce(async (rows: readonly NewPosition[]) => {
     const refused = await writePositions(writer, view.name, rows)
     return rows.map(row => !refused.includes(row))
   })
   return {
-    isBuilt: async () => isOfForm(view, (await opening.get()).current),
+    isBuilt: async () => isOfForm(view, (await readStored()).current),
     async open(source, openRows) {
-      const stored = await opening.get()
+      const stored = await readStored()
       const { current: version } = stored
       if (version === undefined) throw new Error(`${view.name} has no version`)
       const sink = await openRows(intoVersion(batcher, version))
@@ -112,7 +108,7 @@ export function openTableSinks(writer: ClickhouseWriter, view: VersionedView, ba
         },
         close: async () => undefined,
         async isCurrent() {
-          const now = await watching.get()
+          const now = await readStored()
           return now.current?.id === version.id && (positionOf(now, source)?.revision ?? 0) === revision
         },
       }

@@ -14,7 +14,6 @@ import { createTable, onCluster, type Table } from '#infra/clickhouse/table.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { Conflict, parsePosition, type Source, type ViewPosition } from './positions.ts'
 
-/** The table's definition. */
 export const viewPositions: Table = {
   name: 'view_positions',
   writer: 'runner',
@@ -33,21 +32,18 @@ export const viewPositions: Table = {
   partitionBy: 'tuple()',
 }
 
-/** What has versions. */
 export interface VersionedView {
   readonly name: string
   readonly topics: readonly TopicKey[]
   readonly tables: readonly { readonly table: Table }[]
 }
 
-/** A version of a view. */
 export interface Version {
   readonly id: string
   /** Table → the UUID of the one that was made for this version. */
   readonly tables: Readonly<Record<string, string>>
 }
 
-/** What is stored of a partition. */
 export interface StoredPosition {
   topic: string
   partition: number
@@ -55,7 +51,6 @@ export interface StoredPosition {
   revision: number
 }
 
-/** What is stored of a view. */
 export interface StoredView {
   /** The version that is read, whether or not its tables are there. */
   named: Version | undefined
@@ -67,7 +62,6 @@ export interface StoredView {
   positions: readonly StoredPosition[]
 }
 
-/** Name of a table of a version. */
 export const tableOf = (table: string, { id }: Pick<Version, 'id'>): string => `${table}_${id}`
 
 /** Tells the forms of a view's tables apart. */
@@ -133,7 +127,6 @@ export async function readStoredViews(
   return { of: view => views.get(view) ?? NOTHING, names: [...views.keys()] }
 }
 
-/** What is stored of a partition. */
 export const positionOf = ({ positions }: StoredView, { topic, partition }: Source): StoredPosition | undefined =>
   positions.find(row => row.topic === topics[topic].name && row.partition === partition)
 
@@ -210,7 +203,6 @@ export async function dropOthers(
   )
 }
 
-/** Drops a version that is not read. */
 export async function dropVersion(writer: ClickhouseWriter, view: VersionedView, version: Version): Promise<void> {
   for (const { table } of view.tables) await dropTable(writer, tableOf(table.name, version))
 }

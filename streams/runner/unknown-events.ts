@@ -22,7 +22,6 @@ interface WaitingPartition {
 const FIRST_PAUSE_MS = 500
 const LONGEST_PAUSE_MS = 10_000
 
-/** The partitions of a group member that wait. */
 export interface UnknownEvents {
   /** A record of such an event is tried again; outcomes of others stay. */
   judge(record: { topic: TopicKey; partition: number; offset: number }, outcome: Outcome | UnknownOutcome): Outcome
@@ -30,11 +29,10 @@ export interface UnknownEvents {
   passed(topic: TopicKey, partition: number): void
   /** Partitions that are no longer this member's do not wait here. */
   assigned(partitions: readonly { topic: TopicKey; partition: number }[]): void
-  /** What waits, and what to do; undefined when nothing does. */
+  /** The partitions that wait, and the advice; undefined when none does. */
   report(): string | undefined
 }
 
-/** Opens what a group member waits for. */
 export function openUnknownEvents(options: { group: string; metrics: Metrics; log: Log }): UnknownEvents {
   const { group, metrics, log } = options
   const gauge = metrics.gauge(
@@ -84,6 +82,5 @@ export function openUnknownEvents(options: { group: string; metrics: Metrics; lo
 
 const nameOf = (topic: TopicKey, partition: number): string => `${topic}/${partition}`
 
-/** What an operator can do about events of a newer version. */
 export const adviceOn = (events: readonly string[]): string =>
   `this version does not know ${events.join(', ')}: start the version that wrote it`

@@ -1,5 +1,5 @@
 /**
- * What a view is: how it is named, what it reads and stores, and how it is run, rebuilt and verified.
+ * The definition of a view: how it is named, what it reads and stores, and how it is run, rebuilt and verified.
  *
  * A definition loads none of the code that it names until that is called, so every process may read the list of all views
  * (streams/views.ts) and pays for the roles that it runs alone.
@@ -20,8 +20,7 @@ import type { Instant } from '#schemas/values/instant.ts'
 import type { Computed, Snapshot } from './computed-versions.ts'
 import type { Findings } from './findings.ts'
 import type { Outcome, StreamRecord } from './outcome.ts'
-import type { LogParts } from './partition-log.ts'
-import type { ViewPosition } from './positions.ts'
+import type { LogParts, ViewPosition } from './positions.ts'
 import type { RowSink } from './sink-runner.ts'
 
 /** Rows of a table that rest on records of a topic which the log may no longer hold. */
@@ -33,14 +32,12 @@ export interface Origin {
   isBefore(version: string): string
 }
 
-/** A table of a view in ClickHouse. */
 export interface ViewTable {
   table: Table
-  /** What a build carries over. */
+  /** Of the rows that a build carries over. */
   origins: readonly Origin[]
 }
 
-/** One rebuild. */
 export interface RebuildTask {
   config: PlatformConfig
   log: Log
@@ -50,7 +47,6 @@ export interface RebuildTask {
   acceptLoss: boolean
 }
 
-/** One comparison of a view with the log. */
 export interface VerifyTask {
   config: PlatformConfig
   log: Log
@@ -59,16 +55,13 @@ export interface VerifyTask {
   report(step: string): void
 }
 
-/** How a view is compared with the log. */
 export interface Verification {
   /** Read by the comparison. */
   topics: readonly TopicKey[]
   compare(task: VerifyTask): Promise<Findings>
 }
 
-/** A view. */
 export interface View<Name extends string = string> {
-  /** Role, consumer group and name of the view. */
   readonly name: Name
   /** Further names that `rebuild` and `verify` take. */
   readonly aliases?: readonly string[]
@@ -78,7 +71,6 @@ export interface View<Name extends string = string> {
   readonly store: 'redis' | 'clickhouse' | 'log'
   /** The process that runs the role where a whole platform is on one machine (services/cli/roles.ts). */
   readonly process: 'path' | 'analytics'
-  /** Its tables in ClickHouse. */
   readonly tables: readonly ViewTable[]
   /** The views that it is computed of, each with the topic up to whose end that must be; undefined where it is built from the log. */
   readonly computedOf?: Readonly<Record<string, TopicKey>>
@@ -110,12 +102,10 @@ export interface OwnedHead<Head extends ViewHead = ViewHead> {
   text: string
 }
 
-/** A partition of a view in Redis. */
 export interface RedisPartition extends ViewStore {
   partition: number
 }
 
-/** The keys of one version of it. */
 export interface RedisVersion extends RedisPartition {
   version: number
 }
@@ -123,7 +113,7 @@ export interface RedisVersion extends RedisPartition {
 /** Folds records of a partition into what a version must write. */
 export interface RedisFold {
   apply(record: StreamRecord): Outcome
-  /** What was applied since the last call: what it writes, and the view's own members of the head that it leads to. */
+  /** The effect of all that was applied since the last call: its writes, and the view's own members of the head that it leads to. */
   take(): { writes: KeyWrite[]; own: object; touched?: readonly string[] }
 }
 
@@ -143,11 +133,11 @@ export interface RedisView<Name extends string = string, Fold extends RedisFold 
   readonly maxBytesPerPartition?: number
   /** Of the form in which this process writes head and rows: a version of another one is built again. */
   readonly format: number
-  /** What all keys of a partition begin with, its hash tag included; `*` matches those of all. */
+  /** The begin of all keys of a partition, its hash tag included; `*` matches those of all. */
   rootOf(partition: number | '*', prefix: string): string
   /** Opens the fold of a version, of what it holds by its head; it has none before it is read. */
   open(version: RedisVersion, head: ViewHead | undefined, metrics: Metrics): Promise<Fold>
-  /** What it is filled from before the log; `fill` passes that to the folds of partitions, and `page` writes what they hold. */
+  /** Read before the log, to fill it from; `fill` passes that to the folds of partitions, and `page` writes what they hold. */
   readonly base?: {
     topics: readonly TopicKey[]
     fill(parts: LogParts, folds: ReadonlyMap<number, Fold>, page: () => Promise<void>): Promise<void>
@@ -156,7 +146,6 @@ export interface RedisView<Name extends string = string, Fold extends RedisFold 
   carriedOver?(built: Fold, before: Fold): KeyWrite[]
   /** The own members of a head that follows a whole one. */
   succeed?(own: object, before: ViewHead): object
-  /** Opens what goes with the flushes of a role. */
   companions?(context: RoleContext, redis: Redis): Promise<(of: RedisPartition, written: OwnedHead) => FlushCompanion>
 }
 
@@ -167,7 +156,6 @@ export interface ComputedView<Name extends string = string> extends View<Name> {
   open(tools: ComputingTools): Promise<Computation | undefined>
 }
 
-/** What a view is computed with. */
 export interface ComputingTools {
   context: RoleContext
   kafka: KafkaConnection
@@ -177,7 +165,6 @@ export interface ComputingTools {
   signal: AbortSignal
 }
 
-/** A snapshot, and how it is computed. */
 export interface ComputedSnapshot extends Snapshot {
   /** Those of the view's sources that it is computed of; all of them when left out. */
   readonly of?: readonly string[]
@@ -191,15 +178,11 @@ export interface ComputedSnapshot extends Snapshot {
   compute(asOf: Instant): Promise<Computed | undefined>
 }
 
-/** What computes a view in one process. */
 export interface Computation {
   readonly snapshots: readonly ComputedSnapshot[]
   /** A topic that it reads itself, and the next offset of each partition. */
   readonly own?: { readonly topic: TopicKey; position(partition: number): number }
 }
-
-/** Defines a view that its own role keeps. */
-export const defineView = <Name extends string>(view: View<Name>): View<Name> => view
 
 /** SQL: the partition of a topic that a key goes to, as Kafka's own producers choose it. */
 export const partitionSql = (key: string, partitions: number): string =>

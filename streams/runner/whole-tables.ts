@@ -7,7 +7,7 @@
  * behind what this process has seen of the version.
  */
 import { type ClickhouseReader, isMissingTable } from '#infra/clickhouse/clickhouse.ts'
-import { openSharedAnswer } from '#infra/runtime/shared-answer.ts'
+import { cached, coalesceAlike } from '#infra/runtime/async/coalesce.ts'
 import { openReadJudge } from './positions.ts'
 import { readStoredViews, type StoredView, tableOf, type Version, viewPositions } from './table-versions.ts'
 
@@ -24,7 +24,7 @@ type Tables = ReadonlyMap<string, Version | string>
 export function openWholeTables(reader: ClickhouseReader): ClickhouseReader {
   const judges: Judges = new Map()
   const names = new RegExp(`\\b${reader.database}\\.(\\w+)`, 'g')
-  const stored = openSharedAnswer(async () => {
+  const stored = cached(async () => {
     const { names: views, of } = await readStoredViews(reader)
     return tablesOf(
       views.map(view => [view, of(view)] as const),
@@ -32,7 +32,7 @@ export function openWholeTables(reader: ClickhouseReader): ClickhouseReader {
     )
   }, STORED_AGE_MS)
   /** A view that has become whole is read at once. */
-  const again = openSharedAnswer(() => {
+  const readAgain = coalesceAlike(() => {
     stored.forget()
     return stored.get()
   })
@@ -40,7 +40,7 @@ export function openWholeTables(reader: ClickhouseReader): ClickhouseReader {
     const named = [...query.matchAll(names)].map(([, table = '']) => table)
     const isWhole = (tables: Tables): boolean => named.every(table => typeof tables.get(table) === 'object')
     const known = await stored.get()
-    const tables = isWhole(known) ? known : await again.get()
+    const tables = isWhole(known) ? known : await readAgain()
     try {
       return await ask(query.replaceAll(names, (_, table: string) => `${reader.database}.${nameIn(tables, table)}`))
     } catch (error) {

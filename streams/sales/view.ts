@@ -1,5 +1,5 @@
 import { topics } from '#schemas/topics.ts'
-import { defineTableView } from '#streams/runner/versioned-view.ts'
+import { defineTableView } from '#streams/runner/define-view.ts'
 import { type Origin, partitionSql } from '#streams/runner/view.ts'
 import { sales, salesByTime } from './table.ts'
 

@@ -8,13 +8,13 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { openExpiringTokens } from '#infra/redis/expiring-tokens.ts'
+import { nextVersion } from '#infra/redis/guarded-write.ts'
 import { openLease, withLeases } from '#infra/redis/lease.ts'
-import { nextVersion } from '#infra/redis/next-version.ts'
 import { openAddressLimit } from '#infra/redis/rate-limit.ts'
 import { mastersOf, type Redis, slotOf } from '#infra/redis/redis.ts'
 import { openRequestMeter } from '#infra/redis/request-meter.ts'
 import { openStreamLeases } from '#infra/redis/stream-leases.ts'
-import { openStreamSlots } from '#infra/redis/stream-slots.ts'
+import { openStreamPermits } from '#infra/redis/stream-permits.ts'
 import { readValues } from '#infra/redis/value-stream.ts'
 import { openLiveReader } from '#streams/live-view/reader.ts'
 import { itemKey } from '#streams/live-view/table.ts'
@@ -24,8 +24,7 @@ import { ARBITRAGE, arbitrageColumns, columnBytes } from '#streams/market-summar
 import { openHealthReader } from '#streams/provider-health/reader.ts'
 import { view as healthView } from '#streams/provider-health/view.ts'
 import { computedLeaseKey, publishVersion } from '#streams/runner/computed-versions.ts'
-import { compareRows } from '#streams/runner/redis-compare.ts'
-import { buildKeyOf, dropVersions, newestKeyOf } from '#streams/runner/redis-versions.ts'
+import { buildKeyOf, compareRows, dropVersions, newestKeyOf } from '#streams/runner/redis-versions.ts'
 import { openOwnSink } from '#test/fixtures/redis-views.ts'
 import { judgedRecords, write } from '#test/fixtures/sink-records.ts'
 import { openSnapshotMarket, type SnapshotMarket } from '#test/fixtures/snapshot-market.ts'
@@ -159,10 +158,10 @@ describe('Redis on a Cluster', () => {
     const addresses = openAddressLimit(redis, { prefix, perMinute: 1 })
     const charged = await Promise.all([1, 2].map(() => addresses.charge('192.0.2.1', 'requests')))
     expect(charged.filter(seconds => seconds === undefined)).to.have.length(1)
-    const slots = openStreamSlots(redis, { prefix, leaseMs: LEASE_MS, renewEveryMs: 20 })
-    const start = await slots.start('ask:key', 2)
+    const permits = openStreamPermits(redis, { prefix, leaseMs: LEASE_MS, renewEveryMs: 20 })
+    const start = await permits.start('ask:key', 2)
     if (start.kind !== 'started') throw new Error(start.kind)
-    expect((await slots.start('ask:key', 2)).kind).to.equal('busy')
+    expect((await permits.start('ask:key', 2)).kind).to.equal('busy')
     const leases = openStreamLeases(redis, { prefix, name: 'feed', leaseMs: LEASE_MS })
     const lease = await leases.take('key', 1)
     expect(await leases.take('key', 1)).to.equal(undefined)
@@ -172,7 +171,7 @@ describe('Redis on a Cluster', () => {
     const renewals = ['local replaced = {}', "== ARGV[1] then return redis.call('PEXPIRE'"]
     const areRenewed = (): boolean => renewals.every(text => scriptsSeen().some(script => script.includes(text)))
     await eventually(areRenewed, 'renewals')
-    await start.slot.release()
+    await start.permit.release()
     for (const one of [lease, renewed]) one?.release()
     for (const one of [leases, renewing]) await one.close()
     const tokens = openExpiringTokens(redis, { prefix, name: 'feed', ttlMs: LEASE_MS, now: Date.now })

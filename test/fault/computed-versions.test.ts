@@ -2,7 +2,6 @@
  * One writer of what is computed of other views: a lease, and what becomes of a writer that has lost it.
  */
 import { expect } from 'chai'
-import { Fenced } from '#infra/redis/guarded-write.ts'
 import { openLease } from '#infra/redis/lease.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import {
@@ -14,6 +13,7 @@ import {
   publishVersion,
   REPLACED_TTL_MS,
 } from '#streams/runner/computed-versions.ts'
+import { Conflict } from '#streams/runner/positions.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -69,7 +69,7 @@ describe('the writer of a computed view', () => {
     await lost.release()
     await taken.hold()
     const refused = await write(lost, prefix, 2, 3).catch(error => error)
-    expect(refused).to.be.instanceOf(Fenced)
+    expect(refused).to.be.instanceOf(Conflict)
     expect((await headIn(prefix)).as_of).to.equal(1)
     await write(taken, prefix, 3, 4)
     expect((await headIn(prefix)).as_of).to.equal(3)

@@ -207,9 +207,10 @@ describe('topics that are no longer what they were', () => {
     const topic = kafka.topicName('book')
     const reader = await openRangeReader(kafka, [topic])
     const to = (await reader.end(topic, PARTITION)) + 1
-    const refused = await reader
-      .read({ topic, partition: PARTITION, from: 0, to }, () => undefined)
-      .catch(error => error)
+    const read = async () => {
+      for await (const _ of reader.range(topic, new Map([[PARTITION, { from: 0, to }]])));
+    }
+    const refused = await read().catch(error => error)
     await reader.close()
     expect(refused.message).to.equal(`${topic}-${PARTITION} ends before ${to}`)
   })

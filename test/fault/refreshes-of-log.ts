@@ -25,10 +25,12 @@ export async function readRefreshesOfLog(kafka: KafkaConnection, findItem: FindI
       for (let partition = 0; partition < topics[key].partitions; partition++) {
         const assembly = openAssembly(SIDES[key], findItem, refreshes)
         const to = await reader.stableEnd(topic, partition)
-        await reader.read({ topic, partition, from: 0, to }, async record => {
-          const { event, value } = kafka.codec.decode(record.value ?? Buffer.alloc(0))
-          assembly.take(event, value)
-        })
+        for await (const page of reader.range(topic, new Map([[partition, { from: 0, to }]]))) {
+          for (const record of page) {
+            const { event, value } = kafka.codec.decode(record.value ?? Buffer.alloc(0))
+            assembly.take(event, value)
+          }
+        }
         assembly.end()
       }
     }

@@ -9,13 +9,11 @@
  * count transaction markers, and the positions that a role notes for itself are left out.
  */
 import { expect } from 'chai'
+import { withAdmin } from '#infra/kafka/admin.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { groupByTopic, type Outgoing } from '#infra/kafka/publisher.ts'
+import { groupByTopic, type Outgoing, openTopicCopy } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { setTopicSettings, type TopicSettings } from '#infra/kafka/topic-admin.ts'
-import { openTopicCopy } from '#infra/kafka/topic-copy.ts'
-import { scanTopic } from '#infra/kafka/topic-scan.ts'
-import { withAdmin } from '#infra/kafka/with-admin.ts'
 import { PROVIDER_PARTITIONS, type TopicKey, topics } from '#schemas/topics.ts'
 import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
 import { partitionOf } from '#schemas/values/partition.ts'
@@ -146,7 +144,7 @@ async function copyInput(from: KafkaConnection, to: KafkaConnection): Promise<vo
     const ranges = new Map<number, { from: number; to: number }>()
     for (let partition = 0; partition < topics[key].partitions; partition++)
       ranges.set(partition, { from: 0, to: await reader.stableEnd(topic, partition) })
-    for await (const page of scanTopic(reader, topic, ranges)) await copy.send(page)
+    for await (const page of reader.range(topic, ranges)) await copy.send(page)
     await copy.close()
   }
   await reader.close()

@@ -10,6 +10,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { createServer } from 'node:tls'
 import { expect } from 'chai'
+import { readDiskBytes, withAdmin } from '#infra/kafka/admin.ts'
 import * as codes from '#infra/kafka/client/kafkajs.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { follow } from '#infra/kafka/follower.ts'
@@ -17,7 +18,6 @@ import { joinGroup } from '#infra/kafka/group-consumer.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { createTopics, setTopicSettings, setUpTopics } from '#infra/kafka/topic-admin.ts'
 import { openTransactionalProducer } from '#infra/kafka/transactional-producer.ts'
-import { withAdmin } from '#infra/kafka/with-admin.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { keepRunning } from '#services/cli/role-process.ts'
 import type { RoleName } from '#services/cli/roles.ts'
@@ -105,7 +105,7 @@ describe('three brokers', () => {
       const topic = kafka.topicName('catalog')
       const reader = await openRangeReader(kafka, [topic])
       const end = await reader.stableEnd(topic, 0)
-      expect((await reader.diskBytes()).some(one => one.topic === topic && one.bytes > 0)).to.equal(true)
+      expect((await readDiskBytes(kafka)).some(one => one.topic === topic && one.bytes > 0)).to.equal(true)
       await reader.close()
       await setTopicSettings(kafka, new Map([[topic, { 'segment.ms': '777000' }]]))
       const java = await findJavaReader()

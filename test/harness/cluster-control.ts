@@ -4,10 +4,11 @@
  * Changes only the order of replicas and who leads. Whole means that each broker, asked by itself, sees every partition
  * with a leader and all of its replicas in sync; one that has just woken may still show the cluster as it was.
  */
+
+import { withAdmin } from '#infra/kafka/admin.ts'
 import { openCluster } from '#infra/kafka/client/cluster.ts'
 import { Decoder, Encoder, type WireDecoder, type WireEncoder } from '#infra/kafka/client/wire.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
-import { withAdmin } from '#infra/kafka/with-admin.ts'
 import { eventually } from './eventually.ts'
 import type { TestCluster } from './use-cluster.ts'
 

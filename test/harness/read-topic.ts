@@ -25,11 +25,13 @@ export async function readTopic(kafka: KafkaConnection, topic: TopicKey): Promis
   try {
     for (let partition = 0; partition < topics[topic].partitions; partition++) {
       const to = await reader.stableEnd(name, partition)
-      await reader.read({ topic: name, partition, from: 0, to }, async ({ offset, key, timestamp, value: raw }) => {
-        const position = { partition, offset, timestamp, key: String(key), raw }
-        if (raw === null) records.push({ ...position, event: undefined, value: undefined })
-        else records.push({ ...position, ...kafka.codec.decode(raw) })
-      })
+      for await (const page of reader.range(name, new Map([[partition, { from: 0, to }]]))) {
+        for (const { offset, key, timestamp, value: raw } of page) {
+          const position = { partition, offset, timestamp, key: String(key), raw }
+          if (raw === null) records.push({ ...position, event: undefined, value: undefined })
+          else records.push({ ...position, ...kafka.codec.decode(raw) })
+        }
+      }
     }
   } finally {
     await reader.close()

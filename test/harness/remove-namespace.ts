@@ -1,7 +1,7 @@
 /** Invariant: the production namespace is refused; nothing outside the given namespace is touched. */
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { withAdmin } from '#infra/kafka/admin.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
-import { withAdmin } from '#infra/kafka/with-admin.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { closeRedis, openRedis, slotOf } from '#infra/redis/redis.ts'
 import { scanKeys } from '#infra/redis/servers.ts'

@@ -4,7 +4,7 @@ import { setInterval } from 'node:timers/promises'
 import { deflateRawSync } from 'node:zlib'
 import { expect } from 'chai'
 import type { Redis } from '#infra/redis/redis.ts'
-import { openStreamSlots, type StreamSlots } from '#infra/redis/stream-slots.ts'
+import { openStreamPermits, type StreamPermits } from '#infra/redis/stream-permits.ts'
 import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
 import {
   openSnapshotStreams,
@@ -26,7 +26,7 @@ const BLOCKS = 200
 describe('a bulk stream', () => {
   const platform = useServers({ setUp: false })
   let redis: Redis
-  let slots: StreamSlots
+  let permits: StreamPermits
   let snapshot: PinnedSnapshot
   let streams: SnapshotStreams
   let metrics: Metrics
@@ -38,7 +38,7 @@ describe('a bulk stream', () => {
 
   before(async () => {
     redis = await platform.openRedis()
-    slots = openStreamSlots(redis, { prefix: platform.namespace })
+    permits = openStreamPermits(redis, { prefix: platform.namespace })
     const block = deflateRawSync(Buffer.alloc(BLOCK_BYTES, 'x'), { finishFlush: 3 })
     const key = `${platform.namespace}segment`
     await redis.set(key, block)
@@ -64,10 +64,10 @@ describe('a bulk stream', () => {
     server = createServer((_request, plain) => {
       const response = plain as Parameters<SnapshotStreams['send']>[0]
       response.locals = { requestId: 'r', startedAt: 0, observe: () => undefined }
-      answered = slots.start('subject', 1_000).then(async start => {
+      answered = permits.start('subject', 1_000).then(async start => {
         if (start.kind !== 'started') throw new Error(start.kind)
         await streams.send(response, {
-          ...{ snapshot, coding: 'identity', slot: start.slot, headers: [] },
+          ...{ snapshot, coding: 'identity', permit: start.permit, headers: [] },
           isAccepted: () => judge(),
         })
       })
@@ -108,9 +108,9 @@ describe('a bulk stream', () => {
     })
 
   const isFree = async (): Promise<boolean> => {
-    const start = await slots.start('subject', 1_000)
+    const start = await permits.start('subject', 1_000)
     if (start.kind !== 'started') return false
-    await start.slot.undo()
+    await start.permit.undo()
     return true
   }
 
@@ -154,13 +154,13 @@ describe('a bulk stream', () => {
     expect(await drain(client)).to.be.lessThan(BLOCKS * BLOCK_BYTES)
   })
 
-  it('is cut when its slot is lost', async () => {
+  it('is cut when its permit is lost', async () => {
     open()
-    const short = openStreamSlots(redis, { prefix: platform.namespace, leaseMs: 150 })
-    const before = slots
-    slots = short
+    const short = openStreamPermits(redis, { prefix: platform.namespace, leaseMs: 150 })
+    const before = permits
+    permits = short
     const client = await ask()
-    slots = before
+    permits = before
     await redis.set(`${platform.namespace}{stream:subject}:lease`, 'another', 'PX', 60_000)
     await answered
     expect(await outcomes('api_snapshot_streams_total')).to.include('outcome="failed"} 1')

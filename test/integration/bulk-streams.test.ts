@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect } from 'chai'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
-import { openStreamSlots, type StreamSlot, type StreamSlots } from '#infra/redis/stream-slots.ts'
+import { openStreamPermits, type StreamPermit, type StreamPermits } from '#infra/redis/stream-permits.ts'
 import { readValues, ValueMissing } from '#infra/redis/value-stream.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -11,25 +11,25 @@ import { useServers } from '#test/harness/use-servers.ts'
 
 const LEASE_MS = 600_000
 
-describe('slots of streams', () => {
+describe('permits of streams', () => {
   const platform = useServers({ setUp: false })
   const connections: Redis[] = []
   let subjects = 0
   const subject = (): string => `ask:key-${subjects++}`
 
   /** Slots as another process would open them. */
-  const openOn = (i: number, options: { leaseMs?: number; renewEveryMs?: number } = {}): StreamSlots =>
-    openStreamSlots(connections[i] as Redis, { prefix: platform.namespace, ...options })
+  const openOn = (i: number, options: { leaseMs?: number; renewEveryMs?: number } = {}): StreamPermits =>
+    openStreamPermits(connections[i] as Redis, { prefix: platform.namespace, ...options })
   const leaseOf = (name: string): string => `${platform.namespace}{stream:${name}}:lease`
 
   before(async () => {
     for (let i = 0; i < 4; i++) connections.push(await platform.openRedis())
   })
 
-  const started = async (slots: StreamSlots, name: string, limit = 50): Promise<StreamSlot> => {
-    const start = await slots.start(name, limit)
+  const started = async (permits: StreamPermits, name: string, limit = 50): Promise<StreamPermit> => {
+    const start = await permits.start(name, limit)
     if (start.kind !== 'started') throw new Error(start.kind)
-    return start.slot
+    return start.permit
   }
 
   it('are taken by one of many that ask at once', async () => {
@@ -41,7 +41,7 @@ describe('slots of streams', () => {
     expect(kinds.get('started')).to.have.length(1)
     expect(kinds.get('busy')).to.have.length(63)
     for (const { quota } of asked) expect(quota.remaining).to.equal(299)
-    for (const start of asked) if (start.kind === 'started') await start.slot.release()
+    for (const start of asked) if (start.kind === 'started') await start.permit.release()
   })
 
   it('are given out as often as the limit says and not once less, to many that ask without pause', async () => {
@@ -50,13 +50,13 @@ describe('slots of streams', () => {
     let admitted = 0
     await Promise.all(
       Array.from({ length: 16 }, async (_, i) => {
-        const slots = openOn(i % connections.length)
+        const permits = openOn(i % connections.length)
         for (;;) {
-          const start = await slots.start(name, limit)
+          const start = await permits.start(name, limit)
           if (start.kind === 'spent') return
           if (start.kind === 'busy') continue
           admitted += 1
-          await start.slot.release()
+          await start.permit.release()
         }
       }),
     )
@@ -72,7 +72,7 @@ describe('slots of streams', () => {
     const starts = `${platform.namespace}{stream:${name}}:starts`
     const kindOf = async (): Promise<string> => {
       const start = await openOn(0).start(name, 2)
-      if (start.kind === 'started') await start.slot.release()
+      if (start.kind === 'started') await start.permit.release()
       return start.kind
     }
     const kinds = [await kindOf(), await kindOf(), await kindOf()]
@@ -86,24 +86,24 @@ describe('slots of streams', () => {
 
   it('are given back when nothing was streamed', async () => {
     const name = subject()
-    const slots = openOn(1)
-    await (await started(slots, name)).undo()
-    expect((await slots.read(name, 50)).remaining).to.equal(50)
-    await (await started(slots, name)).release()
-    expect((await slots.read(name, 50)).remaining).to.equal(49)
+    const permits = openOn(1)
+    await (await started(permits, name)).undo()
+    expect((await permits.read(name, 50)).remaining).to.equal(50)
+    await (await started(permits, name)).release()
+    expect((await permits.read(name, 50)).remaining).to.equal(49)
   })
 
   it('stay held for as long as their stream runs: they are renewed again and again', async () => {
     const name = subject()
-    const slot = await started(openOn(2, { leaseMs: LEASE_MS, renewEveryMs: 20 }), name)
+    const permit = await started(openOn(2, { leaseMs: LEASE_MS, renewEveryMs: 20 }), name)
     for (let renewals = 0; renewals < 3; renewals++) {
       await connections[3]?.pexpire(leaseOf(name), 2 * LEASE_MS)
       const isRenewed = async () => ((await connections[3]?.pttl(leaseOf(name))) ?? 0) <= LEASE_MS
       await eventually(isRenewed, 'a renewal')
       expect((await openOn(3).start(name, 50)).kind).to.equal('busy')
     }
-    expect(slot.lost.aborted).to.equal(false)
-    await slot.release()
+    expect(permit.lost.aborted).to.equal(false)
+    await permit.release()
     await (await started(openOn(3), name)).release()
   })
 
@@ -111,9 +111,9 @@ describe('slots of streams', () => {
     const name = subject()
     // Its connection ends, so nothing is renewed any more.
     const dying = await openRedis(platform.config, { name: 'dying', log: platform.log })
-    const slot = await started(openStreamSlots(dying, { prefix: platform.namespace, leaseMs: LEASE_MS }), name)
+    const permit = await started(openStreamPermits(dying, { prefix: platform.namespace, leaseMs: LEASE_MS }), name)
     await closeRedis(dying)
-    await slot.release()
+    await permit.release()
     expect((await openOn(0).start(name, 50)).kind).to.equal('busy')
     expect(await connections[0]?.pttl(leaseOf(name))).to.be.within(1, LEASE_MS)
     // As if it had ended.
@@ -123,18 +123,18 @@ describe('slots of streams', () => {
 
   it('that could not be renewed in time are lost, which their stream learns', async () => {
     const dying = await openRedis(platform.config, { name: 'dying', log: platform.log })
-    const slot = await started(openStreamSlots(dying, { prefix: platform.namespace, leaseMs: 200 }), subject())
+    const permit = await started(openStreamPermits(dying, { prefix: platform.namespace, leaseMs: 200 }), subject())
     await closeRedis(dying)
-    await eventually(() => slot.lost.aborted, 'the loss to be noticed')
-    await slot.release()
+    await eventually(() => permit.lost.aborted, 'the loss to be noticed')
+    await permit.release()
   })
 
   it('that another has taken are lost, and freeing them frees nothing of the other', async () => {
     const name = subject()
-    const slot = await started(openOn(0, { renewEveryMs: 20 }), name)
+    const permit = await started(openOn(0, { renewEveryMs: 20 }), name)
     await connections[1]?.set(leaseOf(name), 'another')
-    await eventually(() => slot.lost.aborted, 'the loss to be noticed')
-    await slot.release()
+    await eventually(() => permit.lost.aborted, 'the loss to be noticed')
+    await permit.release()
     expect(await connections[1]?.get(leaseOf(name))).to.equal('another')
   })
 })

@@ -1,7 +1,7 @@
 /** What resumes within the log, through kills and on a moving market, is test/fault/feed.test.ts' matter. */
 import { expect } from 'chai'
+import { withAdmin } from '#infra/kafka/admin.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { withAdmin } from '#infra/kafka/with-admin.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { manifestKey, parseManifest } from '#streams/live-view/table.ts'
 import { type FeedListeners, openFeedListeners } from '#test/fixtures/feed-listeners.ts'

@@ -11,10 +11,10 @@ import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
 import PQueue from 'p-queue'
 import { loadProviders } from '#infra/config/providers.ts'
+import { withAdmin } from '#infra/kafka/admin.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { isFenced, openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
-import { withAdmin } from '#infra/kafka/with-admin.ts'
 import { refreshMarked } from '#schemas/events/book-changed.ts'
 import { topics } from '#schemas/topics.ts'
 import { HOUR_MS } from '#schemas/values/instant.ts'
@@ -219,7 +219,6 @@ describe('writers of sources', () => {
 })
 
 const ID = 'book-market.quotes-0'
-const noTick = async () => undefined
 
 describe('a partition of the book', () => {
   const platform = useServers()
@@ -235,7 +234,7 @@ describe('a partition of the book', () => {
   async function openOwner(): Promise<TransactionalProducer> {
     const producer = await openTransactionalProducer(kafka, { transactionalId: ID, writers: ['book', 'runner'] })
     opened.push(producer)
-    await producer.lock(noTick)
+    await producer.lock()
     return producer
   }
 

@@ -169,9 +169,8 @@ describe('kafkajs as corrected', () => {
   async function readRange(topic: string, to: number): Promise<{ offset: number; key: string }[]> {
     const reader = await openRangeReader(kafka, [topic])
     const records: { offset: number; key: string }[] = []
-    await reader.read({ topic, partition: 0, from: 0, to }, ({ offset, key }) => {
-      records.push({ offset, key: String(key) })
-    })
+    for await (const page of reader.range(topic, new Map([[0, { from: 0, to }]])))
+      records.push(...page.map(({ offset, key }) => ({ offset, key: String(key) })))
     await reader.close()
     return records
   }

@@ -8,7 +8,7 @@ import { openRateLimit } from '#infra/redis/rate-limit.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { minuteKey, monthKey, openRequestMeter, type RequestMeter } from '#infra/redis/request-meter.ts'
 import { openStreamLeases } from '#infra/redis/stream-leases.ts'
-import { openStreamSlots } from '#infra/redis/stream-slots.ts'
+import { openStreamPermits } from '#infra/redis/stream-permits.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { start as startApi } from '#services/api/main.ts'
@@ -82,10 +82,10 @@ describe('lineages of keys', () => {
         'streams of bids on starter',
         'starter',
         async ({ key_id }) => {
-          const slots = openStreamSlots(redis, { prefix: prefix() })
+          const permits = openStreamPermits(redis, { prefix: prefix() })
           for (let i = 0; i < built.starter.bids_stream_starts_per_day; i++) {
-            const start = await slots.start(`bid:${key_id}`, built.starter.bids_stream_starts_per_day)
-            if (start.kind === 'started') await start.slot.release()
+            const start = await permits.start(`bid:${key_id}`, built.starter.bids_stream_starts_per_day)
+            if (start.kind === 'started') await start.permit.release()
           }
         },
         ['POST', '/bids'],

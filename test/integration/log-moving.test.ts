@@ -4,8 +4,7 @@ import { expect } from 'chai'
 import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { offsetsIn, openLogAccess, rangesOf } from '#infra/kafka/log-access.ts'
-import { openRangeReader } from '#infra/kafka/range-reader.ts'
-import { type ScannedRecord, scanTopic } from '#infra/kafka/topic-scan.ts'
+import { type LogRecord, openRangeReader } from '#infra/kafka/range-reader.ts'
 import { topics } from '#schemas/topics.ts'
 import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { exportTopic } from '#services/cli/log-tools/export.ts'
@@ -64,7 +63,7 @@ describe('replay and export', () => {
         now += ms
       },
     }
-    const deliver = async (records: readonly ScannedRecord[]): Promise<void> => {
+    const deliver = async (records: readonly LogRecord[]): Promise<void> => {
       for (const { timestamp } of records) came.push({ timestamp, at: now })
     }
     await play(access, stretch, { speed: 2, ...going }, deliver, clock)
@@ -82,7 +81,7 @@ describe('replay and export', () => {
       await readAll(kafka, kafka.topicName('quotes')),
       await readAll(kafka, `${kafka.namespace}my-quotes`),
     ]
-    const content = ({ partition, key, value, timestamp }: ScannedRecord) =>
+    const content = ({ partition, key, value, timestamp }: LogRecord) =>
       `${partition} ${key} ${value?.toString('base64')} ${timestamp}`
     expect(copy.map(content)).to.deep.equal(original.map(content))
     expect(await replayed({ toTopic: 'market.sales' }).catch(error => error)).to.include({ exitCode: 64 })
@@ -154,13 +153,13 @@ const refreshOfMinute = (minute: number): PublishedRefresh =>
     })),
   })
 
-async function readAll(kafka: KafkaConnection, topic: string): Promise<ScannedRecord[]> {
+async function readAll(kafka: KafkaConnection, topic: string): Promise<LogRecord[]> {
   const reader = await openRangeReader(kafka, [topic])
-  const records: ScannedRecord[] = []
+  const records: LogRecord[] = []
   try {
     for (let partition = 0; partition < topics.quotes.partitions; partition++) {
       const to = await reader.stableEnd(topic, partition)
-      for await (const page of scanTopic(reader, topic, new Map([[partition, { from: 0, to }]]))) records.push(...page)
+      for await (const page of reader.range(topic, new Map([[partition, { from: 0, to }]]))) records.push(...page)
     }
   } finally {
     await reader.close()

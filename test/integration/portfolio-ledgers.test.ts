@@ -7,7 +7,7 @@ import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import {
   createPortfolio,
   type IdempotencyKey,
-  openSerialQueues,
+  openPortfolioStore,
   type PortfolioStore,
   requestHash,
 } from '#services/portfolios/commands.ts'
@@ -42,7 +42,7 @@ describe('ledgers', () => {
     const { config, log } = platform
     const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
     for (const name of ['one', 'two', 'three']) databases.push(openDatabase(url, { name, log, connections: 5 }))
-    stores = databases.map(database => ({ database, queues: openSerialQueues() }))
+    stores = databases.map(openPortfolioStore)
     accountId = (await createAccountWithKey(databases[0] as Database, { tier: 'quant' })).account_id
   })
   after('end of the stores', async () => {

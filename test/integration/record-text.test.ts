@@ -1,7 +1,8 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { type Codec, openCodec, registerSchemas } from '#infra/kafka/codec.ts'
-import type { ScannedRecord } from '#infra/kafka/topic-scan.ts'
+import { type Codec, openCodec } from '#infra/kafka/codec.ts'
+import type { LogRecord } from '#infra/kafka/range-reader.ts'
+import { registerSchemas } from '#infra/kafka/schema-registry.ts'
 import { catalogItemPublished } from '#schemas/events/catalog-item-published.ts'
 import type { EventSchema } from '#schemas/events/event.ts'
 import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
@@ -55,7 +56,7 @@ describe('lines of records', () => {
     await writer.prepare(topics.flatMap(({ events }) => events))
   })
 
-  const linesOf = async (topic: TopicDefinition, records: readonly ScannedRecord[], isRaw: boolean) => {
+  const linesOf = async (topic: TopicDefinition, records: readonly LogRecord[], isRaw: boolean) => {
     await reader.learn(records)
     return openRecordText(reader, topic, isRaw)(records).toString()
   }
@@ -64,7 +65,7 @@ describe('lines of records', () => {
     for (const topic of topics) {
       for (const event of topic.events) {
         const records = fc.array(
-          fc.tuple(position, eventValues(event), damage).map(([where, value, change]): ScannedRecord => {
+          fc.tuple(position, eventValues(event), damage).map(([where, value, change]): LogRecord => {
             return { ...where, value: change(writer.encode(event, value)) }
           }),
           { minLength: 1, maxLength: 30 },

@@ -1,6 +1,7 @@
 /** The schema registry is asked again when an answer is lost; a role or a set-up used to end by it. */
 import { expect } from 'chai'
-import { openCodec, registerSchemas } from '#infra/kafka/codec.ts'
+import { openCodec } from '#infra/kafka/codec.ts'
+import { registerSchemas } from '#infra/kafka/schema-registry.ts'
 import { refreshMarked } from '#schemas/events/book-changed.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { marked } from '#test/harness/published-records.ts'

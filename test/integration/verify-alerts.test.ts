@@ -6,13 +6,11 @@ import { openTopicIds } from '#infra/kafka/topic-ids.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
-import type { NewAlert } from '#services/alerts/rules/commands.ts'
-import { createAlerts } from '#services/alerts/rules/commands.ts'
+import { createAlerts, type NewAlert } from '#services/alerts/rules/commands.ts'
 import { findingsOf, rebuild, verify } from '#services/cli/log-tools/views.ts'
 import { openItemBook } from '#streams/alert-triggers/item-book.ts'
 import { openRowReader } from '#streams/alert-triggers/rows.ts'
-import type { AlertMarket } from '#test/fixtures/alert-market.ts'
-import { openAlertMarket } from '#test/fixtures/alert-market.ts'
+import { type AlertMarket, openAlertMarket } from '#test/fixtures/alert-market.ts'
 import { collectOutput } from '#test/harness/collected-output.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
@@ -151,10 +149,8 @@ describe('alerts, verified', () => {
     const { next } = await openRowReader({ kafka, reader: moved, ids })({ partition, book })
     expect(book.best(item).ask).to.equal(3 * USD)
     // Behind it there is the marker of the last transaction at most, which the broker writes when it has answered.
-    const missed: unknown[] = []
-    const range = { topic, partition, from: next, to: await reader.stableEnd(topic, partition) }
-    await reader.read(range, record => void missed.push(record))
-    expect(missed).to.deep.equal([])
+    const range = { from: next, to: await reader.stableEnd(topic, partition) }
+    for await (const page of reader.range(topic, new Map([[partition, range]]))) expect(page).to.deep.equal([])
     await ids.close()
     await reader.close()
   })

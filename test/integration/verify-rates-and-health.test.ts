@@ -1,7 +1,7 @@
 /** Wrong rows are planted as a fault of a store would leave them; each must be found, and none after a rebuild. */
 import { expect } from 'chai'
+import { withAdmin } from '#infra/kafka/admin.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { withAdmin } from '#infra/kafka/with-admin.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { refreshJudged } from '#schemas/events/refresh-judged.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'

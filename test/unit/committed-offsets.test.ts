@@ -1,7 +1,7 @@
 /** The errors are those that the client makes of a broker's answers. */
 import { expect } from 'chai'
 import { loadInternal } from '#infra/kafka/client/internals.ts'
-import { groupOffsets } from '#infra/kafka/committed-offsets.ts'
+import { groupOffsets } from '#infra/kafka/lag.ts'
 
 const { createErrorFromCode } = loadInternal('protocol/error') as { createErrorFromCode(code: number): Error }
 const [NOT_COORDINATOR, COORDINATOR_LOADING, GROUP_AUTHORIZATION_FAILED] = [16, 14, 30]

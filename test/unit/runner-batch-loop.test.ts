@@ -2,10 +2,10 @@ import { expect } from 'chai'
 import type { MessageBatch } from '#infra/kafka/group-consumer.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
-import { batchLoop, type ProcessBatch } from '#streams/runner/batch-loop.ts'
-import { openSlots } from '#streams/runner/slots.ts'
+import { batchLoop, type ProcessBatch } from '#streams/runner/group-loop.ts'
+import { openPartitions } from '#streams/runner/partitions.ts'
 
-interface Slot {
+interface Opened {
   close(): Promise<void>
 }
 
@@ -13,19 +13,19 @@ const batch: MessageBatch = { topic: 'quotes', partition: 0, first: 0, next: 1, 
 const log = openLog({ level: 'silent', name: 'test' })
 const nothing = async () => undefined
 
-function loopOf(process: ProcessBatch<Slot>, open: () => Promise<Slot> = async () => ({ close: nothing })) {
+function loopOf(process: ProcessBatch<Opened>, open: () => Promise<Opened> = async () => ({ close: nothing })) {
   let opened = 0
-  const slots = openSlots<Slot>(() => {
+  const partitions = openPartitions<Opened>(() => {
     opened += 1
     return open()
   }, log)
-  const loop = batchLoop({ group: 'g', log, metrics: openMetrics(), slots, process })
+  const loop = batchLoop({ group: 'g', log, metrics: openMetrics(), partitions, process })
   loop.assigned([{ topic: 'quotes', partition: 0 }], nothing)
   return { loop, opened: () => opened }
 }
 
 describe('runner batch loop', () => {
-  it('asks for the batch again after a failure, to a reopened slot', async () => {
+  it('asks for the batch again after a failure, to a reopened partition', async () => {
     let failures = 1
     const { loop, opened } = loopOf(async () => {
       if (failures-- > 0) throw new Error('the store is away')
@@ -44,8 +44,8 @@ describe('runner batch loop', () => {
     expect(await loop.batch(batch, nothing, nothing).catch(error => error)).to.equal(bare)
   })
 
-  it('used to keep the group waiting: it hands an error of the group on while the slot is still opening', async () => {
-    const held = Promise.withResolvers<Slot>()
+  it('used to keep the group waiting: it hands an error of the group on while the partition is still opening', async () => {
+    const held = Promise.withResolvers<Opened>()
     const { loop } = loopOf(
       async () => 'done',
       () => held.promise,

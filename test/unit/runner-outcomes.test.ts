@@ -4,7 +4,7 @@ import type { Log } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import { openDeadLetters } from '#streams/runner/dead-letters.ts'
 import { decodeRecord, isDecoded } from '#streams/runner/decoding.ts'
-import { groupErrorIn } from '#streams/runner/group-errors.ts'
+import { groupErrorIn } from '#streams/runner/group-loop.ts'
 import type { Outcome } from '#streams/runner/outcome.ts'
 
 /** A codec of JSON instead of Avro. */

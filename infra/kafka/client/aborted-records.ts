@@ -5,7 +5,6 @@
  */
 import { replaceExport } from './internals.ts'
 
-/** A record as the client decodes it. */
 export interface WireRecord {
   offset: string
   key: Buffer | null
@@ -46,5 +45,4 @@ function withoutAborted<T extends WireRecord>(given: {
 /** Bytes 2 and 3 of a control record's key hold its type: 0 aborts, 1 commits. */
 const isAbortMarker = (key: Buffer | null): boolean => key !== null && key.length >= 4 && key.readInt16BE(2) === 0
 
-/** Puts the filter in the client. */
 export const correctAbortedRecords = (): void => replaceExport('consumer/filterAbortedMessages', () => withoutAborted)

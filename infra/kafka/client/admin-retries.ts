@@ -20,7 +20,7 @@ const REPEATABLE = [
   ...['listTopics', 'fetchTopicMetadata', 'fetchTopicOffsets', 'fetchTopicOffsetsByTimestamp', 'describeCluster'],
   ...['listGroups', 'describeGroups', 'fetchOffsets', 'setOffsets', 'describeConfigs', 'alterConfigs', 'createTopics'],
 ]
-/** What the brokers answer while a partition or a group is moving. */
+/** Answers of brokers while a partition or a group is moving. */
 const MOVING = new Set([
   ...['LEADER_NOT_AVAILABLE', 'NOT_LEADER_FOR_PARTITION', 'FENCED_LEADER_EPOCH', 'UNKNOWN_LEADER_EPOCH'],
   ...['REPLICA_NOT_AVAILABLE', 'OFFSET_NOT_AVAILABLE', 'GROUP_LOAD_IN_PROGRESS', 'GROUP_COORDINATOR_NOT_AVAILABLE'],
@@ -30,7 +30,6 @@ const MOVING = new Set([
 const LIMIT_MS = 120_000
 const PAUSE_MS = 200
 
-/** Puts the repeats in the client. */
 export const correctAdmin = (): void =>
   replaceExport('admin', (open: (options: Options) => Record<string, Call>) => (options: Options) => {
     const admin = open(options)

@@ -3,20 +3,18 @@
  *
  * Opens no connection before `connect`.
  */
-import type { ClientSecurity } from '../security.ts'
+import type { ClientSecurity } from '../connection.ts'
 import type { FetchingBroker } from './fetch-decoding.ts'
 import { loadInternal } from './internals.ts'
 import { logLevel } from './kafkajs.ts'
 import type { WireConnection } from './wire.ts'
 
-/** A broker that is connected. */
 interface ClusterBroker extends FetchingBroker {
   listOffsets(request: object): Promise<{ responses: { partitions: { offset: string }[] }[] }>
   leaveGroup(request: { groupId: string; memberId: string }): Promise<unknown>
   connectionPool: WireConnection
 }
 
-/** What of the client's cluster is used. */
 export interface Cluster {
   connect(): Promise<void>
   disconnect(): Promise<void>
@@ -33,7 +31,6 @@ export interface Cluster {
 const ClusterClass = loadInternal('cluster') as new (options: object) => Cluster
 const { createLogger } = loadInternal('loggers') as { createLogger(options: object): unknown }
 
-/** Makes a cluster that is not connected yet. */
 export function openCluster(options: {
   brokers: readonly string[]
   clientId: string

@@ -6,7 +6,6 @@
  */
 import { loadInternal } from './internals.ts'
 
-/** Puts the other error in the client. */
 export function correctCoordinatorSearch(): void {
   const { KafkaJSBrokerNotFound } = loadInternal('errors') as { KafkaJSBrokerNotFound: new (why: string) => Error }
   const { prototype } = loadInternal('cluster') as {

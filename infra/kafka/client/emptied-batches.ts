@@ -24,7 +24,6 @@ const RECORD_BATCH_MAGIC = 2
 const BATCH_HEADER_BYTES = 49
 const MAGIC_OFFSET = 16
 
-/** Puts the decoding of a fetch in the client. */
 export function correctEmptiedBatches(): void {
   const BufferDecoder = loadInternal('protocol/decoder') as new (buffer: Buffer) => Decoder
   const decodeBatch = loadInternal('protocol/recordBatch/v0/decoder') as (decoder: Decoder) => Promise<RecordBatch>

@@ -20,7 +20,6 @@ export interface DecodedRecord {
   timestamp: number
 }
 
-/** What a fetch brought of a partition. */
 export interface FetchedRecords {
   partition: number
   errorCode: number
@@ -34,7 +33,6 @@ interface Fetched {
   responses: { topicName: string; partitions: FetchedRecords[] }[]
 }
 
-/** What of the client's broker is used. */
 export interface FetchingBroker extends ExchangingBroker {
   fetch(request: object): Promise<unknown>
 }
@@ -62,7 +60,6 @@ export async function fetchRecords(broker: FetchingBroker, request: object): Pro
   return responses.flatMap(({ partitions }) => partitions)
 }
 
-/** Bytes and the offset of the next read. */
 interface Cursor {
   bytes: Buffer
   at: number

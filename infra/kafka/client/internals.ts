@@ -8,10 +8,8 @@ import type * as kafkajs from 'kafkajs'
 
 const load = createRequire(import.meta.url)
 
-/** Loads the client. */
 export const loadClient = (): typeof kafkajs => load('kafkajs') as typeof kafkajs
 
-/** Loads a file of the client. */
 export const loadInternal = (path: string): unknown => load(`kafkajs/src/${path}`)
 
 /** Puts another function in the place of what a file of the client exports. */

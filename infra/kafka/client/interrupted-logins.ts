@@ -20,7 +20,6 @@ interface Authenticator {
   authenticate(): Promise<void>
 }
 
-/** Puts the connection's own error in the client. */
 export function correctLogins(): void {
   const { prototype } = loadInternal('broker/saslAuthenticator') as { prototype: Authenticator }
   const { authenticate } = prototype

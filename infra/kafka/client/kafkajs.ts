@@ -42,5 +42,4 @@ export const { Kafka, logLevel, CompressionTypes, CompressionCodecs, ConfigResou
 export const { DefaultPartitioner: createPartitioner } = loadClient().Partitioners
 /** Encodes and decodes the metadata and assignments of a group's members. */
 export const { AssignerProtocol } = loadClient()
-/** The codes of rights. */
 export const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } = loadClient()

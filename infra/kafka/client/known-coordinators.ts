@@ -30,7 +30,6 @@ export function withKnownCoordinators<T extends CoordinatorSearch>(cluster: T, n
   })
 }
 
-/** Puts the memory between the client and its cluster. */
 export function rememberCoordinators(): void {
   type Options = { cluster: CoordinatorSearch }
   replaceExport('producer/eosManager', (open: (options: Options) => unknown) => (options: Options) => {

@@ -5,7 +5,6 @@
  * Compared with the original in test/unit/record-encoding.test.ts.
  */
 
-/** What is grouped, and what picks a partition. */
 export interface Grouping<T> {
   topic: string
   partitionMetadata: unknown[]

@@ -28,7 +28,7 @@ interface ConsumerGroup {
 }
 
 const GROUP = 0
-/** What a broker answers that does not coordinate the group, or not yet. */
+/** Answers of a broker that does not coordinate the group, or not yet. */
 const MOVED = new Set(['NOT_COORDINATOR_FOR_GROUP', 'GROUP_COORDINATOR_NOT_AVAILABLE', 'GROUP_LOAD_IN_PROGRESS'])
 const PAUSE_MS = 100
 /** The callers repeat what fails; a consumer that stops waits for this. */

@@ -16,12 +16,11 @@ interface BrokerPool {
   refreshMetadata(topics: readonly string[]): Promise<unknown>
 }
 
-/** What a client asks for that needs no topic yet; another empty list still means all. */
+/** Asked for by a client that needs no topic yet; another empty list still means all. */
 const NONE: readonly string[] = []
 /** From this version on requests carry whether topics may be created. */
 const VERSION_WITH_CREATION = 4
 
-/** Puts the difference between none and all in the client. */
 export function correctOtherTopics(): void {
   const { prototype: pool } = loadInternal('cluster/brokerPool') as { prototype: BrokerPool }
   const { prototype: broker } = loadInternal('broker') as { prototype: Broker }

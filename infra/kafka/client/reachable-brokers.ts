@@ -36,7 +36,6 @@ const AWAY = new Set([
 /** Whether an error says that the broker that was asked is away. */
 export const isAway = (error: unknown): boolean => error instanceof Error && AWAY.has(error.name)
 
-/** Puts the search for a broker that answers in the client. */
 export function correctReachableBrokers(): void {
   const { prototype: pool } = loadInternal('cluster/brokerPool') as { prototype: BrokerPool }
   const { prototype: cluster } = loadInternal('cluster') as { prototype: Cluster }

@@ -15,7 +15,7 @@ interface Message {
   partition?: number
 }
 
-/** What the batch encoder takes in place of its own Encoder: it reads these two members only. */
+/** In place of the own Encoder of the batch encoder, which reads these two members only. */
 interface EncodedRecord {
   buf: Buffer
   buffer: Buffer
@@ -93,5 +93,4 @@ function writeBytes(buffer: Buffer, bytes: Bytes, at: number): number {
   return start + bytes.length
 }
 
-/** Puts the encoding in the client. */
 export const replaceRecordEncoding = (): void => replaceExport('protocol/recordBatch/record/v0', recordEncoder)

@@ -5,7 +5,6 @@
  */
 import { loadInternal } from './internals.ts'
 
-/** Puts the early return in the client. */
 export function correctRequestTimer(): void {
   const { prototype } = loadInternal('network/requestQueue') as {
     prototype: { pending: unknown[]; throttledUntil: number; scheduleCheckPendingRequests(): void }

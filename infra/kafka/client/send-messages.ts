@@ -12,6 +12,7 @@
  *
  * Tested with scripted brokers in test/integration/kafkajs-sends.test.ts.
  */
+import PQueue from 'p-queue'
 import { loadInternal, replaceExport } from './internals.ts'
 import { type Grouping, groupByPartition } from './message-grouping.ts'
 import { type ExchangingBroker, withErrors, withExchanges } from './wire.ts'
@@ -108,13 +109,12 @@ const DUPLICATE_SEQUENCE_NUMBER = 46
 /** Sequences are 31 bits wide and begin again at 0. */
 const SEQUENCES = 2 ** 31
 
-/** Puts the bookkeeping by partition in the client. */
 export const correctSends = (): void => replaceExport('producer/sendMessages', () => openSends)
 
-/** What the client calls for every send of a producer, or of one transaction. */
+/** The client calls this for every send of a producer, or of one transaction. */
 function openSends(parts: Parts): (options: SendOptions) => Promise<SentPartition[]> {
   const { eosManager } = parts
-  let last: Promise<unknown> = Promise.resolve()
+  const sends = new PQueue({ concurrency: 1 })
   let isIdentitySpent = false
   const run = async (options: SendOptions): Promise<SentPartition[]> => {
     if (isIdentitySpent) {
@@ -131,12 +131,7 @@ function openSends(parts: Parts): (options: SendOptions) => Promise<SentPartitio
     }
     return entries.flatMap(({ topic, answer }) => (answer ? [{ topicName: topic, ...answer }] : []))
   }
-  return options => {
-    if (!eosManager.isInitialized()) return run(options)
-    const sent = last.then(() => run(options))
-    last = sent.catch(() => undefined)
-    return sent
-  }
+  return options => (eosManager.isInitialized() ? sends.add(() => run(options)) : run(options))
 }
 
 /** Repeats what failed for a passing reason, with metadata asked for again, until the retry policy ends. */

@@ -13,7 +13,6 @@ interface Connection {
   send(request: object): Promise<unknown>
 }
 
-/** Puts the end of a silent connection in the client. */
 export function correctSilentBrokers(): void {
   const { prototype } = loadInternal('network/connection') as { prototype: Connection }
   const { send } = prototype

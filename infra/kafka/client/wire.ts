@@ -1,11 +1,10 @@
 /**
- * What a request that the client lacks is written and read with: its encoder, its decoder, and a connection that carries any.
+ * Requests that the client lacks are written and read with these: its encoder, its decoder, and a connection that carries any.
  *
  * The types declare what our requests use; the client's classes have more.
  */
 import { loadInternal } from './internals.ts'
 
-/** Writes a request. */
 export interface WireEncoder {
   writeInt8(value: number): WireEncoder
   writeInt32(value: number): WireEncoder
@@ -18,7 +17,6 @@ export interface WireEncoder {
   writeUVarIntArray(values: readonly WireEncoder[]): WireEncoder
 }
 
-/** Reads an answer. */
 export interface WireDecoder {
   readInt8(): number
   readInt16(): number
@@ -33,7 +31,6 @@ export interface WireDecoder {
   readTaggedFields(): unknown
 }
 
-/** What of a broker's connection is used. */
 export interface WireConnection {
   send<T>(exchange: { request: object; response: { decode: unknown; parse: (decoded: T) => T } }): Promise<T>
 }
@@ -44,7 +41,6 @@ export interface Exchange {
   response: { decode(bytes: Buffer): Promise<unknown>; parse(decoded: object): Promise<object> }
 }
 
-/** What of a broker makes its exchanges. */
 export interface ExchangingBroker {
   lookupRequest(apiKey: number, versions: object): (parameters: object) => Exchange
 }
@@ -69,7 +65,5 @@ export const withErrors = ({ request, response: { decode } }: Exchange): Exchang
   response: { decode, parse: async decoded => decoded },
 })
 
-/** A request being written. */
 export const Encoder = loadInternal('protocol/encoder') as new () => WireEncoder
-/** An answer being read. */
 export const Decoder = loadInternal('protocol/decoder') as new (bytes: Buffer) => WireDecoder

@@ -154,7 +154,7 @@ async function relayWhile(parts: RelayParts, goesOn: () => boolean): Promise<voi
   const producer = await openTransactionalProducer(kafka, { transactionalId: 'alerts-outbox', writers })
   const deadLetters = openDeadLetters({ group: 'alerts', codec: kafka.codec, metrics, log })
   try {
-    await producer.lock(() => Promise.resolve())
+    await producer.lock()
     while (goesOn()) {
       const count = await relayOnce({ ...parts, producer, deadLetters })
       relayed.inc(count)

@@ -11,7 +11,7 @@ import type { Credential } from '#infra/http/credential.ts'
 import { type AuthorizedRequest, defineRoute, type Route } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import { bytes, isNamed, localsOf, SENT, type Sent } from '#infra/http/reply.ts'
-import type { StreamQuota, StreamStart } from '#infra/redis/stream-slots.ts'
+import type { StreamQuota, StreamStart } from '#infra/redis/stream-permits.ts'
 import { bidEntry, priceEntry, snapshotQuery } from '#schemas/api/listing.ts'
 import { json, PRO, type Reply, STARTER } from '#schemas/api/operation.ts'
 import { type ExceededLimit, exceededLimit } from '#schemas/api/rate-limit.ts'
@@ -82,7 +82,7 @@ function streamBids(api: ApiContext): Route {
 }
 
 function openSide(api: ApiContext, side: Side, quotaName: QuotaName) {
-  const { registry, tiers, keys: directory, live, streamSlots, snapshotStreams, now } = api
+  const { registry, tiers, keys: directory, live, streamPermits, snapshotStreams, now } = api
   const keys = side === 'ask' ? registry.askKeys : registry.bidKeys
   const unavailable = (cause: unknown): never => {
     throw snapshotUnavailable(side, cause)
@@ -98,7 +98,9 @@ function openSide(api: ApiContext, side: Side, quotaName: QuotaName) {
   return {
     /** A request that only asks whether a snapshot has changed may not start a stream at all. */
     async admit({ credential, request, response }: AuthorizedRequest<Credential>): Promise<void> {
-      const quota = await streamSlots.read(subjectOf(credential), tiers[credential.tier][quotaName]).catch(unavailable)
+      const quota = await streamPermits
+        .read(subjectOf(credential), tiers[credential.tier][quotaName])
+        .catch(unavailable)
       showQuota(response, credential, quota)
       if (quota.remaining === 0 && request.headers['if-none-match'] === undefined) {
         throw refusal({ kind: 'spent', quota })
@@ -116,7 +118,9 @@ function openSide(api: ApiContext, side: Side, quotaName: QuotaName) {
         return bytes(response, undefined, { status: 304, headers })
       }
       if (!snapshotStreams.hasRoom()) throw noRoom()
-      const start = await streamSlots.start(subjectOf(credential), tiers[credential.tier][quotaName]).catch(unavailable)
+      const start = await streamPermits
+        .start(subjectOf(credential), tiers[credential.tier][quotaName])
+        .catch(unavailable)
       showQuota(response, credential, start.quota)
       if (start.kind !== 'started') throw refusal(start)
       const content = ['Content-Type', 'application/x-ndjson']
@@ -124,7 +128,7 @@ function openSide(api: ApiContext, side: Side, quotaName: QuotaName) {
         const answer = await directory.authenticate(request.headers.authorization)
         return answer.accepted && permits(answer.credential.scopes, 'market:read')
       }
-      const stream = { snapshot, coding, slot: start.slot, isAccepted, headers: [...content, ...headers] }
+      const stream = { snapshot, coding, permit: start.permit, isAccepted, headers: [...content, ...headers] }
       await snapshotStreams.send(response, stream).catch(unavailable)
       return SENT
     },

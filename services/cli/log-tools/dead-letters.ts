@@ -7,7 +7,6 @@
  */
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { type LogAccess, openLogAccess, rangesOf } from '#infra/kafka/log-access.ts'
-import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { DeadLettered, NameUnresolved } from '#schemas/events/dead-lettered.ts'
@@ -131,7 +130,7 @@ async function readRecords<T extends { group: string; topic: string; partition: 
 ): Promise<NumberedRecord<T>[]> {
   const { topic, ranges } = await rangesOf(access, key, undefined)
   const records = new Map<string, NumberedRecord<T>>()
-  for await (const page of scanTopic(access.reader, topic, ranges)) {
+  for await (const page of access.reader.range(topic, ranges)) {
     for (const { offset, timestamp, value: bytes } of page) {
       if (bytes === null) continue
       const value: T = access.kafka.codec.decode(bytes).value

@@ -8,7 +8,7 @@
 import { once } from 'node:events'
 import { createWriteStream, renameSync, rmSync } from 'node:fs'
 import { type Codec, eventOf } from '#infra/kafka/codec.ts'
-import { type ScannedRecord, scanTopic } from '#infra/kafka/topic-scan.ts'
+import type { LogRecord } from '#infra/kafka/range-reader.ts'
 import { type ColumnType, openRecordFile, type RecordColumn } from '#infra/parquet/record-file.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
@@ -31,7 +31,7 @@ export interface ExportOptions {
 
 /** A file that has its name when finished. */
 interface Target {
-  add(records: readonly ScannedRecord[]): Promise<void>
+  add(records: readonly LogRecord[]): Promise<void>
   finish(): Promise<void>
   abandon(): void
 }
@@ -57,7 +57,7 @@ export async function exportTopic(
         : table(codec, topics[key], parquet, rowsPerGroup)
     let count = 0
     try {
-      for await (const page of scanTopic(access.reader, topic, ranges)) {
+      for await (const page of access.reader.range(topic, ranges)) {
         if (signal.aborted) throw new CommandFailure('stopped before the end', exitCodes.stoppedBySignal)
         await target.add(page)
         count += page.length

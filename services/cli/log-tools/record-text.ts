@@ -6,7 +6,7 @@
  */
 import { NotPlain } from '#infra/kafka/avro-json.ts'
 import { type Codec, eventOf } from '#infra/kafka/codec.ts'
-import type { ScannedRecord } from '#infra/kafka/topic-scan.ts'
+import type { LogRecord } from '#infra/kafka/range-reader.ts'
 import { JsonText } from '#infra/runtime/json-text.ts'
 import type { TopicDefinition } from '#schemas/topics.ts'
 import { type Output, write } from '../output.ts'
@@ -24,7 +24,7 @@ export interface ShownRecord {
 }
 
 /** Decodes a record for showing. */
-export function showRecord(codec: Codec, topic: string, record: ScannedRecord): ShownRecord {
+export function showRecord(codec: Codec, topic: string, record: LogRecord): ShownRecord {
   const { partition, offset, timestamp } = record
   const origin = { topic, partition, offset, key: record.key?.toString() ?? null }
   return { ...origin, ...showBytes(codec, record.value), timestamp }
@@ -57,7 +57,7 @@ export function openRecordWriter(
   topic: TopicDefinition,
   output: Output,
   isRaw: boolean,
-): (records: readonly ScannedRecord[]) => Promise<void> {
+): (records: readonly LogRecord[]) => Promise<void> {
   const textOf = openRecordText(codec, topic, isRaw)
   return async records => {
     for (let at = 0; at < records.length; at += RECORDS_PER_WRITE) {
@@ -83,10 +83,10 @@ export function openRecordText(
   codec: Codec,
   { name, events }: TopicDefinition,
   isRaw: boolean,
-): (records: readonly ScannedRecord[]) => Buffer<ArrayBuffer> {
+): (records: readonly LogRecord[]) => Buffer<ArrayBuffer> {
   const start = piece(`{"topic":${JSON.stringify(name)},"partition":`)
   const eventPieces = new Map(events.map(event => [event.name, piece(`,"event":"${event.name}","value":`)]))
-  const addOrigin = (to: JsonText, { partition, offset, key }: ScannedRecord): void => {
+  const addOrigin = (to: JsonText, { partition, offset, key }: LogRecord): void => {
     to.ascii(start)
     to.integer(partition)
     to.ascii(OFFSET)
@@ -95,7 +95,7 @@ export function openRecordText(
     if (key === null) to.ascii(NULL)
     else to.quoted(key, 0, key.length)
   }
-  const addRaw = (to: JsonText, record: ScannedRecord): void => {
+  const addRaw = (to: JsonText, record: LogRecord): void => {
     addOrigin(to, record)
     to.ascii(TIMESTAMP)
     to.integer(record.timestamp)
@@ -104,7 +104,7 @@ export function openRecordText(
     to.ascii(END)
   }
   /** False when the record takes decoding. */
-  const addPlain = (to: JsonText, record: ScannedRecord): boolean => {
+  const addPlain = (to: JsonText, record: LogRecord): boolean => {
     const { value, timestamp } = record
     const known = value === null ? undefined : codec.plain(value)
     const event = known && eventPieces.get(known.event)

@@ -7,8 +7,8 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { LogAccess, TopicRanges } from '#infra/kafka/log-access.ts'
-import { openTopicCopy } from '#infra/kafka/topic-copy.ts'
-import { type ScannedRecord, scanTopic } from '#infra/kafka/topic-scan.ts'
+import { openTopicCopy } from '#infra/kafka/publisher.ts'
+import type { LogRecord } from '#infra/kafka/range-reader.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
@@ -80,11 +80,11 @@ export async function play(
   access: Pick<LogAccess, 'reader'>,
   stretch: TopicRanges,
   { speed, signal }: Pick<ReplayOptions, 'speed' | 'signal'>,
-  deliver: (records: readonly ScannedRecord[]) => Promise<void>,
+  deliver: (records: readonly LogRecord[]) => Promise<void>,
   clock = CLOCK,
 ): Promise<void> {
   if (speed > 0) return playInTime(access, stretch, { speed, signal, clock }, deliver)
-  for await (const page of scanTopic(access.reader, stretch.topic, stretch.ranges)) {
+  for await (const page of access.reader.range(stretch.topic, stretch.ranges)) {
     if (signal.aborted) return
     await deliver(page)
   }
@@ -98,18 +98,18 @@ async function playInTime(
   { reader }: Pick<LogAccess, 'reader'>,
   { topic, ranges }: TopicRanges,
   { speed, signal, clock }: { speed: number; signal: AbortSignal; clock: PlayClock },
-  deliver: (records: readonly ScannedRecord[]) => Promise<void>,
+  deliver: (records: readonly LogRecord[]) => Promise<void>,
 ): Promise<void> {
-  const heads: { record: ScannedRecord; next(): Promise<ScannedRecord | undefined> }[] = []
+  const heads: { record: LogRecord; next(): Promise<LogRecord | undefined> }[] = []
   for (const [partition, range] of ranges) {
-    const records = recordsOf(scanTopic(reader, topic, new Map([[partition, range]])))
+    const records = recordsOf(reader.range(topic, new Map([[partition, range]])))
     const next = async () => (await records.next()).value ?? undefined
     const record = await next()
     if (record) heads.push({ record, next })
   }
   const startedAt = clock.now()
   const firstTime = Math.min(...heads.map(({ record }) => record.timestamp))
-  let due: ScannedRecord[] = []
+  let due: LogRecord[] = []
   while (heads.length > 0 && !signal.aborted) {
     const earliest = heads.reduce((least, head) => (head.record.timestamp < least.record.timestamp ? head : least))
     const dueAt = startedAt + (earliest.record.timestamp - firstTime) / speed
@@ -129,6 +129,6 @@ async function playInTime(
   if (due.length > 0) await deliver(due)
 }
 
-async function* recordsOf(pages: AsyncGenerator<ScannedRecord[]>): AsyncGenerator<ScannedRecord> {
+async function* recordsOf(pages: AsyncGenerator<LogRecord[]>): AsyncGenerator<LogRecord> {
   for await (const page of pages) yield* page
 }

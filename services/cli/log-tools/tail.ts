@@ -14,7 +14,7 @@ import {
   type TopicPosition,
   type TopicRanges,
 } from '#infra/kafka/log-access.ts'
-import { type ScannedRecord, scanTopic } from '#infra/kafka/topic-scan.ts'
+import type { LogRecord } from '#infra/kafka/range-reader.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { topics } from '#schemas/topics.ts'
@@ -50,7 +50,7 @@ export async function tail(
   const passes = filterOf(options.filter)
   const access = await openLogAccess(config, log, [key])
   let left = options.limit ?? Number.POSITIVE_INFINITY
-  const print = async (records: readonly ScannedRecord[]): Promise<void> => {
+  const print = async (records: readonly LogRecord[]): Promise<void> => {
     for (const record of records) {
       if (left <= 0 || options.signal.aborted) return
       if (options.key !== undefined && record.key?.toString() !== options.key) continue
@@ -79,12 +79,12 @@ async function printRange(
   { reader }: LogAccess,
   { topic, ranges }: TopicRanges,
   position: TopicPosition | undefined,
-  print: (records: readonly ScannedRecord[]) => Promise<void>,
+  print: (records: readonly LogRecord[]) => Promise<void>,
   isEnough: () => boolean,
 ): Promise<void> {
   const last = position !== undefined && 'last' in position ? position.last : undefined
-  let latest: ScannedRecord[] = []
-  for await (const page of scanTopic(reader, topic, ranges)) {
+  let latest: LogRecord[] = []
+  for await (const page of reader.range(topic, ranges)) {
     if (isEnough()) return
     if (last === undefined) await print(page)
     // Each partition gave its last N: the topic's last N are among them.
@@ -93,7 +93,7 @@ async function printRange(
   await print(latest)
 }
 
-const inLogOrder = (records: ScannedRecord[]): ScannedRecord[] =>
+const inLogOrder = (records: LogRecord[]): LogRecord[] =>
   records.sort((a, b) => a.timestamp - b.timestamp || a.partition - b.partition || a.offset - b.offset)
 
 /** The ranges that were appended since. */

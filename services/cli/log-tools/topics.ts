@@ -4,8 +4,9 @@
  * Reads the brokers only. Sizes are compressed bytes on disk; offsets count transaction markers too, so they bound the records
  * from above.
  */
+
+import { type LiveRetention, liveRetentions, readDiskBytes } from '#infra/kafka/admin.ts'
 import { offsetsIn, openLogAccess, rangesOf } from '#infra/kafka/log-access.ts'
-import { type LiveRetention, liveRetentions } from '#infra/kafka/topic-settings.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { type TopicDefinition, type TopicKey, topics } from '#schemas/topics.ts'
@@ -56,7 +57,7 @@ export async function showTopics(
     const groupLags = sumByGroup(await readLags(config, log))
     const lags = new Map(groupLags.map(({ group, topic, lag }) => [`${group} ${topic}`, lag]))
     const diskBytes = new Map(
-      (await access.reader.diskBytes()).map(({ topic, partition, bytes }) => [`${topic}/${partition}`, bytes]),
+      (await readDiskBytes(access.kafka)).map(({ topic, partition, bytes }) => [`${topic}/${partition}`, bytes]),
     )
     const retentions = await liveRetentions(access.kafka)
     const facts: TopicFacts[] = []

@@ -8,7 +8,7 @@
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import type { RowBlock } from '#infra/clickhouse/row-buffer.ts'
-import { setUpClickhouse } from '#infra/clickhouse/set-up-tables.ts'
+import { setUpClickhouse } from '#infra/clickhouse/table.ts'
 import { databaseName, readConfig } from '#infra/runtime/config.ts'
 import { openCandleFold } from '#streams/candles/fold.ts'
 import { openHistoryFold } from '#streams/history/fold.ts'

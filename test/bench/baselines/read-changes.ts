@@ -39,11 +39,14 @@ export async function readChanges({ environment, from, to }: SinkQuestion): Prom
   const changes: ReadChange[] = []
   try {
     for (const [partition, end] of to.entries()) {
-      await reader.read({ topic, partition, from: from[partition] ?? 0, to: end }, async ({ offset, value }) => {
-        if (value === null) return
-        const { event, value: change } = kafka.codec.decode(value)
-        if (event === 'BookChanged') changes.push({ partition, offset, change })
-      })
+      const range = { from: from[partition] ?? 0, to: end }
+      for await (const page of reader.range(topic, new Map([[partition, range]]))) {
+        for (const { offset, value } of page) {
+          if (value === null) continue
+          const { event, value: change } = kafka.codec.decode(value)
+          if (event === 'BookChanged') changes.push({ partition, offset, change })
+        }
+      }
     }
   } finally {
     await reader.close()

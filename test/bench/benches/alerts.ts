@@ -188,12 +188,14 @@ async function times(
   const found = new Map<number, number>()
   const name = stage.kafka.topicName(topic)
   for (let partition = 0; partition < ITEM_PARTITIONS; partition++) {
-    const range = { topic: name, partition, from: from[partition] ?? 0, to: await stage.reader.end(name, partition) }
-    await stage.reader.read(range, ({ value, timestamp }) => {
-      if (value === null) return
-      const { value: event } = stage.kafka.codec.decode(value)
-      if (isFitting(event) && !found.has(event.item_id)) found.set(event.item_id, timestamp)
-    })
+    const range = { from: from[partition] ?? 0, to: await stage.reader.end(name, partition) }
+    for await (const page of stage.reader.range(name, new Map([[partition, range]]))) {
+      for (const { value, timestamp } of page) {
+        if (value === null) continue
+        const { value: event } = stage.kafka.codec.decode(value)
+        if (isFitting(event) && !found.has(event.item_id)) found.set(event.item_id, timestamp)
+      }
+    }
   }
   return found
 }

@@ -24,10 +24,10 @@ import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { crc32 } from 'node:zlib'
 import { catalogVersion, loadCatalog } from '#infra/config/catalog.ts'
+import { withAdmin } from '#infra/kafka/admin.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { createTopics } from '#infra/kafka/topic-admin.ts'
-import { withAdmin } from '#infra/kafka/with-admin.ts'
 import { provideJava, runMaven } from '#infra/stack/java.ts'
 import type { ToolContext } from '#infra/stack/native/native-server.ts'
 import { installPackages } from '#infra/stack/system-packages.ts'
@@ -249,13 +249,16 @@ async function contentOf({ kafka, from }: WrittenOutputs, key: (typeof COMPARED)
   let sum = 0
   try {
     for (const [partition, end] of (await endsOfOutputs(kafka))[key].entries()) {
-      await reader.read({ topic, partition, from: from[key][partition] ?? 0, to: end }, record => {
-        // The square distinguishes two records from two others of the same sum.
-        const hash = crc32(record.value ?? '', crc32(record.key ?? ''))
-        records += 1
-        sum += hash
-        checksum += BigInt(hash) * BigInt(hash)
-      })
+      const range = { from: from[key][partition] ?? 0, to: end }
+      for await (const page of reader.range(topic, new Map([[partition, range]]))) {
+        for (const record of page) {
+          // The square distinguishes two records from two others of the same sum.
+          const hash = crc32(record.value ?? '', crc32(record.key ?? ''))
+          records += 1
+          sum += hash
+          checksum += BigInt(hash) * BigInt(hash)
+        }
+      }
     }
   } finally {
     await reader.close()

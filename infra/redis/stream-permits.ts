@@ -4,14 +4,13 @@
  * Writes two Redis keys per subject (a key on an endpoint), both in its hash tag: the starts of the last 24 hours, each at
  * its own time by Redis' clock, and a lease that its holder renews. One script reads both and takes both
  * or neither, so any number of processes together admit exactly as many starts as the limit allows.
- * States of a slot: held (renewed) → released, or lost when it could not be renewed in time; a process that dies
- * frees its slots by their expiry. Rejects when Redis does not answer: nothing starts uncounted.
+ * States of a permit: held (renewed) → released, or lost when it could not be renewed in time; a process that dies
+ * frees its permits by their expiry. Rejects when Redis does not answer: nothing starts uncounted.
  */
 import { randomUUID } from 'node:crypto'
 import { DAY_MS } from '#schemas/values/instant.ts'
 import type { Redis } from './redis.ts'
 
-/** How much of the quota is used. */
 export interface StreamQuota {
   limit: number
   remaining: number
@@ -21,42 +20,36 @@ export interface StreamQuota {
   retryAfterSeconds: number
 }
 
-/** A started stream's hold on its subject. */
-export interface StreamSlot {
-  /** Aborts when the slot was lost: another stream may run from now on. */
+export interface StreamPermit {
+  /** Aborts when the permit was lost: another stream may run from now on. */
   readonly lost: AbortSignal
-  /** Frees the slot; never rejects. */
+  /** Frees the permit; never rejects. */
   release(): Promise<void>
-  /** Frees the slot and gives the start back: nothing was streamed. Never rejects. */
+  /** Frees the permit and gives the start back: nothing was streamed. Never rejects. */
   undo(): Promise<void>
 }
 
-/** What came of an attempt to start. */
 export type StreamStart =
-  | { kind: 'started'; slot: StreamSlot; quota: StreamQuota }
+  | { kind: 'started'; permit: StreamPermit; quota: StreamQuota }
   | { kind: 'spent'; quota: StreamQuota }
   | { kind: 'busy'; quota: StreamQuota }
 
-/** The slots of bulk streams. */
-export interface StreamSlots {
+export interface StreamPermits {
   /** The quota of a subject; takes nothing. */
   read(subject: string, limit: number): Promise<StreamQuota>
   start(subject: string, limit: number): Promise<StreamStart>
 }
 
-/** Where and for how long. */
-interface StreamSlotOptions {
-  /** Of all keys. */
+interface StreamPermitOptions {
   prefix: string
-  /** How long a slot outlives a process that died. */
+  /** How long a permit outlives a process that died. */
   leaseMs?: number
-  /** How often it is renewed. */
   renewEveryMs?: number
 }
 
 /** How far back starts count. */
 const LEASE_MS = 15_000
-/** Two renewals may fail before a slot is lost. */
+/** Two renewals may fail before a permit is lost. */
 const RENEWALS_PER_LEASE = 3
 
 /** KEYS: lease, starts. ARGV: window, limit, then for a start: token, lease. */
@@ -92,8 +85,7 @@ return 1`
 
 type TakeAnswer = [outcome: 'spent' | 'left' | 'busy' | 'started', remaining: number, resetAtMs: number, waitMs: number]
 
-/** Opens the slots of a namespace. */
-export function openStreamSlots(redis: Redis, options: StreamSlotOptions): StreamSlots {
+export function openStreamPermits(redis: Redis, options: StreamPermitOptions): StreamPermits {
   const { prefix, leaseMs = LEASE_MS, renewEveryMs = leaseMs / RENEWALS_PER_LEASE } = options
   const run = async (script: string, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> => {
     // A connection that is being made again would let requests wait.
@@ -115,7 +107,7 @@ export function openStreamSlots(redis: Redis, options: StreamSlotOptions): Strea
       const keys = keysOf(subject, prefix)
       const free = (how: 'release' | 'undo') => run(FREE, keys, [token, how])
       const renew = async () => (await run(RENEW, keys.slice(0, 1), [token, leaseMs])) === 1
-      return { kind: 'started', quota, slot: holdSlot({ renew, free, leaseMs, renewEveryMs }) }
+      return { kind: 'started', quota, permit: holdPermit({ renew, free, leaseMs, renewEveryMs }) }
     },
   }
 }
@@ -126,14 +118,14 @@ const keysOf = (subject: string, prefix: string): string[] => [
   `${prefix}{stream:${subject}}:starts`,
 ]
 
-interface HeldSlot {
+interface HeldPermit {
   renew(): Promise<boolean>
   free(how: 'release' | 'undo'): Promise<unknown>
   leaseMs: number
   renewEveryMs: number
 }
 
-function holdSlot({ renew, free, leaseMs, renewEveryMs }: HeldSlot): StreamSlot {
+function holdPermit({ renew, free, leaseMs, renewEveryMs }: HeldPermit): StreamPermit {
   const lost = new AbortController()
   let renewedAt = performance.now()
   const timer = setInterval(() => {
@@ -150,7 +142,7 @@ function holdSlot({ renew, free, leaseMs, renewEveryMs }: HeldSlot): StreamSlot 
   }, renewEveryMs)
   const lose = (): void => {
     clearInterval(timer)
-    lost.abort(new Error('the slot of a stream could not be renewed'))
+    lost.abort(new Error('the permit of a stream could not be renewed'))
   }
   const end = async (how: 'release' | 'undo'): Promise<void> => {
     clearInterval(timer)

@@ -1,6 +1,9 @@
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Versions } from './build.ts'
-import type { RedisFold, RedisView, TableView, View } from './view.ts'
+import type { ComputedView, RedisFold, RedisView, TableView, View } from './view.ts'
+
+/** Defines a view that its own role keeps. */
+export const defineView = <Name extends string>(view: View<Name>): View<Name> => view
 
 /** Defines a view in ClickHouse: the runner keeps it and builds its versions. */
 export function defineTableView<Name extends string>(
@@ -41,3 +44,18 @@ const builtBy = (
     compare: async task => (await import('./verify.ts')).verify(await versions(task.config), task),
   },
 })
+
+/** Defines a view that is computed of other views: the runner computes it when it is due, writes its versions and names the newest. */
+export function defineComputedView<Name extends string>(
+  spec: Pick<ComputedView<Name>, 'name' | 'computedOf' | 'open'>,
+): ComputedView<Name> {
+  const view: ComputedView<Name> = {
+    ...spec,
+    topics: [],
+    store: 'redis',
+    process: 'analytics',
+    tables: [],
+    start: async context => (await import('./computed-role.ts')).runComputedView(context, view),
+  }
+  return view
+}

@@ -1,63 +1,60 @@
 /**
- * The open partitions of a group member, and the backoff while a store is away.
+ * The partitions of a group member, each of which is opened, watched and closed.
  *
- * A slot is opened for every assigned partition at once, since an empty partition has a view too; `open` gets the function that
- * resumes the partition at the view's position. A new generation drops all slots: between two generations another owner may have
- * moved the view. Invariant: at most one slot per partition is current, and a dropped slot is closed.
+ * Every assigned partition is opened at once, since an empty one has a view too; `open` gets the function that resumes it at the view's
+ * position. A new generation drops all: between two generations another owner may have moved the view. Invariant: a partition is opened
+ * at most once at a time, and what is dropped is closed.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { ResumeAt } from '#infra/kafka/group-consumer.ts'
-import { openRefusalLimit } from '#infra/kafka/refusal.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { RoleContext } from '#infra/runtime/role.ts'
 import type { TopicKey } from '#schemas/topics.ts'
-import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { Stopped } from './positions.ts'
 
-/** Opens and closes the slots of a group member. */
-export interface Slots<S> {
-  /** Drops every slot and opens those of the new generation. */
+/** Opens and closes the partitions of a group member; `P` is what an opened one is. */
+export interface Partitions<P> {
+  /** Drops all and opens those of the new generation. */
   replace(partitions: readonly { topic: TopicKey; partition: number }[], resumeAt: ResumeAt): void
-  /** The slot of a partition, opened when need be; ticks while it waits. */
-  get(topic: TopicKey, partition: number, tick: () => Promise<void>): Promise<S>
-  /** Drops a slot after a failure; the next `get` opens another. */
+  /** A partition, opened when need be; ticks while it waits. */
+  get(topic: TopicKey, partition: number, tick: () => Promise<void>): Promise<P>
+  /** Drops a partition after a failure; the next `get` opens it again. */
   drop(topic: TopicKey, partition: number): Promise<void>
-  /** Drops a slot and opens another at once, unless another one is current by now; without a slot all that are open. */
-  reopen(slot?: S): void
-  /** The slots that are open now. */
-  opened(): { topic: TopicKey; partition: number; slot: S }[]
-  /** The slot if it is open now. */
-  peek(topic: TopicKey, partition: number): S | undefined
-  /** Undefined when every assigned slot is open, else why not. */
+  /** Drops what was opened and opens it again at once, unless that has happened by now; without an argument all that are open. */
+  reopen(opened?: P): void
+  /** Those that are open now. */
+  all(): { topic: TopicKey; partition: number; opened: P }[]
+  peek(topic: TopicKey, partition: number): P | undefined
+  /** Undefined when every assigned partition is open, else why not. */
   state(): string | undefined
   /** Closes all; resolves when none is opening or closing any more, dropped ones included. */
   close(): Promise<void>
 }
 
-interface Entry<S> {
+interface Entry<P> {
   topic: TopicKey
   partition: number
-  opening: Promise<S>
-  slot: S | undefined
+  opening: Promise<P>
+  opened: P | undefined
 }
 
-/** Keeps slots that `open` opens. */
-export function openSlots<S extends { close(): Promise<void> }>(
-  open: (topic: TopicKey, partition: number, resumeAt: ResumeAt) => Promise<S>,
+/** Keeps what `open` opens. */
+export function openPartitions<P extends { close(): Promise<void> }>(
+  open: (topic: TopicKey, partition: number, resumeAt: ResumeAt) => Promise<P>,
   log: Log,
   onStopped: (stopped: readonly Stopped[]) => void = () => undefined,
-): Slots<S> {
-  let entries = new Map<string, Entry<S>>()
+): Partitions<P> {
+  let entries = new Map<string, Entry<P>>()
   const stops = openStops(log, onStopped)
   let resume: ResumeAt | undefined
-  const start = (topic: TopicKey, partition: number): Entry<S> => {
+  const start = (topic: TopicKey, partition: number): Entry<P> => {
     const opening = resume ? open(topic, partition, resume) : Promise.reject(new Error('nothing is assigned yet'))
-    const entry: Entry<S> = { topic, partition, opening, slot: undefined }
+    const entry: Entry<P> = { topic, partition, opening, opened: undefined }
     const name = nameOf(topic, partition)
     entries.set(name, entry)
     entry.opening.then(
-      slot => {
-        entry.slot = slot
+      opened => {
+        entry.opened = opened
         stops.note(name, undefined)
       },
       async error => {
@@ -70,8 +67,8 @@ export function openSlots<S extends { close(): Promise<void> }>(
     return entry
   }
   const closing = openClosing()
-  const closeEntry = ({ opening }: Entry<S>): Promise<void> => closing.close(opening)
-  const closeSoon = (entry: Entry<S>): void =>
+  const closeEntry = ({ opening }: Entry<P>): Promise<void> => closing.close(opening)
+  const closeSoon = (entry: Entry<P>): void =>
     void closeEntry(entry).catch(error => log.debug({ error }, 'closing a partition'))
   return {
     replace(partitions, resumeAt) {
@@ -89,20 +86,20 @@ export function openSlots<S extends { close(): Promise<void> }>(
       entries.delete(nameOf(topic, partition))
       if (entry) await closeEntry(entry)
     },
-    reopen(slot) {
+    reopen(opened) {
       for (const entry of [...entries.values()]) {
-        if (entry.slot === undefined || (slot !== undefined && entry.slot !== slot)) continue
+        if (entry.opened === undefined || (opened !== undefined && entry.opened !== opened)) continue
         closeSoon(entry)
         start(entry.topic, entry.partition)
       }
     },
-    opened: () =>
-      [...entries.values()].flatMap(({ topic, partition, slot }) => (slot ? [{ topic, partition, slot }] : [])),
-    peek: (topic, partition) => entries.get(nameOf(topic, partition))?.slot,
+    all: () =>
+      [...entries.values()].flatMap(({ topic, partition, opened }) => (opened ? [{ topic, partition, opened }] : [])),
+    peek: (topic, partition) => entries.get(nameOf(topic, partition))?.opened,
     state: () => (resume ? (stops.first() ?? waitingOf([...entries.values()])) : 'joining its group'),
     async close() {
       await Promise.all([...entries.values()].map(closeEntry))
-      // A slot of an earlier generation that is still opening may write: its store may close only afterwards.
+      // One of an earlier generation that is still opening may write: its store may close only afterwards.
       await closing.settled()
       entries.clear()
     },
@@ -110,7 +107,7 @@ export function openSlots<S extends { close(): Promise<void> }>(
 }
 
 function waitingOf(entries: readonly Entry<unknown>[]): string | undefined {
-  const waiting = entries.filter(entry => entry.slot === undefined).length
+  const waiting = entries.filter(entry => entry.opened === undefined).length
   return waiting === 0 ? undefined : `opening ${waiting} of ${entries.length} partitions`
 }
 
@@ -118,7 +115,6 @@ function waitingOf(entries: readonly Entry<unknown>[]): string | undefined {
 function openStops(log: Log, onChange: (stopped: readonly Stopped[]) => void) {
   const stopped = new Map<string, Stopped>()
   return {
-    /** What came of opening a partition. */
     note(name: string, error: unknown): void {
       const isStopped = error instanceof Stopped
       if (error !== undefined && !isStopped)
@@ -157,7 +153,7 @@ function openClosing() {
   return {
     close(opening: Promise<{ close(): Promise<void> }>): Promise<void> {
       const work = opening.then(
-        slot => slot.close(),
+        opened => opened.close(),
         () => undefined,
       )
       all.add(work)
@@ -189,33 +185,58 @@ export async function whileTicking<T>(work: Promise<T>, tick: () => Promise<void
   }
 }
 
-const FIRST_PAUSE_MS = 200
-const LONGEST_PAUSE_MS = 5_000
-const RETRY_LIMIT_MS = 10 * MINUTE_MS
-
-/** Counts failures in a row and returns how long to pause, in milliseconds; throws the error at the limit. */
-export interface Backoff {
-  failed(error: unknown): number
-  succeeded(): void
+export interface WatchedPartition {
+  /** Raised at the begin and at the end of each batch; odd while one is under way. */
+  batchSequence: number
+  /** Whether the store holds what was last read or written; undefined where nothing is stored. */
+  isCurrent: (() => Promise<boolean>) | undefined
+  close(): Promise<void>
 }
 
-/** Bounded backoff: from 0.2 s to 5 s, for ten minutes of nothing but failures, or ten seconds of refusals. */
-export function openBackoff(now: () => number): Backoff {
-  let since: number | undefined
-  let pause = FIRST_PAUSE_MS
-  const refusals = openRefusalLimit(now)
+const CHECK_EVERY_MS = 2_000
+
+/**
+ * Notices that a view is no longer what its owner left: wiped, or replaced by an older copy, while no record comes.
+ *
+ * Checks the open partitions of a member, a few seconds apart, and reopens those, all at once, whose store holds something else: a batch
+ * would find out by itself, but a view that changes once an hour would stay empty for an hour. One with a batch under way is left alone,
+ * and so is one whose store does not answer.
+ */
+export function watchStores<P extends WatchedPartition>(
+  partitions: Partitions<P>,
+  log: Log,
+  everyMs: number = CHECK_EVERY_MS,
+): { close(): Promise<void> } {
+  /** Resolves with a function that reopens the partition where its store holds something else. */
+  const check = async ({ topic, partition, opened }: ReturnType<Partitions<P>['all']>[number]): Promise<() => void> => {
+    const { batchSequence } = opened
+    if (opened.isCurrent === undefined || batchSequence % 2 === 1 || (await opened.isCurrent())) return () => undefined
+    return () => {
+      if (isClosed || opened.batchSequence !== batchSequence || partitions.peek(topic, partition) !== opened) return
+      log.warn({ topic, partition }, 'the view of a partition is not what was left there; it is opened again')
+      partitions.reopen(opened)
+    }
+  }
+  let isClosed = false
+  const checkAll = async (): Promise<void> => {
+    for (const checked of await Promise.allSettled(partitions.all().map(check))) {
+      if (checked.status === 'fulfilled') checked.value()
+      else log.debug({ error: checked.reason }, 'a store could not be checked')
+    }
+  }
+  let checking = Promise.resolve()
+  const arm = (): NodeJS.Timeout =>
+    setTimeout(() => {
+      checking = checkAll().then(() => {
+        if (!isClosed) timer = arm()
+      })
+    }, everyMs)
+  let timer = arm()
   return {
-    failed(error) {
-      since ??= now()
-      if (refusals.isReached(error) || now() - since > RETRY_LIMIT_MS) throw error
-      const current = pause
-      pause = Math.min(LONGEST_PAUSE_MS, pause * 2)
-      return current
-    },
-    succeeded() {
-      since = undefined
-      refusals.answered()
-      pause = FIRST_PAUSE_MS
+    async close() {
+      isClosed = true
+      clearTimeout(timer)
+      await checking
     },
   }
 }

@@ -1,19 +1,20 @@
 import { expect } from 'chai'
+import { openBackoff } from '#infra/kafka/refusal.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { MINUTE_MS } from '#schemas/values/instant.ts'
-import { openBackoff, openSlots, whileTicking } from '#streams/runner/slots.ts'
+import { openPartitions, whileTicking } from '#streams/runner/partitions.ts'
 import { eventually } from '#test/harness/eventually.ts'
 
-interface Slot {
+interface Opened {
   name: string
   close(): Promise<void>
 }
 
-/** Slots that record what was opened and closed; `gate` holds openings back. */
-function watchedSlots(gate: (name: string) => Promise<void> = async () => undefined) {
+/** Partitions that record what was opened and closed; `gate` holds openings back. */
+function watchedPartitions(gate: (name: string) => Promise<void> = async () => undefined) {
   const opened: string[] = []
   const closed: string[] = []
-  const slots = openSlots<Slot>(
+  const partitions = openPartitions<Opened>(
     async (topic, partition) => {
       const name = `${topic}/${partition}#${opened.length}`
       opened.push(name)
@@ -22,45 +23,45 @@ function watchedSlots(gate: (name: string) => Promise<void> = async () => undefi
     },
     openLog({ level: 'silent', name: 'test' }),
   )
-  return { slots, opened, closed }
+  return { partitions, opened, closed }
 }
 
 const noTick = async () => undefined
-const standNowhere = async () => undefined
+const resumeNowhere = async () => undefined
 
-describe('runner slots', () => {
+describe('partitions of a member', () => {
   it('are opened for every assigned partition at once, before any record comes', async () => {
-    const { slots, opened } = watchedSlots()
-    expect(slots.state()).to.equal('joining its group')
+    const { partitions, opened } = watchedPartitions()
+    expect(partitions.state()).to.equal('joining its group')
     const assigned = [
       { topic: 'quotes' as const, partition: 0 },
       { topic: 'bids' as const, partition: 3 },
     ]
-    slots.replace(assigned, standNowhere)
+    partitions.replace(assigned, resumeNowhere)
     expect(opened).to.deep.equal(['quotes/0#0', 'bids/3#1'])
-    expect(slots.state()).to.equal('opening 2 of 2 partitions')
-    await eventually(() => slots.state() === undefined)
+    expect(partitions.state()).to.equal('opening 2 of 2 partitions')
+    await eventually(() => partitions.state() === undefined)
   })
 
   it('are dropped with their generation, and those that were still opening are closed once open', async () => {
     const held = Promise.withResolvers<void>()
-    const { slots, closed } = watchedSlots(name => (name.endsWith('#0') ? held.promise : Promise.resolve()))
-    slots.replace([{ topic: 'quotes', partition: 0 }], standNowhere)
-    slots.replace([{ topic: 'quotes', partition: 0 }], standNowhere)
-    expect((await slots.get('quotes', 0, noTick)).name).to.equal('quotes/0#1')
+    const { partitions, closed } = watchedPartitions(name => (name.endsWith('#0') ? held.promise : Promise.resolve()))
+    partitions.replace([{ topic: 'quotes', partition: 0 }], resumeNowhere)
+    partitions.replace([{ topic: 'quotes', partition: 0 }], resumeNowhere)
+    expect((await partitions.get('quotes', 0, noTick)).name).to.equal('quotes/0#1')
     held.resolve()
     await eventually(() => closed.length === 1)
     expect(closed).to.deep.equal(['quotes/0#0'])
-    expect(slots.peek('quotes', 0)?.name).to.equal('quotes/0#1')
+    expect(partitions.peek('quotes', 0)?.name).to.equal('quotes/0#1')
   })
 
   it('are all closed when closing is done, those of an earlier generation that were still opening too', async () => {
     const held = Promise.withResolvers<void>()
-    const { slots, closed } = watchedSlots(name => (name.endsWith('#0') ? held.promise : Promise.resolve()))
-    slots.replace([{ topic: 'quotes', partition: 0 }], standNowhere)
-    slots.replace([{ topic: 'quotes', partition: 0 }], standNowhere)
-    await slots.get('quotes', 0, noTick)
-    const closing = slots.close()
+    const { partitions, closed } = watchedPartitions(name => (name.endsWith('#0') ? held.promise : Promise.resolve()))
+    partitions.replace([{ topic: 'quotes', partition: 0 }], resumeNowhere)
+    partitions.replace([{ topic: 'quotes', partition: 0 }], resumeNowhere)
+    await partitions.get('quotes', 0, noTick)
+    const closing = partitions.close()
     await eventually(() => closed.length === 1)
     held.resolve()
     await closing
@@ -68,27 +69,27 @@ describe('runner slots', () => {
   })
 
   it('are reopened at once on request, unless another one is current by now', async () => {
-    const { slots, opened } = watchedSlots()
-    slots.replace([{ topic: 'quotes', partition: 0 }], standNowhere)
-    const first = await slots.get('quotes', 0, noTick)
-    slots.reopen(first)
-    const second = await slots.get('quotes', 0, noTick)
-    slots.reopen(first)
-    expect(await slots.get('quotes', 0, noTick)).to.equal(second)
+    const { partitions, opened } = watchedPartitions()
+    partitions.replace([{ topic: 'quotes', partition: 0 }], resumeNowhere)
+    const first = await partitions.get('quotes', 0, noTick)
+    partitions.reopen(first)
+    const second = await partitions.get('quotes', 0, noTick)
+    partitions.reopen(first)
+    expect(await partitions.get('quotes', 0, noTick)).to.equal(second)
     expect(opened).to.deep.equal(['quotes/0#0', 'quotes/0#1'])
-    expect(slots.opened()).to.deep.equal([{ topic: 'quotes', partition: 0, slot: second }])
+    expect(partitions.all()).to.deep.equal([{ topic: 'quotes', partition: 0, opened: second }])
   })
 
   it('hand the failure of an opening to who waits for it, and open again after a drop', async () => {
     let failures = 1
-    const { slots } = watchedSlots(async () => {
+    const { partitions } = watchedPartitions(async () => {
       if (failures-- > 0) throw new Error('away')
     })
-    slots.replace([{ topic: 'quotes', partition: 0 }], standNowhere)
-    const refused = await slots.get('quotes', 0, noTick).catch(error => error)
+    partitions.replace([{ topic: 'quotes', partition: 0 }], resumeNowhere)
+    const refused = await partitions.get('quotes', 0, noTick).catch(error => error)
     expect(refused).to.be.instanceOf(Error).with.property('message', 'away')
-    await slots.drop('quotes', 0)
-    expect((await slots.get('quotes', 0, noTick)).name).to.equal('quotes/0#1')
+    await partitions.drop('quotes', 0)
+    expect((await partitions.get('quotes', 0, noTick)).name).to.equal('quotes/0#1')
   })
 })
 
@@ -111,7 +112,7 @@ describe('runner waits', () => {
   })
 })
 
-describe('runner backoff', () => {
+describe('backoff', () => {
   it('pauses longer with every failure, up to five seconds', () => {
     const backoff = openBackoff(() => 0)
     const pauses = Array.from({ length: 7 }, () => backoff.failed(new Error('away')))

@@ -1,0 +1,172 @@
+/**
+ * Requests of an administrator beside topics (topic-admin.ts): rights, the retention of topics, their bytes.
+ *
+ * Rights are given and never taken away. The retention that brokers have may differ from the catalogue's until the next set-up.
+ */
+import type { Admin } from 'kafkajs'
+import { allTopics } from '#schemas/topics.ts'
+import {
+  AclOperationTypes,
+  AclPermissionTypes,
+  AclResourceTypes,
+  ConfigResourceTypes,
+  ResourcePatternTypes,
+} from './client/kafkajs.ts'
+import { Decoder, Encoder, type WireConnection, type WireDecoder } from './client/wire.ts'
+import type { KafkaConnection } from './connection.ts'
+import { connectCluster } from './range-reader.ts'
+
+/** How the client is named to brokers, and its settings beside those of the connection. */
+type AdminOptions = Parameters<KafkaConnection['newClient']>[1] & { name?: string }
+
+/** Works with an administrator's client that is opened for it, and closed after it. */
+export async function withAdmin<T>(
+  kafka: Pick<KafkaConnection, 'newClient'>,
+  work: (admin: Admin) => Promise<T>,
+  { name = 'admin', ...settings }: AdminOptions = {},
+): Promise<T> {
+  const admin = kafka.newClient(name, settings).admin()
+  await admin.connect()
+  try {
+    return await work(admin)
+  } finally {
+    await admin.disconnect()
+  }
+}
+
+export type AclOperation = 'READ' | 'WRITE' | 'CREATE' | 'DESCRIBE' | 'DESCRIBE_CONFIGS' | 'ALTER_CONFIGS'
+
+/** A right to be given; a prefix means every name that begins with it. */
+export interface Acl {
+  principal: string
+  resource: 'TOPIC' | 'GROUP' | 'TRANSACTIONAL_ID' | 'CLUSTER'
+  name: string
+  isPrefix: boolean
+  operation: AclOperation
+}
+
+/** Gives rights; those that are there already stay as they are. */
+export async function applyAcls(kafka: KafkaConnection, acls: readonly Acl[]): Promise<void> {
+  return withAdmin(
+    kafka,
+    async admin => {
+      await admin.createAcls({
+        acl: acls.map(({ principal, resource, name, isPrefix, operation }) => ({
+          principal,
+          host: '*',
+          resourceName: name,
+          resourceType: AclResourceTypes[resource],
+          resourcePatternType: isPrefix ? ResourcePatternTypes.PREFIXED : ResourcePatternTypes.LITERAL,
+          operation: AclOperationTypes[operation],
+          permissionType: AclPermissionTypes.ALLOW,
+        })),
+      })
+    },
+    { name: 'acls' },
+  )
+}
+
+/** The retention of a topic as the brokers have it. */
+export interface LiveRetention {
+  isCompacted: boolean
+  /** Milliseconds; -1: for ever. */
+  ms: number
+  /** Of each partition; -1: without limit. */
+  bytes: number
+}
+
+export async function liveRetentions(kafka: KafkaConnection): Promise<Map<string, LiveRetention>> {
+  return withAdmin(
+    kafka,
+    async admin => {
+      const existing = new Set(await admin.listTopics())
+      const names = allTopics.map(({ name }) => name).filter(name => existing.has(kafka.namespace + name))
+      if (names.length === 0) return new Map()
+      const { resources } = await admin.describeConfigs({
+        includeSynonyms: false,
+        resources: names.map(name => ({
+          type: ConfigResourceTypes.TOPIC,
+          name: kafka.namespace + name,
+          configNames: ['cleanup.policy', 'retention.ms', 'retention.bytes'],
+        })),
+      })
+      return new Map(
+        resources.map(({ resourceName, configEntries }) => {
+          const settings = new Map(configEntries.map(({ configName, configValue }) => [configName, configValue]))
+          const retention = {
+            isCompacted: settings.get('cleanup.policy')?.includes('compact') ?? false,
+            ms: Number(settings.get('retention.ms') ?? -1),
+            bytes: Number(settings.get('retention.bytes') ?? -1),
+          }
+          return [resourceName.slice(kafka.namespace.length), retention]
+        }),
+      )
+    },
+    { name: 'settings' },
+  )
+}
+
+interface PartitionBytes {
+  topic: string
+  partition: number
+  bytes: number
+}
+
+/** Bytes on disk of every partition of the brokers: of its replicas the largest, since the others may be on their way. */
+export async function readDiskBytes(kafka: KafkaConnection): Promise<PartitionBytes[]> {
+  const cluster = await connectCluster(kafka, 'disk-bytes', [], DISK_BYTES_LIMIT_MS)
+  const largest = new Map<string, PartitionBytes>()
+  try {
+    for (const { nodeId } of cluster.brokerPool.metadata?.brokers ?? []) {
+      const { connectionPool } = await cluster.findBroker({ nodeId })
+      for (const one of await readLogDirs(connectionPool)) {
+        const name = `${one.topic}/${one.partition}`
+        if ((largest.get(name)?.bytes ?? -1) < one.bytes) largest.set(name, one)
+      }
+    }
+  } finally {
+    await cluster.disconnect()
+  }
+  return [...largest.values()]
+}
+
+/** Short, since a person waits at the terminal. */
+const DISK_BYTES_LIMIT_MS = 5_000
+const DESCRIBE_LOG_DIRS = 35
+const ALL_TOPICS = -1
+
+/** The bytes of every partition of a broker (DescribeLogDirs, which the client lacks); a future replica is not counted. */
+async function readLogDirs(connection: WireConnection): Promise<PartitionBytes[]> {
+  return connection.send<PartitionBytes[]>({
+    request: {
+      apiKey: DESCRIBE_LOG_DIRS,
+      apiVersion: 1,
+      apiName: 'DescribeLogDirs',
+      encode: async () => new Encoder().writeInt32(ALL_TOPICS),
+    },
+    response: { decode: async (bytes: Buffer) => decodeLogDirs(new Decoder(bytes)), parse: decoded => decoded },
+  })
+}
+
+function decodeLogDirs(decoder: WireDecoder): PartitionBytes[] {
+  decoder.readInt32() // throttle time
+  return decoder
+    .readArray(dirs => {
+      dirs.readInt16() // error code: a directory that is offline lists nothing
+      dirs.readString()
+      return dirs
+        .readArray(one => {
+          const topic = one.readString()
+          return one.readArray(each => {
+            const partition = each.readInt32()
+            const bytes = Number(each.readInt64().toString())
+            each.readInt64() // distance of a replica that is being filled
+            return { topic, partition, bytes, isFuture: each.readBoolean() }
+          })
+        })
+        .flat()
+    })
+    .flat()
+    .filter(({ isFuture }) => !isFuture)
+    .map(({ topic, partition, bytes }) => ({ topic, partition, bytes }))
+}
