@@ -11,7 +11,7 @@ import { type Rate, toMicroUsd } from '#schemas/values/money.ts'
 import { dropStaged, isStaged, type ProviderBook, setRow, setUrl } from './provider-book.ts'
 
 /** The input record of a change: its partition, offset and append time. */
-export interface Source {
+export interface ChangeSource {
   partition: number
   offset: number
   appendedAt: number
@@ -23,7 +23,7 @@ interface Occasion {
   rate: Rate
   seenAt: number
   refreshId: string | null
-  source: Source
+  source: ChangeSource
 }
 
 export interface RowChanges {
@@ -32,7 +32,12 @@ export interface RowChanges {
 }
 
 /** Applies the staged refresh and returns its changes. Throws RangeError when an amount is beyond 2^53 micro-dollars. */
-export function applyRefresh(book: ProviderBook, completed: RefreshCompleted, rate: Rate, source: Source): RowChanges {
+export function applyRefresh(
+  book: ProviderBook,
+  completed: RefreshCompleted,
+  rate: Rate,
+  source: ChangeSource,
+): RowChanges {
   const occasion: Occasion = {
     currency: completed.currency,
     rate,
@@ -75,7 +80,7 @@ const NOTHING: RowChanges = { changes: [], urlChanges: [] }
 export function applyPushed(
   book: ProviderBook,
   row: { itemId: number; price: number; quantity: number; url: string | null },
-  occasion: { currency: string; rate: Rate; seenAt: number; source: Source },
+  occasion: { currency: string; rate: Rate; seenAt: number; source: ChangeSource },
 ): RowChanges {
   const { itemId, price, quantity, url } = row
   const pushed: Occasion = { ...occasion, refreshId: null }

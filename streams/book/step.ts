@@ -14,7 +14,7 @@ import type { CatalogLookup } from '#schemas/values/catalog-item.ts'
 import { isFromTheFuture, timeFault } from '#schemas/values/event-time.ts'
 import { parseRate, type Rate } from '#schemas/values/money.ts'
 import { OK, type Outcome } from '#streams/runner/outcome.ts'
-import { applyPushed, applyRefresh, type RowChanges, type Source } from './apply.ts'
+import { applyPushed, applyRefresh, type ChangeSource, type RowChanges } from './apply.ts'
 import { judge } from './judge.ts'
 import { dropStaged, emptyBook, type OpenRefresh, type ProviderBook, stage, totalsOf } from './provider-book.ts'
 
@@ -53,7 +53,7 @@ const LARGEST_QUANTITY = 2 ** 31 - 1
 export function step(
   books: Books,
   side: Side,
-  source: Source,
+  source: ChangeSource,
   event: string,
   value: unknown,
   catalog: CatalogLookup,
@@ -82,7 +82,7 @@ export function step(
 export function replayOpenRefresh(
   books: Books,
   side: Side,
-  source: Source,
+  source: ChangeSource,
   event: string,
   value: unknown,
   catalog: CatalogLookup,
@@ -111,7 +111,7 @@ export function openFrom(books: Books): number | undefined {
  */
 const OPEN_FOR_RECORDS = 1_000_000
 
-function forgetOverdue(books: Books, { offset }: Source): void {
+function forgetOverdue(books: Books, { offset }: ChangeSource): void {
   for (const book of books.values()) {
     if (book.open && offset - book.open.firstOffset > OPEN_FOR_RECORDS) dropStaged(book)
   }
@@ -126,7 +126,7 @@ export function bookOf(books: Books, side: Side, provider: string): ProviderBook
   return created
 }
 
-function observe(book: ProviderBook, seen: Observation, source: Source, catalog: CatalogLookup): Decision {
+function observe(book: ProviderBook, seen: Observation, source: ChangeSource, catalog: CatalogLookup): Decision {
   if (seen.refresh_id === null) return push(book, seen, source, catalog)
   const open = openRefresh(book, seen.refresh_id, seen, source, catalog)
   if (open === undefined) return only(NOT_OPEN)
@@ -152,7 +152,7 @@ function openRefresh(
   book: ProviderBook,
   refreshId: string,
   entry: { index: number; observed_at: number; currency?: string },
-  source: Source,
+  source: ChangeSource,
   catalog: CatalogLookup,
 ): OpenRefresh | undefined {
   if (entry.index === 0) {
@@ -202,7 +202,7 @@ const unresolved = (seen: Observation): Outcome => ({
   observedAt: seen.observed_at,
 })
 
-function reject(book: ProviderBook, entry: ObservationRejected, source: Source, catalog: CatalogLookup): Outcome {
+function reject(book: ProviderBook, entry: ObservationRejected, source: ChangeSource, catalog: CatalogLookup): Outcome {
   if (entry.refresh_id !== null) {
     const open = openRefresh(book, entry.refresh_id, entry, source, catalog)
     if (open === undefined) return NOT_OPEN
@@ -211,7 +211,7 @@ function reject(book: ProviderBook, entry: ObservationRejected, source: Source, 
   return { kind: 'deadLetter', reason: entry.reason, detail: entry.raw.slice(0, 200) }
 }
 
-function push(book: ProviderBook, seen: Observation, source: Source, catalog: CatalogLookup): Decision {
+function push(book: ProviderBook, seen: Observation, source: ChangeSource, catalog: CatalogLookup): Decision {
   const isWithdrawal = seen.price === null
   const early = timeFault(seen.observed_at, source.appendedAt)
   if (early) return only({ kind: 'deadLetter', ...early })
@@ -239,7 +239,12 @@ function push(book: ProviderBook, seen: Observation, source: Source, catalog: Ca
 const isLate = ({ open }: ProviderBook, { refresh_id, count }: RefreshCompleted): boolean =>
   open !== undefined && open.id !== refresh_id && count > 0
 
-function complete(book: ProviderBook, completed: RefreshCompleted, source: Source, catalog: CatalogLookup): Decision {
+function complete(
+  book: ProviderBook,
+  completed: RefreshCompleted,
+  source: ChangeSource,
+  catalog: CatalogLookup,
+): Decision {
   if (isLate(book, completed)) return only(NOT_OPEN)
   // A refresh without entries begins here, and ends what began before it like any other.
   if (completed.count === 0) dropStaged(book)
@@ -312,12 +317,12 @@ function remember(book: ProviderBook, completed: RefreshCompleted, suspicion: Pr
 /** A time of the future becomes the append time: a verdict's time is when a provider was last checked. */
 function believed(
   { refresh_id, observed_at }: { refresh_id: string | null; observed_at: number },
-  { appendedAt }: Source,
+  { appendedAt }: ChangeSource,
 ): { refresh_id: string | null; observed_at: number } {
   return { refresh_id, observed_at: isFromTheFuture(observed_at, appendedAt) ? appendedAt : observed_at }
 }
 
-function fail(book: ProviderBook, { observed_at, reason }: RefreshFailed, source: Source): Decision {
+function fail(book: ProviderBook, { observed_at, reason }: RefreshFailed, source: ChangeSource): Decision {
   dropStaged(book)
   return failed(
     verdictOf(book, believed({ refresh_id: null, observed_at }, source), 'failed', reason, [], NOTHING_SEEN),
