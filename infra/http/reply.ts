@@ -166,15 +166,15 @@ export function openObserver(log: Log, metrics: Metrics, now: () => number = () 
   const logs = new WeakMap<Credential, Log>()
   const timerOf = (route: string, status: number): ReturnType<typeof latency.labels> => {
     const name = `${status} ${route}`
-    const known = timers.get(name) ?? latency.labels({ route, status })
-    timers.set(name, known)
-    return known
+    const timer = timers.get(name) ?? latency.labels({ route, status })
+    timers.set(name, timer)
+    return timer
   }
   const logOf = (credential: Credential | undefined): Log => {
     if (!credential) return log
-    const known = logs.get(credential) ?? log.child({ key_id: credential.keyId, tier: credential.tier })
-    logs.set(credential, known)
-    return known
+    const child = logs.get(credential) ?? log.child({ key_id: credential.keyId, tier: credential.tier })
+    logs.set(credential, child)
+    return child
   }
   return (response, { status, bytes }) => {
     const { startedAt, requestId, credential } = localsOf(response)

@@ -47,11 +47,22 @@ export function openCursors(key: string): Cursors {
   }
 }
 
-/** The pagination of a reply to a request that may be continued by a cursor; `next` is null on the last page. */
-export const cursorPage = (
-  limit: number,
-  { hasNext, hasPrev, next }: { hasNext: boolean; hasPrev: boolean; next: string | null },
-) => ({ limit, offset: 0, total: -1, has_next: hasNext, has_prev: hasPrev, next_cursor: next }) as const
+/** Where the page of a request begins, undefined for the first one, and the pagination of its answer, by where that ends. */
+export function openCursorPage(
+  cursors: Cursors,
+  scope: readonly unknown[],
+  { cursor, limit }: { cursor?: string | undefined; limit: number },
+) {
+  const before = cursor === undefined ? undefined : cursors.read(scope, cursor)
+  return {
+    before,
+    paginationOf(hasNext: boolean, end: CursorPosition | undefined) {
+      const next_cursor = hasNext && end ? cursors.write(scope, end) : null
+      const counted = { limit, offset: 0, total: -1 } as const
+      return { ...counted, has_next: hasNext, has_prev: before !== undefined, next_cursor }
+    },
+  }
+}
 
 function badCursor(input: string): HttpError {
   const msg = 'Input should be the next_cursor of a request with the same filters'

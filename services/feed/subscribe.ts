@@ -139,17 +139,17 @@ async function catchUp(
   // A second reading needs a permit of its own.
   const permits = permit ? [permit] : []
   await untilReached(window, from, subscriber.signal)
-  let had = from
+  let clientPosition = from
   for (;;) {
-    const index = window.indexAfter(had)
+    const index = window.indexAfter(clientPosition)
     if (index === undefined) {
-      had = await sendFromLog(subscriber, had, parts, permits.pop())
+      clientPosition = await sendFromLog(subscriber, clientPosition, parts, permits.pop())
       continue
     }
-    const reached = await sendFromWindow(subscriber, { had, index }, parts)
+    const reached = await sendFromWindow(subscriber, { clientPosition, index }, parts)
     // Joined in the turn in which the window had no more.
     if (reached === 'live') return
-    had = reached
+    clientPosition = reached
   }
 }
 
@@ -164,12 +164,12 @@ async function untilReached(window: FeedWindow, position: LogPosition, signal: A
 /** Sends what the window holds and joins; or what a slow client had when the frames that it lacked went out of the window. */
 async function sendFromWindow(
   subscriber: StartingSubscriber,
-  { had, index: first }: { had: LogPosition; index: number },
+  { clientPosition, index: first }: { clientPosition: LogPosition; index: number },
   parts: StartParts,
 ): Promise<'live' | LogPosition> {
   const { stream, signal } = subscriber
   const { window } = parts
-  const sender = openSender(subscriber, had, parts)
+  const sender = openSender(subscriber, clientPosition, parts)
   for (let index = first; ; index++) {
     const frame = window.frame(index)
     if (!frame) {
@@ -187,7 +187,7 @@ async function sendFromWindow(
 /** Sends what the log holds between a position and the window; returns what the client has then. */
 async function sendFromLog(
   subscriber: StartingSubscriber,
-  had: LogPosition,
+  clientPosition: LogPosition,
   parts: StartParts,
   permit = parts.logReaders.acquire(),
 ): Promise<LogPosition> {
@@ -195,33 +195,33 @@ async function sendFromLog(
   try {
     const limited = AbortSignal.any([signal, AbortSignal.timeout(LOG_READ_LIMIT_MS)])
     const to = parts.window.start()
-    const sender = openSender(subscriber, had, parts)
-    for await (const batch of parts.log.read(had, to, limited)) {
+    const sender = openSender(subscriber, clientPosition, parts)
+    for await (const batch of parts.log.read(clientPosition, to, limited)) {
       for (const { frame } of framesOf(batch, parts)) {
         sender.send(frame)
         await stream.drained()
         limited.throwIfAborted()
       }
     }
-    return unionOf(had, to)
+    return unionOf(clientPosition, to)
   } finally {
     permit()
   }
 }
 
 /** Sends frames to one subscriber: what it wants and lacks of them. */
-function openSender(subscriber: StartingSubscriber, had: LogPosition, { itemOf, ids }: StartParts) {
+function openSender(subscriber: StartingSubscriber, clientPosition: LogPosition, { itemOf, ids }: StartParts) {
   const { stream, side, isResuming } = subscriber
-  let position = had
+  let position = clientPosition
   /** Whether the frames so far lead to all that the client had. */
   let isAligned = false
   return {
     position: () => position,
     send(frame: FeedFrame): void {
-      const lacking = isAligned ? undefined : new Set(lackingItems(frame, had))
+      const lacking = isAligned ? undefined : new Set(lackingItems(frame, clientPosition))
       const indexes = matchingItems(subscriber, frame, itemOf).filter(at => lacking?.has(at) ?? true)
-      position = isAligned ? frame.after : unionOf(had, frame.after)
-      isAligned ||= covers(frame.after, had)
+      position = isAligned ? frame.after : unionOf(clientPosition, frame.after)
+      isAligned ||= covers(frame.after, clientPosition)
       if (indexes.length === 0) return
       const bytes = pickItems(frame, indexes)
       stream.send(isResuming ? identifiedFrame(bytes, ids.write(position, side)) : bytes)

@@ -138,13 +138,13 @@ export function openFeedWindow(maxBytes: number, from: LogPosition): FeedWindow 
       start = before
       return true
     },
-    indexAfter(had) {
-      if (!covers(had, start)) return undefined
+    indexAfter(clientPosition) {
+      if (!covers(clientPosition, start)) return undefined
       // Each frame leads further than the one before it.
       let [index, after] = [first, end]
       while (index < after) {
         const middle = (index + after) >> 1
-        if (covers(had, (frames.get(middle) as FeedFrame).after)) index = middle + 1
+        if (covers(clientPosition, (frames.get(middle) as FeedFrame).after)) index = middle + 1
         else after = middle
       }
       return index

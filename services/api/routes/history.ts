@@ -12,7 +12,7 @@ import { formatInstant, parseInstant } from '#schemas/values/instant.ts'
 import { recordAmount } from '#schemas/values/money.ts'
 import { historyKey, readHistory } from '#streams/history/reader.ts'
 import { type ApiContext, readRates } from '../context.ts'
-import { cursorPage } from '../cursors.ts'
+import { openCursorPage } from '../cursors.ts'
 import { itemFilters, namedItems } from '../queries/listing.ts'
 import { historyWindow } from '../queries/windows.ts'
 
@@ -32,8 +32,7 @@ export const listHistory = ({ catalog, registry, clickhouse, cursors, fx, now }:
     errors: ['ITEM_NOT_FOUND'],
     async handle({ query }) {
       const filters = { ...itemFilters(query), ...(query.provider && { provider: query.provider }) }
-      const scope = ['history', filters]
-      const before = query.cursor === undefined ? undefined : cursors.read(scope, query.cursor)
+      const { before, paginationOf } = openCursorPage(cursors, ['history', filters], query)
       const { ids } = namedItems(catalog, query)
       const [start, end] = [query.start, query.end].map(text => text && parseInstant(text)) as (number | undefined)[]
       const window = before ?? historyWindow({ start, end }, now())
@@ -65,11 +64,7 @@ export const listHistory = ({ catalog, registry, clickhouse, cursors, fx, now }:
             },
           ]
         }),
-        pagination: cursorPage(query.limit, {
-          hasNext,
-          hasPrev: before !== undefined,
-          next: hasNext && position ? cursors.write(scope, position) : null,
-        }),
+        pagination: paginationOf(hasNext, position),
       }
     },
   })

@@ -11,7 +11,7 @@ import { dailyQuery, dailyReply } from '#schemas/api/portfolio-values.ts'
 import { DAY_MS, formatDay, parseInstant } from '#schemas/values/instant.ts'
 import { findPortfolio } from '#services/portfolios/reader.ts'
 import type { ApiContext } from '../context.ts'
-import { cursorPage } from '../cursors.ts'
+import { openCursorPage } from '../cursors.ts'
 import { MISSING, OWN } from '../portfolio-access.ts'
 import { type DayValue, openDailyReader } from '../queries/portfolio-days.ts'
 import { EXPENSIVE } from '../work-limits.ts'
@@ -41,7 +41,7 @@ export function listPortfolioDays(api: ApiContext): Route {
       const { version } = await findPortfolio(store, credential.accountId, id)
       const today = Math.floor(now() / DAY_MS)
       const scope = ['portfolio-history', id, query.currency, queried]
-      const before = query.cursor === undefined ? undefined : cursors.read(scope, query.cursor)
+      const { before, paginationOf } = openCursorPage(cursors, scope, query)
       const reading = openDays({
         ...{ portfolioId: id, version, currency: query.currency, providers: chosen && queried, today },
         async run(cells, work) {
@@ -55,7 +55,6 @@ export function listPortfolioDays(api: ApiContext): Route {
       const most = Math.min(window.end, from + query.limit - 1)
       const values = await ledger.read(from, most)
       const to = from + values.length - 1
-      const hasNext = to < window.end
       const position = { start: window.start, end: window.end, after: [to] }
       return {
         meta: {
@@ -69,11 +68,7 @@ export function listPortfolioDays(api: ApiContext): Route {
           valuation_basis: 'best_provider_close',
         },
         data: values.map((value, i) => dayReply(from + i, value)),
-        pagination: cursorPage(query.limit, {
-          hasNext,
-          hasPrev: before !== undefined,
-          next: hasNext ? cursors.write(scope, position) : null,
-        }),
+        pagination: paginationOf(to < window.end, position),
       }
     },
   })

@@ -10,7 +10,7 @@ import { json, PRO } from '#schemas/api/operation.ts'
 import { type SalesQuery, salesQuery, salesReply } from '#schemas/api/sales.ts'
 import { readSales, recordOfSale, type SalesScan, saleKey } from '#streams/sales/reader.ts'
 import { type ApiContext, readRates } from '../context.ts'
-import { cursorPage } from '../cursors.ts'
+import { openCursorPage } from '../cursors.ts'
 import { chosenItems, itemFilters } from '../queries/listing.ts'
 
 type Reply = z.infer<typeof salesReply>
@@ -35,8 +35,7 @@ export const listSales = ({ catalog, registry, clickhouse, cursors, fx, tiers, n
     errors: ['ITEM_NOT_FOUND'],
     async handle({ query }) {
       const filters = filtersOf(query)
-      const scope = ['sales', { ...filters, limit: 0 }]
-      const before = query.cursor === undefined ? undefined : cursors.read(scope, query.cursor)
+      const { before, paginationOf } = openCursorPage(cursors, ['sales', { ...filters, limit: 0 }], query)
       const providers = filters.requested_providers ?? registry.saleKeys
       const scan: SalesScan = {
         itemIds: chosenItems(catalog, query),
@@ -58,11 +57,7 @@ export const listSales = ({ catalog, registry, clickhouse, cursors, fx, tiers, n
           const item = catalog.byId(sale.item_id)
           return item ? [recordOfSale(sale, item, query.currency, () => rateAt(sale.sold_at))] : []
         }),
-        pagination: cursorPage(query.limit, {
-          hasNext,
-          hasPrev: before !== undefined,
-          next: hasNext && last ? cursors.write(scope, { start: 0, end: 0, after: saleKey(last) }) : null,
-        }),
+        pagination: paginationOf(hasNext, last && { start: 0, end: 0, after: saleKey(last) }),
       }
     },
   })
