@@ -70,19 +70,12 @@ describe('rebuild and verify', () => {
     return row?.rows ?? 0
   }
 
-  for (const name of storedViews) {
-    it(`${name}: verify agrees after a restart of the roles, and does so after a rebuild`, async () => {
-      const before = await check(name)
-      expect(before.compared).to.be.greaterThan(50)
-      expect(before.examples).to.deep.equal([])
-      expect(before.not_compared).to.deep.equal({})
-      await rebuilt(name)
-      await settled()
-      const after = await check(name)
-      expect(after.examples).to.deep.equal([])
-      expect(after.compared).to.equal(before.compared)
+  for (const name of storedViews)
+    it(`${name}: verify agrees after a restart of the roles`, async () => {
+      const { compared, examples, not_compared } = await check(name)
+      expect(compared).to.be.greaterThan(50)
+      expect({ examples, not_compared }).to.deep.equal({ examples: [], not_compared: {} })
     })
-  }
 
   const head = async (partition: number): Promise<LiveHead> =>
     JSON.parse((await redis.get(headKey(partition, platform.namespace))) ?? '')
@@ -161,14 +154,18 @@ describe('rebuild and verify', () => {
           `INSERT INTO ${rows} SELECT * REPLACE (${replaced}) FROM (SELECT * FROM ${rows} FINAL WHERE ${of(changed)})`,
         )
       await writer.command(`ALTER TABLE ${rows} DELETE WHERE ${of(taken)} SETTINGS mutations_sync = 2`)
-      const differences = (await check(name)).examples.map(({ kind, row }) => `${kind} ${row}`)
+      const before = await check(name)
+      const differences = before.examples.map(({ kind, row }) => `${kind} ${row}`)
       expect(differences).to.have.length(3)
       const planted = differences.findIndex(text => text.includes(String(NO_ITEM)))
       expect(differences.splice(planted, 1)[0]).to.match(new RegExp(`^unexpected ${table} `))
       expect(differences).to.have.members([`different ${table} ${changed}`, `missing ${table} ${taken}`])
       await rebuilt(name)
       await settled()
-      expect((await check(name)).examples).to.deep.equal([])
+      const after = await check(name)
+      expect(after.examples).to.deep.equal([])
+      // What was planted is away, and what was taken is there.
+      expect(after.compared).to.be.within(before.compared - 1, before.compared)
     })
 
   it('a view that is rebuilt is read and written meanwhile: nothing that it held is away, and nothing is lost', async () => {

@@ -4,11 +4,10 @@ import { type Codec, openCodec } from '#infra/kafka/codec.ts'
 import type { LogRecord } from '#infra/kafka/range-reader.ts'
 import { registerSchemas } from '#infra/kafka/schema-registry.ts'
 import { catalogItemPublished } from '#schemas/events/catalog-item-published.ts'
-import type { EventSchema } from '#schemas/events/event.ts'
+import type { AvroType, EventSchema } from '#schemas/events/event.ts'
 import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { allTopics, type TopicDefinition } from '#schemas/topics.ts'
 import { openRecordText, showRecord } from '#services/cli/log-tools/record-text.ts'
-import { eventValues } from '#test/fixtures/event-values.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const topics: readonly TopicDefinition[] = allTopics
@@ -40,6 +39,44 @@ const position = fc.record({
   ),
   timestamp: fc.oneof(fc.constant(-1), fc.nat(2_000_000_000_000)),
 })
+
+type Named = Map<string, fc.Arbitrary<unknown>>
+
+const PRIMITIVES: Record<string, fc.Arbitrary<unknown> | undefined> = {
+  null: fc.constant(null),
+  boolean: fc.boolean(),
+  int: fc.oneof(fc.integer(), fc.integer({ min: -70, max: 70 })),
+  long: fc.oneof(
+    fc.integer({ min: -70, max: 70 }),
+    fc.maxSafeInteger().filter(value => Math.abs(value) < 2 ** 53 - 2),
+  ),
+  double: fc.double(),
+  string: fc.oneof(fc.string({ unit: 'grapheme' }), fc.string({ unit: 'binary-ascii', maxLength: 80 })),
+  bytes: fc.uint8Array({ maxLength: 40 }).map(some => Buffer.from(some)),
+}
+
+/** Random values of any event, made from its own Avro fields, so every value can be written with its schema. */
+const eventValues = ({ avro }: EventSchema<object>): fc.Arbitrary<object> =>
+  valuesOf(avro as unknown as AvroType, new Map()) as fc.Arbitrary<object>
+
+function valuesOf(type: AvroType, named: Named): fc.Arbitrary<unknown> {
+  if (Array.isArray(type)) return fc.oneof(...type.map(each => valuesOf(each, named)))
+  const { type: kind, ...attributes } = typeof type === 'string' ? { type } : type
+  const known = PRIMITIVES[kind] ?? named.get(kind)
+  if (known) return known
+  const made = complexOf(kind, attributes, named)
+  if (typeof attributes.name === 'string') named.set(attributes.name, made)
+  return made
+}
+
+function complexOf(kind: string, attributes: Record<string, unknown>, named: Named): fc.Arbitrary<unknown> {
+  if (kind === 'enum') return fc.constantFrom(...(attributes.symbols as string[]))
+  if (kind === 'array') return fc.array(valuesOf(attributes.items as AvroType, named), { maxLength: 3 })
+  if (kind === 'map') return fc.dictionary(fc.string(), valuesOf(attributes.values as AvroType, named), { maxKeys: 3 })
+  if (kind !== 'record') throw new Error(`no values of the Avro type ${kind}`)
+  const fields = attributes.fields as { name: string; type: AvroType }[]
+  return fc.record(Object.fromEntries(fields.map(({ name, type }) => [name, valuesOf(type, named)])))
+}
 
 describe('lines of records', () => {
   const platform = useServers({ setUp: false })
