@@ -28,7 +28,6 @@ export interface BenchContext {
 
 export interface Bench {
   readonly name: string
-  /** What it measures, in half a line. */
   readonly about: string
   /**
    * Whether it changes what the market lists or what views hold of it, or measures how much the log holds: it gets a market

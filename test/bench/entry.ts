@@ -7,7 +7,7 @@
  */
 import type { Bars } from './bars.ts'
 
-/** What one turn measured, and the same of the thing that it is measured against. */
+/** One turn's figure, and the same of the thing that it is measured against. */
 export interface Turn {
   value: number
   against: number | null
@@ -18,7 +18,7 @@ export interface Entry {
   name: string
   value: number
   unit: string
-  /** What the same run measured for the thing it is measured against, in the same unit. */
+  /** The same of the thing that it is measured against, in the same run and unit. */
   against: number | null
   /** Value by against; where there is one, the bar and the spread are about it, else about the value. */
   ratio: number | null
@@ -74,7 +74,7 @@ export function judged(entries: readonly Entry[], bars: Bars): Entry[] {
   })
 }
 
-/** What is wrong with the names of the lines; `isWhole` says that every benchmark has run to its end. */
+/** Faults of the names of the lines; `isWhole` says that every benchmark has run to its end. */
 export function problemsOf(entries: readonly Entry[], bars: Bars, isWhole: boolean): string[] {
   const names = entries.map(({ name }) => name)
   const doubled = names.filter((name, at) => names.indexOf(name) !== at)

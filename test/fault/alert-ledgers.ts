@@ -73,7 +73,7 @@ export const deliveriesLeft = async (database: Database): Promise<number> =>
   (await countOf(database, `email_deliveries WHERE status = 'pending'`)) +
   (await countOf(database, 'graphile_worker.jobs WHERE attempts < max_attempts'))
 
-/** What each destination is to get: every event of its account. */
+/** Each destination is to get every event of its account. */
 export const hookEntries = (owners: readonly Owner[], events: readonly EventRow[]): LedgerEntry[] =>
   owners.flatMap(({ id, hooks }) =>
     hooks.flatMap((_, index) =>
@@ -83,7 +83,7 @@ export const hookEntries = (owners: readonly Owner[], events: readonly EventRow[
     ),
   )
 
-/** What the destinations got; one event under two delivery ids is here twice. */
+/** One event under two delivery ids is here twice. */
 export function receivedBy({ received }: Receiver): LedgerEntry[] {
   const ids = new Map<string, Set<string>>()
   for (const { path, headers, body } of received) {
@@ -115,7 +115,7 @@ export const mailEntries = (owners: readonly Owner[], events: readonly EventRow[
     .filter(event => owners.some(({ id, getsMail }) => getsMail && id === event.account_id))
     .map(event => ({ key: event.id, what: 'mailed' }))
 
-/** What the mail server got, a repeated message once. */
+/** A repeated message once. */
 export function mailsOf({ mails }: Mailbox): LedgerEntry[] {
   const ids = mails.map(
     ({ mail }) => /^<alert-([0-9a-f-]{36})@/.exec(mail.messageId ?? '')?.[1] ?? String(mail.messageId),

@@ -127,7 +127,6 @@ function expectedRows({ books }: Expected): LedgerEntry[] {
   )
 }
 
-/** The rows that the changelog comes down to. */
 function rowsOf(changelog: readonly ReadRecord[]): LedgerEntry[] {
   const rows = new Map<string, BookRowStored>()
   for (const { partition, key, value } of changelog) {

@@ -14,7 +14,7 @@ import type { TestCluster } from '#test/harness/use-cluster.ts'
 import type { Direction } from '#test/harness/wire-proxy.ts'
 import type { Disturbance } from './keep-running.ts'
 
-/** What may happen to a cluster. Those that take a broker away take one: two of three replicas must stay in sync. */
+/** Those that take a broker away take one: two of three replicas must stay in sync. */
 export const FAULT_KINDS = [
   ...(['leader moves', 'kill -9', 'half-open network', 'group coordinators move', 'frozen leader'] as const),
   ...(['transaction coordinators move', 'controlled shutdown', 'cut network', 'preferred elections'] as const),

@@ -29,7 +29,7 @@ const CLIENTS_OF_A_MODE = 4
 const KILLS = 6
 const REFRESH_EVERY_MS = 100
 
-/** What each mode asks for, and what its ledger holds. */
+/** Each mode asks for this, and its ledger holds that. */
 const MODES = {
   plain: { query: '', holds: 'connections' },
   resume: { query: 'resume=true', holds: 'changes' },

@@ -79,7 +79,7 @@ describe('topics that are no longer what they were', () => {
     await ingest.send([ratesRecord(kafka.codec, asOf++, { EUR })])
     await ingest.close()
   }
-  /** What amounts are converted with; undefined: they are refused. */
+  /** Amounts are converted by it; undefined: they are refused. */
   async function euro(): Promise<string | undefined> {
     const reader = await openFxReader(openWholeTables(tables), platform.log)
     reader.stop()

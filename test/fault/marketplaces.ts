@@ -15,7 +15,6 @@ import { type PublishedEntry, urlOf } from '#test/harness/published-records.ts'
 import { bookKey } from '#test/harness/reference-fold.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
 
-/** An edition that left the server whole. */
 export interface ServedEdition {
   /** `<side>|<provider>`. */
   key: string
@@ -23,7 +22,6 @@ export interface ServedEdition {
   digest: string
 }
 
-/** A sale that was served, over and over. */
 export interface ServedSale {
   provider: string
   sale_id: string

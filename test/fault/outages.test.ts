@@ -58,7 +58,7 @@ const [FRESH_S, GOES_ON_S] = [5, 60]
 const DRAIN_LIMIT_MS = 60_000
 const POLL_MS = 100
 const BASE = fileURLToPath(new URL('../../infra/config/markets/base.json.gz', import.meta.url))
-/** What ingest polls itself; the seeded market has the providers before them, and those with URLs are odd. */
+/** Polled by ingest itself; the seeded market has the providers before them, and those with URLs are odd. */
 const INGESTED = ['provider_30', 'provider_32']
 const TABLE_WRITERS = 'history candles'
 const EDGE = 'api feed'
@@ -332,7 +332,7 @@ describe('outages', function () {
     expect(ofWriters).to.be.at.most(Math.floor(CLICKHOUSE_DOWN_MS / STALLED_AFTER_MS))
   })
 
-  /** What ingest brought to the log, as the log itself holds it. */
+  /** Brought to the log by ingest, as the log itself holds it. */
   async function ingested(): Promise<PublishedRefresh[]> {
     const ids = new Map(loadCatalog().map(item => [nameKey(item.market_hash_name, item.phase), item.item_id]))
     const all = await readRefreshesOfLog(kafka, name => ids.get(nameKey(name, null)))

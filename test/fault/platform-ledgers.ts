@@ -152,7 +152,7 @@ function withoutRepeats(written: readonly ReadRecord[], disturbances: readonly D
   })
 }
 
-/** What the platform reads of topics beside what Kafka's own client reads of them. */
+/** Topics as the platform reads them beside Kafka's own client. */
 async function javaLedgers({ scenario, java, javaTopics }: FinishedScenario): Promise<Record<string, Ledger>> {
   const ledgers: Record<string, Ledger> = {}
   for (const key of java === undefined ? [] : javaTopics) {

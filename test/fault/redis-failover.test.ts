@@ -48,7 +48,6 @@ const FAILOVER_LIMIT_MS = 30_000
 const UNAVAILABLE_S = 20
 const REFUSED_MOST = 0.6
 
-/** What harms Redis, from within a load. */
 interface Harm {
   redis(): Promise<{ variables: Record<string, string>; close(): Promise<void> }>
   /** Once all of it is over, every server runs and follows. */

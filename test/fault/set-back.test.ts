@@ -127,7 +127,7 @@ describe('stores and topics that are no longer what they were', function () {
       LIMIT_MS,
     )
 
-  /** What is on a server's disk at one moment, as a snapshot of its volume has it. */
+  /** A server's disk at one moment, as a snapshot of its volume has it. */
   function copyOf(name: ServerName): string {
     const server = platform.own(name)
     const copy = mkdtempSync(join(tmpdir(), `marketlog-copy-${name}-`))

@@ -47,7 +47,6 @@ export function editionLedger(
 const firstOf = (entries: readonly LedgerEntry[], key: string, what: string): number =>
   entries.findIndex(entry => entry.key === key && entry.what === what)
 
-/** Both tables of sales beside what was served. */
 async function salesLedgers(
   reader: ClickhouseReader,
   served: readonly Omit<ServedSale, 'name'>[],
@@ -142,7 +141,6 @@ async function ratesLedger(tables: ClickhouseReader, kafka: KafkaConnection, lea
   return openLedger(rates(last?.value), rates(await ratesInForce(tables)), least)
 }
 
-/** An item of the market's summary. */
 interface SummaryRow {
   item_id: number
   summary: { best_ask_usd: string | null; best_bid_usd: string | null; provider_count: number }

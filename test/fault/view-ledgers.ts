@@ -70,7 +70,7 @@ export async function liveLedgers(
   }
 }
 
-/** What the tables of history and candles hold, merged and without offsets. */
+/** The rows of history and candles, merged and without offsets. */
 export async function readTableRows(reader: ClickhouseReader): Promise<Record<HistoryTable, LedgerEntry[]>> {
   const { database } = reader
   const read = async (statement: string, keys: number): Promise<LedgerEntry[]> =>

@@ -32,7 +32,7 @@ export async function buildConsole(): Promise<void> {
 
 export interface WatchedPage {
   page: Page
-  /** What it has asked for. */
+  /** Asked for by it. */
   addresses: string[]
   /** Errors of its console and scripts. */
   complaints: string[]

@@ -89,7 +89,7 @@ function javaReader(launcher: string, jars: string, environment: NodeJS.ProcessE
   }
 }
 
-/** What a client of Kafka's own needs to come in, by Kafka's names. */
+/** Settings by which a client of Kafka's own comes in, by Kafka's names. */
 export function javaSettings({ tls, sasl }: KafkaSettings): Record<string, string> {
   const protocol = `${sasl ? 'SASL_' : ''}${tls ? 'SSL' : 'PLAINTEXT'}`
   const login = sasl?.mechanism === 'plain' ? 'plain.PlainLoginModule' : 'scram.ScramLoginModule'

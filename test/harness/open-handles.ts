@@ -13,7 +13,7 @@ const hookTimer = Promise.resolve()
 
 let allowed: readonly string[] = []
 
-/** What is open in `now` and not in `before`, one entry each. */
+/** Kinds that are open in `now` and not in `before`, one entry each. */
 function without(now: readonly string[], before: readonly string[]): string[] {
   const left = [...before]
   return now.filter(kind => {

@@ -48,7 +48,7 @@ export const entriesOfReading = (
     what: `${offset} ${key} ${raw === null ? '-' : raw.toString('base64')}`,
   }))
 
-/** What Kafka's own client reads of a topic, as {@link entriesOfReading} writes it, and how many records were aborted. */
+/** A topic as Kafka's own client reads it, as {@link entriesOfReading} writes it, and how many records were aborted. */
 export async function readByJava(
   java: JavaReader,
   kafka: KafkaConnection,

@@ -74,7 +74,7 @@ export async function startRoles(
     ...{ baseUrl, metrics },
     /** Where it answers its operator. */
     operatorUrl: `http://127.0.0.1:${operatorPort}`,
-    /** What the roles reported by `fail`. */
+    /** Reported by the roles' `fail`. */
     failures: failures as readonly Error[],
     /** Resolves when every role says that it is ready. */
     ready: async (limitMs?: number): Promise<void> => {

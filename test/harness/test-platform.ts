@@ -187,7 +187,7 @@ export const newEnvironment = (
   ...{ HOST: '127.0.0.1', PORT: '0', OPERATOR_PORT: '0', MARKET: 'empty' },
 })
 
-/** What an environment comes to, with a log of tests. */
+/** An environment as it is read, with a log of tests. */
 export function readTestEnvironment(environment: Record<string, string>): OpenedPlatform {
   const whole = { ...environment, LOG_LEVEL: process.env.LOG_LEVEL ?? 'error' }
   const config = readConfig(whole)

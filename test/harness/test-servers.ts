@@ -23,12 +23,12 @@ interface TestServers {
   stop(): Promise<void>
 }
 
-/** What names the servers of a run to its workers; a file that `run-servers.ts` wrote has the addresses alone. */
+/** Names the servers of a run to its workers; a file that `run-servers.ts` wrote has the addresses alone. */
 interface SharedServers extends ServerAddresses {
   endWithRun?: boolean
 }
 
-/** What MARKETLOG_TEST_SERVERS says where no test may ask for one. */
+/** In MARKETLOG_TEST_SERVERS, where no test may ask for one. */
 const NO_SERVERS = 'none'
 
 const ADDRESS_VARIABLES = ['KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'DATABASE_URL']

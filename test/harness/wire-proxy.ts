@@ -118,7 +118,7 @@ export async function layWire(target: string): Promise<Wire> {
   return { ...proxy, url: url.href }
 }
 
-/** What passes of the chunk within which a connection ends; undefined before it. */
+/** Passes a part of the chunk within which a connection ends; undefined before it. */
 function openEnd(end: ClientBytes): (chunk: Buffer) => Buffer | undefined {
   let seen = Buffer.alloc(0)
   return chunk => {

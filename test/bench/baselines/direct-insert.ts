@@ -26,7 +26,7 @@ const ROWS_IN_AN_INSERT = 100_000
 /** As many as a fetch brings. */
 const CHANGES_IN_A_FLUSH = 8_000
 
-/** What is counted as a row, where, and which rows are of the round: merging makes one row of those of a key at a time of its own. */
+/** Counted as a row, where, and which rows are of the round: merging makes one row of those of a key at a time of its own. */
 const COUNTED: Record<StoredSink, readonly [key: string, table: string, condition: string][]> = {
   history: [
     ['partition, offset', 'changes', 'seen_at >= fromUnixTimestamp64Milli({since:Int64})'],

@@ -26,7 +26,7 @@ export interface HostileCrowd {
   only: readonly string[] | null
 }
 
-/** What they did, by kind, and by kind and status what they were answered. */
+/** By kind, answers by kind and status. */
 export interface HostileSeen {
   connections: Record<string, number>
   /** Requests that were sent, or begun. */
@@ -134,7 +134,7 @@ const ALERTS = JSON.stringify({
 const FORM = 'Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 5000000\r\n'
 const PART = '--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\ndate,type'
 
-/** What the bench `cost` finds to cost most of what has no budget of its own. */
+/** Found by the bench `cost` to cost most of all without a budget of their own. */
 const COSTLY = [
   `GET /items?q=${'a+'.repeat(99)}a`,
   'GET /items?is_souvenir=false',

@@ -17,7 +17,7 @@ export interface SinkRound {
   providers: string[]
 }
 
-/** What a baseline is asked: to write the rows of a round, or how many of them the sink has written. */
+/** Asks a baseline to write the rows of a round, or how many of them the sink has written. */
 export interface SinkQuestion extends SinkRound {
   environment: BenchPlatform['environment']
   sink: SinkName

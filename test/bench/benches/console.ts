@@ -238,7 +238,7 @@ async function openScripts(browser: Browser, origin: string) {
   }
   return {
     workers: targets.filter(({ type }) => type === 'shared_worker').map(({ url }) => url),
-    /** What is reachable after a collection of garbage, arrays of numbers included. */
+    /** Reachable after a collection of garbage, arrays of numbers included. */
     async heapMib(): Promise<number> {
       let bytes = 0
       for (const { sessionId } of sessions) {

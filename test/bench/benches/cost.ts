@@ -173,7 +173,7 @@ function inputsOf({ id, method, path, upload, reply }: Operation, turn: number):
 const ITEMS = loadCatalog().filter(item => !item.market_hash_name.includes(','))
 const PHASES = manyPhases()
 
-/** What schemas cannot say. Values differ from turn to turn, so that none is answered from what the turn before it left. */
+/** Schemas cannot say these. Values differ from turn to turn, so that none is answered from what the turn before it left. */
 function valuesAt(turn: number): ValuesByName {
   const phased = (at: number) => PHASES[(turn * 100 + at) % PHASES.length]?.[0]
   const words = ['st', 'er', 'ti', 'ic', 'ck', 'ke', '20', '02', 'ho', 'ol', 'lo', '(h', 'o)', 'an', 'in', 're']

@@ -27,7 +27,6 @@ const YEAR_ITEMS = 40
 const YEAR_DAYS = 365
 const LIMIT_MS = 300_000
 
-/** What is answered from views of the whole market. */
 export const market: Bench = {
   name: 'market',
   ownStage: true,
@@ -35,7 +34,6 @@ export const market: Bench = {
   run: context => measure(context, async asked => [...(await measureArbitrage(asked)), ...(await measureItems(asked))]),
 }
 
-/** What is answered of one item. */
 export const marketReads: Bench = {
   name: 'market-reads',
   ownStage: true,

@@ -21,7 +21,7 @@ const PROVIDERS = 20
 const ITEMS_OF_A_PROVIDER = 250
 const CHANGES_PER_SECOND = 5_000
 const JUDGE_LIMIT_MS = 30_000
-/** What the live view may be behind when the work has ended. */
+/** For the live view, once the work has ended. */
 const KEEPS_UP_LIMIT_MS = 5_000
 const PAGE_ROWS = 1_000
 const PAGES = 40
