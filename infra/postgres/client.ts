@@ -1,8 +1,8 @@
 /**
  * Connections to the server of an address, by TLS as libpq has it. Keeps nothing.
  *
- * node-postgres takes `require` and `verify-ca` for `verify-full`, and reads certificates once. Here they are read at each connection, and what a
- * server refuses is told apart from a server that does not answer.
+ * node-postgres treats `require` and `verify-ca` as `verify-full`, and reads certificates once. Here they are read at each connection, and what a
+ * server refuses is distinguished from a server that does not answer.
  */
 import { Client, type ClientConfig, DatabaseError, Pool, type PoolConfig } from 'pg'
 import { type PostgresAddress, parsePostgresAddress } from '../runtime/postgres-address.ts'

@@ -241,7 +241,7 @@ async function startLane({ lane, clocks, pool, owners, log, signal }: LaneOption
     pollInterval: POLL_MS,
     events,
     logger: openLogger(log),
-    // Called before each job: none is taken before its pool holds its lock.
+    // Called before each job: none runs before its pool holds its lock.
     forbiddenFlags: async () => {
       claimed = claimed.catch(() => owners.claim(poolId))
       await claimed
@@ -260,7 +260,7 @@ function openJobsPool(url: string, name: string, connections: number, log: Log):
     connectionTimeoutMillis: CONNECT_LIMIT_MS,
     query_timeout: QUERY_LIMIT_MS,
     keepAlive: true,
-    // Jobs are taken and ended here, and added elsewhere. A server that crashes forgets at most that one was taken or
+    // Jobs are begun and ended here, and added elsewhere. A server that crashes forgets at most that one was begun or
     // ended, which runs it again; a burst of alerts need not wait for the disk at each of the two.
     options: '-c synchronous_commit=off',
   })

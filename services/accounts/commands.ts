@@ -197,18 +197,17 @@ function warningOf(subject: string, baseUrl: string): Omit<Mail, 'to'> {
   }
 }
 
-/** Switches alerts by e-mail on or off; false when there is no such account. */
+/** Switches alerts by e-mail on or off. */
 export async function setAlertEmails(
   query: Query,
   accountId: string,
   { isOn, now }: { isOn: boolean; now: number },
-): Promise<boolean> {
-  const changed = await query(
+): Promise<void> {
+  await query(
     `UPDATE accounts SET alert_emails_off_at = CASE WHEN $2 THEN NULL ELSE coalesce(alert_emails_off_at, $3) END
-      WHERE id = $1 RETURNING id`,
+      WHERE id = $1`,
     [accountId, isOn, new Date(now)],
   )
-  return changed.length > 0
 }
 
 /**

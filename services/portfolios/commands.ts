@@ -44,7 +44,7 @@ export interface LockedPortfolio {
   transactionCount: number
 }
 
-/** Room for any file that the CSV import takes. */
+/** Room for any file that the CSV import accepts. */
 export const TRANSACTIONS_MAX = 250_000
 
 /** Opens the write side over a database; one for all writers of a process. */

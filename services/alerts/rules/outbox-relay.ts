@@ -3,7 +3,7 @@
  *
  * Reads and deletes outbox, writes accounts.alert-rules and dead-letters. States: waiting for the advisory lock (held by a transaction
  * that does nothing else) -> relaying -> (lost) -> waiting. The last record of a key is its last state: one process relays at a time,
- * and the process that takes the lock first fences the producer of the one before, so what that one had still to send when it froze is
+ * and the process that acquires the lock fences first the producer of the one before, so what that one had still to send when it froze is
  * refused. What a crash leaves undeleted is sent again from the oldest on. A row that cannot be published becomes a dead letter in the
  * same transaction, for good: each row is the whole state of its alert, so those behind it lack nothing, and since it is never sent
  * later, it brings back nothing that they have changed or deleted. A trigger by a state before names its version, and disarms nothing.
@@ -28,7 +28,7 @@ interface RelayParts {
 }
 
 export interface Relay {
-  /** Since when changes wait, where that is too long, whichever process is to relay them. */
+  /** A sentence on changes that wait too long, whichever process is to relay them. */
   overdue(): string | undefined
   stop(): Promise<void>
 }
@@ -51,7 +51,7 @@ const LOCK = 7_236_415
 const LOCK_POLL_MS = 500
 /** Below the time after which Postgres ends an idle transaction. */
 const LOCK_KEEP_MS = 3_000
-/** Of one commit; with their bounds, as records or as dead letters, they fit into the smallest batch that brokers take by default. */
+/** Of one commit; with their bounds, as records or as dead letters, they fit into the smallest batch that brokers accept by default. */
 const ROWS = 500
 const PART_BYTES = 512
 const IDLE_MS = 50

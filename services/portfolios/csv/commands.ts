@@ -37,7 +37,7 @@ const SLICE = 2_000
 const ITEMS_AT_ONCE = 1_000
 const CHECKED_AT_ONCE = 5_000
 
-/** Stores what a file says; throws the {@link HttpError} of one that cannot be stored. */
+/** Stores the rows of a file; throws the {@link HttpError} of one that cannot be stored. */
 export async function importCsv(store: PortfolioStore, scope: PortfolioScope, content: CsvContent): Promise<CsvResult> {
   if (content.kind === 'refused') throw csvRefusal(content.faults, content.unresolved)
   const most = content.kind === 'ledger' ? Math.min(scope.transactionsMax, TRANSACTIONS_MAX) : scope.entriesMax

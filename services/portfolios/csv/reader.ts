@@ -71,7 +71,7 @@ interface Reading {
   snapshot: { item_id: number; quantity: number }[]
 }
 
-/** Reads a file: no more rows than a portfolio takes, and one. */
+/** Reads a file: one row more than a portfolio may have at most. */
 export async function readCsv(file: Buffer, scope: CsvScope): Promise<CsvContent> {
   const reading: Reading = {
     isBroken: !isUtf8(file) && !isUtf16(file),

@@ -52,7 +52,7 @@ const COLUMNS: Record<Layout, readonly LedgerColumn[]> = { ledger: LEDGER_COLUMN
 /** Only a ledger has these, so one of them determines the layout. */
 const LEDGER_MARKS: readonly string[] = ['date', 'type', 'price']
 
-/** Reads the first row; a text says what is wrong with it. */
+/** Reads the first row; a text is its fault. */
 export function readHeader(cells: readonly string[]): Header | string {
   if (cells.length === 1 && /[;\t]/.test(cells[0] ?? '')) {
     return 'columns are separated by commas, unless a first line such as "sep=;" names another separator'

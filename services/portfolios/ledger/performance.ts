@@ -3,7 +3,7 @@
  *
  * Pure; trades come in slices, in the order of items, days, buys before sells and entry. All amounts are whole hundredths of one
  * currency; each transaction is converted once, as a whole, at the rates of its own day. A unit's basis is its price and its share
- * of the buy's fees; a sell takes the oldest units first, and the basis of a part of a lot is rounded so that the parts always add
+ * of the buy's fees; a sell is of the oldest units first, and the basis of a part of a lot is rounded so that the parts always add
  * up to the lot. Invariant: realised + unrealised profit = sold + market value - bought - fees, to the last hundredth.
  */
 import { crossMinor, parseRate, type Rate, shareOf } from '#schemas/values/money.ts'
@@ -96,7 +96,7 @@ export function openPerformanceFold(currency: string, rateOn: RateOn): Performan
   }
 }
 
-/** Adds a trade to its item; yields once, and once for every lot that a sell takes from. */
+/** Adds a trade to its item; yields once, and once for every lot of a sell. */
 function* addTrade(
   item: OpenItem,
   trade: Trade,

@@ -30,7 +30,7 @@ export type DayNets = Map<string, number>
 export const signedQuantity = ({ type, quantity }: Pick<Movement, 'type' | 'quantity'>): number =>
   type === 'buy' ? quantity : -quantity
 
-/** Adds a movement to an item's days, or takes it back. */
+/** Adds a movement to an item's days, or reverts it. */
 export function applyMovement(nets: DayNets, movement: Movement, times: 1 | -1 = 1): void {
   nets.set(movement.date, (nets.get(movement.date) ?? 0) + times * signedQuantity(movement))
 }
