@@ -12,7 +12,7 @@ import { readJson } from '#infra/stack/processes.ts'
 import { openKeyDirectory } from '#services/accounts/access/reader.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { linkPlatformAccount } from '#services/accounts/platform/commands.ts'
-import { STAND_IN_ACCOUNT, STAND_IN_PATH } from '#services/inventory/main.ts'
+import { STAND_IN, STAND_IN_PATH } from '#services/inventory/main.ts'
 import { type RunDirectory, writePrivate } from './run-directory.ts'
 
 /** Lends the platform's database to a command. */
@@ -56,7 +56,7 @@ export async function linkStandIn(config: PlatformConfig, log: Log, key: string)
   if (!config.inventoryUrl?.endsWith(STAND_IN_PATH)) return
   await withDatabase(config, log, async database => {
     const answer = await openKeyDirectory(database).authenticate(`Bearer ${key}`)
-    if (answer.accepted) await linkPlatformAccount(database, answer.credential.accountId, STAND_IN_ACCOUNT)
+    if (answer.accepted) await linkPlatformAccount(database, answer.credential.accountId, STAND_IN.full)
   })
 }
 

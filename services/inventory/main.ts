@@ -11,36 +11,25 @@ import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 /** Path of the stand-in below the platform's own origin. */
 export const STAND_IN_PATH = '/gamestore'
 
-/** An account with an inventory. */
-export const STAND_IN_ACCOUNT = '76561190000000001'
-
-/** Starts the stand-in. */
 export const start: StartRole = async context => {
   const catalog = await context.catalog()
   const standIn = openStandIn(catalog.items())
   context.http.mount([STAND_IN_PATH], (request, response) => {
-    const { status, type, body, retryAfterSeconds } = standIn.answer((request.url ?? '').slice(STAND_IN_PATH.length))
-    response.writeHead(status, {
-      'content-type': type,
-      'content-length': Buffer.byteLength(body),
-      ...(retryAfterSeconds !== undefined && { 'retry-after': String(retryAfterSeconds) }),
-    })
-    response.end(body)
+    const { status, type, body } = standIn.answer((request.url ?? '').slice(STAND_IN_PATH.length))
+    response.writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(body) }).end(body)
   })
   return { name: 'inventory-stand-in', ready: async () => undefined, stop: async () => {} }
 }
 
-/** An answer of the platform. */
-export interface StandInAnswer {
+interface Answer {
   status: number
   type: string
   body: string
-  retryAfterSeconds?: number
 }
 
 /** Accounts that answer in their own way; the demo's own has an inventory, any other is unknown. */
 export const STAND_IN = {
-  full: STAND_IN_ACCOUNT,
+  full: '76561190000000001',
   empty: '76561190000000002',
   private: '76561190000000003',
   /** Refuses its first two requests. */
@@ -50,12 +39,6 @@ export const STAND_IN = {
   /** Vanity name of the account with an inventory. */
   vanity: 'demo-trader',
 } as const
-
-/** The stand-in. */
-export interface StandIn {
-  /** Answers a path with its query, as below the platform's root. */
-  answer(path: string): StandInAnswer
-}
 
 const PAGE_MAX = 25
 const ITEMS = 60
@@ -68,8 +51,8 @@ interface StoredAsset {
   properties: object[]
 }
 
-/** Opens the stand-in over a catalog. */
-export function openStandIn(catalog: readonly CatalogItem[]): StandIn {
+/** Opens the stand-in over a catalog; it answers a path with its query, as below the platform's root. */
+export function openStandIn(catalog: readonly CatalogItem[]): { answer(path: string): Answer } {
   const assets = makeAssets(catalog)
   let refusals = 2
   return {
@@ -91,9 +74,9 @@ export function openStandIn(catalog: readonly CatalogItem[]): StandIn {
   }
 }
 
-const json = (body: object): StandInAnswer => ({ status: 200, type: 'application/json', body: JSON.stringify(body) })
+const json = (body: object): Answer => ({ status: 200, type: 'application/json', body: JSON.stringify(body) })
 
-function profile(name: string): StandInAnswer {
+function profile(name: string): Answer {
   const body =
     name === STAND_IN.vanity
       ? `<profile><steamID64>${STAND_IN.full}</steamID64><customURL><![CDATA[${name}]]></customURL></profile>`
@@ -101,7 +84,7 @@ function profile(name: string): StandInAnswer {
   return { status: 200, type: 'text/xml', body: `<?xml version="1.0" encoding="UTF-8"?>${body}` }
 }
 
-function page(assets: readonly StoredAsset[], query: URLSearchParams): StandInAnswer {
+function page(assets: readonly StoredAsset[], query: URLSearchParams): Answer {
   const after = query.get('start_assetid')
   const from = after === null ? 0 : assets.findIndex(({ assetid }) => assetid === after) + 1
   const shown = assets.slice(from, from + Math.min(Number(query.get('count') ?? PAGE_MAX), PAGE_MAX))

@@ -103,17 +103,6 @@ export function openInventories(source: InventorySource, clock: () => number): I
   }
 }
 
-interface HttpSourceOptions {
-  /** Root of the platform, without a trailing slash. */
-  baseUrl: string
-  /** Assets of one page. */
-  pageSize?: number
-  /** First pause after a refusal; it doubles each time. */
-  retryAfterMs?: number
-  /** Aborts when the process ends. */
-  signal: AbortSignal
-}
-
 /** The game among the platform's, and its items among the game's. */
 const APP = 730
 const CONTEXT = 2
@@ -123,44 +112,49 @@ const PAGE_BYTES_MAX = 16 * 2 ** 20
 const REQUEST_LIMIT_MS = 8_000
 const TOTAL_LIMIT_MS = 25_000
 const TRIES = 4
-const RETRY_AFTER_MS = 500
+const FIRST_PAUSE_MS = 500
 const LONGEST_PAUSE_MS = 8_000
 
 type Failure = Extract<InventoryAnswer, { kind: 'failed' }>
 
 const failed = (reason: string, isBusy = false): Failure => ({ kind: 'failed', reason, isBusy })
 
-/** Opens the platform. */
-export function openHttpSource(options: HttpSourceOptions): InventorySource {
-  const { baseUrl, pageSize = PAGE_SIZE, signal } = options
-  const withinLimit = <T>(work: (limit: AbortSignal) => Promise<T>): Promise<T> =>
-    work(AbortSignal.any([signal, AbortSignal.timeout(TOTAL_LIMIT_MS)]))
+type Get = (path: string) => Promise<{ status: number; text: string } | Failure>
+
+/** Opens the platform below a root without a trailing slash; `signal` aborts when the process ends. */
+export function openHttpSource({
+  baseUrl,
+  signal,
+  firstPauseMs = FIRST_PAUSE_MS,
+}: {
+  baseUrl: string
+  signal: AbortSignal
+  /** After a refusal; it doubles each time. */
+  firstPauseMs?: number
+}): InventorySource {
+  const getWithinLimit = (): Get => {
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(TOTAL_LIMIT_MS)])
+    return path => fetchWithRetries(baseUrl + path, firstPauseMs, limit)
+  }
   return {
-    read: accountId => withinLimit(limit => readAll(options, accountId, pageSize, limit)),
-    resolve: name =>
-      withinLimit(async limit => {
-        const answer = await fetchWithRetries(options, `${baseUrl}/id/${encodeURIComponent(name)}?xml=1`, limit)
-        if ('kind' in answer) return answer
-        if (answer.status === 404) return { kind: 'unknown' }
-        const [, accountId] = /<steamID64>(\d{17})<\/steamID64>/.exec(answer.text) ?? []
-        if (accountId !== undefined) return { kind: 'found', accountId }
-        if (answer.status === 200 && /<response>\s*<error>/.test(answer.text)) return { kind: 'unknown' }
-        return failed(`the platform answered ${answer.status} to a name`)
-      }),
+    read: accountId => readAll(getWithinLimit(), { accountId, imageRoot: `${baseUrl}/economy/image/` }),
+    async resolve(name) {
+      const answer = await getWithinLimit()(`/id/${encodeURIComponent(name)}?xml=1`)
+      if ('kind' in answer) return answer
+      if (answer.status === 404) return { kind: 'unknown' }
+      const [, accountId] = /<steamID64>(\d{17})<\/steamID64>/.exec(answer.text) ?? []
+      if (accountId !== undefined) return { kind: 'found', accountId }
+      if (answer.status === 200 && /<response>\s*<error>/.test(answer.text)) return { kind: 'unknown' }
+      return failed(`the platform answered ${answer.status} to a name`)
+    },
   }
 }
 
-async function readAll(
-  options: HttpSourceOptions,
-  accountId: string,
-  pageSize: number,
-  limit: AbortSignal,
-): Promise<InventoryAnswer> {
+async function readAll(get: Get, scope: { accountId: string; imageRoot: string }): Promise<InventoryAnswer> {
   const assets = new Map<string, PlatformAsset>()
-  const scope = { accountId, imageRoot: `${options.baseUrl}/economy/image/` }
   let start: string | undefined
   for (;;) {
-    const page = await readPage(options, accountId, { start, pageSize }, limit)
+    const page = await readPage(get, scope.accountId, start)
     if ('kind' in page) return page
     for (const asset of assetsOf(page, scope)) assets.set(asset.assetid, asset)
     if (!page.more_items) {
@@ -174,14 +168,12 @@ async function readAll(
 }
 
 async function readPage(
-  options: HttpSourceOptions,
+  get: Get,
   accountId: string,
-  { start, pageSize }: { start: string | undefined; pageSize: number },
-  limit: AbortSignal,
+  start: string | undefined,
 ): Promise<InventoryPage | Exclude<InventoryAnswer, { kind: 'found' }>> {
   const from = start === undefined ? '' : `&start_assetid=${start}`
-  const path = `/inventory/${accountId}/${APP}/${CONTEXT}?l=english&count=${pageSize}${from}`
-  const answer = await fetchWithRetries(options, options.baseUrl + path, limit)
+  const answer = await get(`/inventory/${accountId}/${APP}/${CONTEXT}?l=english&count=${PAGE_SIZE}${from}`)
   if ('kind' in answer) return answer
   if (answer.status === 404) return { kind: 'unknown' }
   if (answer.status === 401 || answer.status === 403) return { kind: 'private' }
@@ -195,12 +187,8 @@ async function readPage(
 }
 
 /** Retries until there is an answer that a retry would not change. */
-async function fetchWithRetries(
-  options: HttpSourceOptions,
-  url: string,
-  limit: AbortSignal,
-): Promise<{ status: number; text: string } | Failure> {
-  let pauseMs = options.retryAfterMs ?? RETRY_AFTER_MS
+async function fetchWithRetries(url: string, firstPauseMs: number, limit: AbortSignal): ReturnType<Get> {
+  let pauseMs = firstPauseMs
   let last: Failure = failed('the platform was not asked')
   for (let attempt = 1; attempt <= TRIES; attempt++) {
     const answer = await fetchOnce(url, limit)

@@ -19,7 +19,7 @@ describe('the platform over HTTP', () => {
     platform = await openLoopbackPlatform()
   })
   after(() => platform.close())
-  const source = () => openHttpSource({ baseUrl: platform.url, signal: NEVER, retryAfterMs: 5 })
+  const source = () => openHttpSource({ baseUrl: platform.url, signal: NEVER, firstPauseMs: 5 })
 
   it('is read page by page to the end', async () => {
     const from = platform.requests.length

@@ -7,7 +7,7 @@
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { STAND_IN_ACCOUNT } from '#services/inventory/main.ts'
+import { STAND_IN } from '#services/inventory/main.ts'
 import { openTestIdentityProvider } from '#test/fixtures/identity-provider.ts'
 import { openMailbox } from '#test/fixtures/mailbox.ts'
 import { openTestPlatform } from '#test/fixtures/platform-provider.ts'
@@ -22,7 +22,7 @@ const keep = (raw: Buffer): void => {
 }
 const provider = await openTestIdentityProvider({ emailInToken: true, admitsEverybody: true })
 provider.register(`${baseUrl}/v1/account/callback`)
-const [mailbox, game] = [await openMailbox(keep), await openTestPlatform(STAND_IN_ACCOUNT)]
+const [mailbox, game] = [await openMailbox(keep), await openTestPlatform(STAND_IN.full)]
 
 process.once('disconnect', () => process.exit(0))
 process.send?.({

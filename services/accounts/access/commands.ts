@@ -20,11 +20,10 @@ const WRITE = `WITH used AS (
   )
   UPDATE api_keys k SET last_used_at = GREATEST(k.last_used_at, used.at) FROM used WHERE k.id = used.id`
 
-/** Opens the record of uses, which is written every `flushMs`; `now` is in milliseconds since the epoch. */
+/** Opens the record of uses; `now` is in milliseconds since the epoch. */
 export function openKeyUse(
   database: Database,
   log: Log,
-  flushMs = FLUSH_MS,
 ): { note(keyId: string, now: number): void; close(): Promise<void> } {
   const usedAt = new Map<string, number>()
   let writing: Promise<void> | undefined
@@ -44,7 +43,7 @@ export function openKeyUse(
       })
     return writing
   }
-  const timer = setInterval(() => void flush(), flushMs)
+  const timer = setInterval(() => void flush(), FLUSH_MS)
 
   return {
     note(keyId, now) {
