@@ -152,6 +152,20 @@ export async function acquireAdvisoryLock(query: Query, name: string): Promise<v
   await query('SELECT pg_advisory_xact_lock(hashtextextended($1, 1))', [name])
 }
 
+/** Inserts the named columns of rows in their order; `ending` is a clause on conflicts, or on what is returned. */
+export const insertRows = <T extends object = QueryResultRow>(
+  query: Query,
+  table: string,
+  columns: string,
+  rows: readonly object[],
+  ending = '',
+): Promise<T[]> =>
+  query<T>(
+    `INSERT INTO ${table} (${columns})
+    SELECT ${columns} FROM json_populate_recordset(NULL::${table}, $1) WITH ORDINALITY ORDER BY ordinality ${ending}`,
+    [JSON.stringify(rows)],
+  )
+
 /** Rows of some hundred bytes, whose JSON takes the event loop some milliseconds. */
 const SLICE_ROWS = 500
 

@@ -8,7 +8,7 @@
  * rows of one alert ascend in the order of its changes; outbox-relay.ts deletes what the log holds.
  */
 import { HttpError } from '#infra/http/http-error.ts'
-import type { Database, Query } from '#infra/postgres/pool.ts'
+import { type Database, insertRows, type Query } from '#infra/postgres/pool.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
 import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import { topics } from '#schemas/topics.ts'
@@ -40,16 +40,9 @@ export interface AlertTerms {
 
 const newId = openUuidSource()
 
-const INSERT = `INSERT INTO alerts AS a (id, account_id, item_id, market_hash_name, phase, kind, threshold_value,
-    threshold_currency, is_enabled, version, created_at, updated_at)
-  SELECT id, $1, item_id, name, phase, kind, value, currency, enabled, 1, $2, $2
-  FROM unnest($3::uuid[], $4::int[], $5::text[], $6::text[], $7::text[], $8::numeric[], $9::text[], $10::boolean[])
-    AS n(id, item_id, name, phase, kind, value, currency, enabled)
-  RETURNING ${ALERT_COLUMNS}`
-
-const UPDATE = `UPDATE alerts a SET threshold_value = $2::numeric, threshold_currency = $3, is_enabled = $4,
-    version = a.version + 1, updated_at = $5
-  WHERE a.id = $1 RETURNING ${ALERT_COLUMNS}`
+const UPDATE = `UPDATE alerts SET threshold_value = $2::numeric, threshold_currency = $3, is_enabled = $4,
+    version = version + 1, updated_at = $5
+  WHERE id = $1 RETURNING ${ALERT_COLUMNS}`
 
 /** Creates alerts, all or none; in the order given, which their ids keep. */
 export function createAlerts(
@@ -66,13 +59,18 @@ export function createAlerts(
       await requireChannel(query, accountId, account)
       await requireQuota(query, accountId, { more: enabled, most, ofEnabled: true })
     }
-    const column = <K extends keyof NewAlert>(name: K) => alerts.map(alert => alert[name])
-    const rows = await query<StoredAlert>(INSERT, [
-      ...[accountId, new Date(now), alerts.map(() => newId(now))],
-      ...[column('item_id'), column('market_hash_name'), column('phase'), column('kind'), column('threshold_value')],
-      ...[column('threshold_currency'), column('is_enabled')],
-    ])
-    const created = rows.sort((one, other) => (one.id < other.id ? -1 : 1))
+    const at = new Date(now)
+    const created = await insertRows<StoredAlert>(
+      query,
+      'alerts',
+      `id, account_id, item_id, market_hash_name, phase, kind, threshold_value, threshold_currency, is_enabled, version, created_at,
+        updated_at`,
+      alerts.map(alert => ({
+        ...alert,
+        ...{ id: newId(now), account_id: accountId, version: 1, created_at: at, updated_at: at },
+      })),
+      `RETURNING ${ALERT_COLUMNS}`,
+    )
     await appendToOutbox(query, created)
     return created
   })
@@ -120,26 +118,17 @@ const remove = (
 ): string => `WITH gone AS (DELETE FROM alerts WHERE ${condition} RETURNING id, item_id)
   INSERT INTO outbox (topic, key, partition_key) SELECT $2, id, item_id FROM gone`
 
-const APPEND = `INSERT INTO outbox (topic, key, partition_key, payload)
-  SELECT $1, key, partition_key, payload::jsonb
-  FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS entry(key, partition_key, payload, nth) ORDER BY nth`
-
 /** Appends the new states of alerts to the outbox; runs in the transaction that changed them. */
 export async function appendToOutbox(query: Query, alerts: readonly StoredAlert[]): Promise<void> {
-  if (alerts.length === 0) return
-  await query(APPEND, [
-    topics.alertRules.name,
-    alerts.map(({ id }) => id),
-    alerts.map(({ item_id }) => String(item_id)),
-    alerts.map(({ id: alert_id, updated_at, ...alert }) => {
-      const { account_id, item_id, kind, threshold_value, threshold_currency, is_enabled, version } = alert
-      const changed: AlertRuleChanged = {
-        ...{ alert_id, account_id, item_id, kind, threshold_value, threshold_currency, is_enabled, version },
-        changed_at: Date.parse(updated_at),
-      }
-      return JSON.stringify(changed)
-    }),
-  ])
+  const rows = alerts.map(({ id, account_id, item_id, kind, threshold_value, threshold_currency, ...alert }) => {
+    const { is_enabled, version, updated_at } = alert
+    const payload: AlertRuleChanged = {
+      ...{ alert_id: id, account_id, item_id, kind, threshold_value, threshold_currency, is_enabled, version },
+      changed_at: Date.parse(updated_at),
+    }
+    return { topic: topics.alertRules.name, key: id, partition_key: item_id, payload }
+  })
+  await insertRows(query, 'outbox', 'topic, key, partition_key, payload', rows)
 }
 
 /** An enabled alert needs a verified e-mail with alert e-mails on, or an active webhook destination of a quant account. */
@@ -176,7 +165,7 @@ async function requireQuota(
 
 async function lockAlert(query: Query, accountId: string, alertId: string): Promise<StoredAlert> {
   const [alert] = await query<StoredAlert>(
-    `SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.id = $1 AND a.account_id = $2 FOR UPDATE`,
+    `SELECT ${ALERT_COLUMNS} FROM alerts WHERE id = $1 AND account_id = $2 FOR UPDATE`,
     [alertId, accountId],
   )
   if (!alert) throw new HttpError('ALERT_NOT_FOUND', 'This account has no alert with this id.')

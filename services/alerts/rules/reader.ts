@@ -22,9 +22,8 @@ export interface StoredAlert extends StoredRule {
 }
 
 /** The columns of a stored alert. */
-export const ALERT_COLUMNS = `a.id, a.account_id, a.item_id, a.market_hash_name, a.phase, a.kind,
-  a.threshold_value::text AS threshold_value, a.threshold_currency, a.is_enabled, a.version::float8 AS version,
-  a.last_triggered_at, a.created_at, a.updated_at`
+export const ALERT_COLUMNS = `alerts.id, account_id, item_id, market_hash_name, phase, kind, threshold_value::text AS threshold_value,
+  threshold_currency, is_enabled, alerts.version::float8 AS version, last_triggered_at, created_at, updated_at`
 
 /** Which part of a list. */
 interface ListPage {
@@ -44,12 +43,12 @@ export async function listAlerts(
   { limit, offset, search }: ListPage & { search: string | undefined },
 ): Promise<{ alerts: StoredAlert[]; total: number }> {
   const [filter, value] = filterOf(search)
-  const where = `a.account_id = $1 AND ${filter}`
+  const where = `account_id = $1 AND ${filter}`
   const alerts = await database.rows<StoredAlert>(
-    `SELECT ${ALERT_COLUMNS} FROM alerts a WHERE ${where} ORDER BY a.id DESC LIMIT $3 OFFSET $4`,
+    `SELECT ${ALERT_COLUMNS} FROM alerts WHERE ${where} ORDER BY id DESC LIMIT $3 OFFSET $4`,
     [accountId, value, limit, offset],
   )
-  const [count] = await database.rows<{ total: number }>(`SELECT count(*)::int AS total FROM alerts a WHERE ${where}`, [
+  const [count] = await database.rows<{ total: number }>(`SELECT count(*)::int AS total FROM alerts WHERE ${where}`, [
     accountId,
     value,
   ])
@@ -59,14 +58,14 @@ export async function listAlerts(
 /** A condition on `$2` and its value. */
 function filterOf(search: string | undefined): [filter: string, value: string | null] {
   if (search === undefined) return ['$2::text IS NULL', null]
-  if (DIGITS.test(search)) return ['a.item_id = $2::bigint', search]
-  const name = `regexp_replace(a.market_hash_name, '\\s+', ' ', 'g')`
+  if (DIGITS.test(search)) return ['item_id = $2::bigint', search]
+  const name = `regexp_replace(market_hash_name, '\\s+', ' ', 'g')`
   return [`strpos(lower(${name}), lower($2::text)) > 0`, plainName(search)]
 }
 
 /** The alerts of an account, oldest first. */
 export const alertSlices = (database: Database, accountId: string) =>
-  slicesById<StoredAlert>(database.rows, `SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.account_id = $1`, [accountId])
+  slicesById<StoredAlert>(database.rows, `SELECT ${ALERT_COLUMNS} FROM alerts WHERE account_id = $1`, [accountId])
 
 type EventRow = Omit<StoredAlertEvent, 'item' | 'deliveries'> & StoredAlertEvent['item']
 

@@ -6,7 +6,7 @@
  * becomes an event with a job. Invariant: an alert fires once per version, whatever is repeated or late; the
  * position advances in the same transaction, from the value that this owner knows, so two owners never both write.
  */
-import type { Database, Query } from '#infra/postgres/pool.ts'
+import { type Database, insertRows, type Query } from '#infra/postgres/pool.ts'
 import type { UuidSource } from '#infra/runtime/uuid-v7.ts'
 import type { AlertTriggered } from '#schemas/events/alert-triggered.ts'
 import { topics } from '#schemas/topics.ts'
@@ -29,17 +29,10 @@ interface ApplierParts {
 
 const { name: TOPIC } = topics.alertsTriggered
 
-const DISARM = `UPDATE alerts a SET is_enabled = false, version = a.version + 1, last_triggered_at = $3, updated_at = $3
+const DISARM = `UPDATE alerts SET is_enabled = false, version = alerts.version + 1, last_triggered_at = $3, updated_at = $3
   FROM unnest($1::uuid[], $2::bigint[]) AS t(id, version)
-  WHERE a.id = t.id AND a.version = t.version AND a.is_enabled
+  WHERE alerts.id = t.id AND alerts.version = t.version AND is_enabled
   RETURNING ${ALERT_COLUMNS}`
-
-const RECORD = `INSERT INTO alert_events (id, account_id, alert_id, alert_version, item_id, market_hash_name, phase, kind,
-    threshold_value, threshold_currency, triggered_value, triggered_currency, best_ask_micro_usd, best_bid_micro_usd,
-    ask_provider, bid_provider, reason, created_at)
-  SELECT e.*, $1 FROM unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::bigint[], $6::int[], $7::text[], $8::text[], $9::text[],
-    $10::numeric[], $11::text[], $12::numeric[], $13::text[], $14::bigint[], $15::bigint[], $16::text[], $17::text[],
-    $18::text[]) AS e`
 
 const MOVE = `INSERT INTO consumer_positions AS p (consumer, topic, partition, topic_id, next) VALUES ($1, $2, $3, $4, $5)
   ON CONFLICT (consumer, topic, partition) DO UPDATE SET topic_id = EXCLUDED.topic_id, next = EXCLUDED.next
@@ -109,21 +102,28 @@ async function disarm(query: Query, parts: ApplierParts, batch: readonly AlertTr
     return trigger ? [{ id: parts.newId(now), alert, trigger }] : []
   })
   if (events.length === 0) return
-  const ofAlerts = <K extends keyof StoredAlert>(name: K) => events.map(({ alert }) => alert[name])
-  const ofTriggers = <K extends keyof AlertTriggered>(name: K) => events.map(({ trigger }) => trigger[name])
-  const eventIds = events.map(({ id }) => id)
-  await query(RECORD, [
-    ...[new Date(now), eventIds, ofAlerts('account_id'), ofAlerts('id'), ofTriggers('version'), ofAlerts('item_id')],
-    ...[ofAlerts('market_hash_name'), ofAlerts('phase'), ofAlerts('kind'), ofAlerts('threshold_value')],
-    ...[ofAlerts('threshold_currency'), ofTriggers('triggered_value'), ofTriggers('triggered_currency')],
-    ...[ofTriggers('best_ask_micro_usd'), ofTriggers('best_bid_micro_usd'), ofTriggers('ask_provider')],
-    ...[ofTriggers('bid_provider'), events.map(({ alert, trigger }) => reasonOf(alert, trigger))],
-  ])
+  await insertRows(
+    query,
+    'alert_events',
+    `id, account_id, alert_id, alert_version, item_id, market_hash_name, phase, kind, threshold_value, threshold_currency,
+      triggered_value, triggered_currency, best_ask_micro_usd, best_bid_micro_usd, ask_provider, bid_provider, reason, created_at`,
+    events.map(({ id, alert, trigger }) => ({
+      ...trigger,
+      ...alert,
+      id,
+      alert_version: trigger.version,
+      reason: reasonOf(alert, trigger),
+      created_at: new Date(now),
+    })),
+  )
   await appendToOutbox(
     query,
     events.map(({ alert }) => alert),
   )
-  await queueFanOut(query, eventIds)
+  await queueFanOut(
+    query,
+    events.map(({ id }) => id),
+  )
 }
 
 function reasonOf(alert: StoredAlert, trigger: AlertTriggered): string {

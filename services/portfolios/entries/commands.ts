@@ -6,7 +6,7 @@
  * are never touched by a transaction. An entry without any unit does not exist.
  */
 import { HttpError } from '#infra/http/http-error.ts'
-import type { Query } from '#infra/postgres/pool.ts'
+import { insertRows, type Query } from '#infra/postgres/pool.ts'
 import { type PortfolioScope, type PortfolioStore, writePortfolio } from '../commands.ts'
 import { type AssetDetails, ENTRY_COLUMNS, type EntryRecord, type EntrySource } from '../reader.ts'
 
@@ -69,20 +69,19 @@ export async function insertEntries(
   { portfolioId, now }: Pick<PortfolioScope, 'portfolioId' | 'now'>,
   entries: readonly NewEntry[],
 ): Promise<EntryRecord[]> {
-  const column = <K extends keyof NewEntry>(name: K) => entries.map(entry => entry[name] ?? null)
-  const json = (name: 'stickers' | 'charms') => entries.map(entry => (entry[name] ? JSON.stringify(entry[name]) : null))
-  return query(
-    `INSERT INTO portfolio_entries (portfolio_id, created_at, item_id, added_quantity, source, gamestore_assetid,
-      float_value, paint_seed, inspect_link, name_tag, stickers, charms)
-    SELECT $1, $2, * FROM unnest($3::int[], $4::bigint[], $5::text[], $6::text[], $7::float8[], $8::int[], $9::text[],
-      $10::text[], $11::jsonb[], $12::jsonb[])
-    ON CONFLICT (portfolio_id, gamestore_assetid) WHERE gamestore_assetid IS NOT NULL DO NOTHING
+  return insertRows(
+    query,
+    'portfolio_entries',
+    `portfolio_id, created_at, item_id, added_quantity, source, gamestore_assetid, float_value, paint_seed, inspect_link, name_tag,
+      stickers, charms`,
+    entries.map(entry => ({
+      ...entry,
+      portfolio_id: portfolioId,
+      created_at: new Date(now),
+      added_quantity: entry.quantity,
+    })),
+    `ON CONFLICT (portfolio_id, gamestore_assetid) WHERE gamestore_assetid IS NOT NULL DO NOTHING
     RETURNING ${ENTRY_COLUMNS}`,
-    [
-      ...[portfolioId, new Date(now), column('item_id'), column('quantity'), column('source')],
-      ...[column('gamestore_assetid'), column('float_value'), column('paint_seed'), column('inspect_link')],
-      ...[column('name_tag'), json('stickers'), json('charms')],
-    ],
   )
 }
 

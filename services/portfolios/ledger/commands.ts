@@ -6,7 +6,7 @@
  * can leave a day on which more was sold than was held.
  */
 import { HttpError } from '#infra/http/http-error.ts'
-import type { Query } from '#infra/postgres/pool.ts'
+import { insertRows, type Query } from '#infra/postgres/pool.ts'
 import { type PortfolioScope, type PortfolioStore, writePortfolio } from '../commands.ts'
 import { followLedger } from '../entries/commands.ts'
 import type { EntrySource } from '../reader.ts'
@@ -91,19 +91,12 @@ export async function insertTransactions(
   { portfolioId, now }: Pick<PortfolioScope, 'portfolioId' | 'now'>,
   inputs: readonly TransactionInput[],
 ): Promise<void> {
-  const column = <K extends keyof TransactionInput>(name: K) => inputs.map(input => input[name])
-  await query(
-    `INSERT INTO portfolio_transactions (portfolio_id, created_at, updated_at, item_id, type, quantity, price, currency,
-      date, fee_amount, fee_percentage, marketplace, note)
-    SELECT $1, $2, $2, item_id, type, quantity, price, currency, date, fee_amount, fee_percentage, marketplace, note
-    FROM unnest($3::int[], $4::text[], $5::int[], $6::bigint[], $7::text[], $8::date[], $9::bigint[], $10::float8[],
-      $11::text[], $12::text[]) WITH ORDINALITY AS t (item_id, type, quantity, price, currency, date, fee_amount,
-      fee_percentage, marketplace, note, place) ORDER BY place`,
-    [
-      ...[portfolioId, new Date(now), column('item_id'), column('type'), column('quantity'), column('price')],
-      ...[column('currency'), column('date'), column('fee_amount'), column('fee_percentage')],
-      ...[column('marketplace'), column('note')],
-    ],
+  const at = new Date(now)
+  await insertRows(
+    query,
+    'portfolio_transactions',
+    `portfolio_id, created_at, updated_at, item_id, type, quantity, price, currency, date, fee_amount, fee_percentage, marketplace, note`,
+    inputs.map(input => ({ ...input, portfolio_id: portfolioId, created_at: at, updated_at: at })),
   )
 }
 
