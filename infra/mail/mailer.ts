@@ -5,6 +5,7 @@
  * throws for what the server answers: it returns whether another try may help. Without a server every mail fails with
  * a reason that names what to set. Errors are reported by code; the server's text, which may repeat the mail, is not kept.
  */
+import { setTimeout as pause } from 'node:timers/promises'
 import { createTransport, type Transporter } from 'nodemailer'
 
 export interface Mail {
@@ -42,6 +43,7 @@ const CONNECTIONS = 3
 
 const UNSET = 'No mail server is configured: set MARKETLOG_SMTP_URL (and MARKETLOG_MAIL_FROM).'
 
+const LATE: MailOutcome = { kind: 'failed', isFinal: false, error: 'The mail server did not answer in time.' }
 const AWAY = 'The mail server could not be reached, or the connection to it broke.'
 
 /** By the library's codes. */
@@ -71,7 +73,11 @@ export function openMailer({ smtpUrl, from }: MailSettings): Mailer {
     disableUrlAccess: true,
   })
   return {
-    send: mail => withinLimit(sendBy(transport, { ...mail, from })),
+    async send(mail) {
+      const ended = new AbortController()
+      const late = pause(SEND_LIMIT_MS, LATE, { signal: ended.signal })
+      return Promise.race([sendBy(transport, { ...mail, from }), late]).finally(() => ended.abort())
+    },
     close: () => transport.close(),
   }
 }
@@ -107,15 +113,4 @@ function failureOf({ code = '', responseCode }: { code?: string; responseCode?: 
   const isFinal = responseCode === undefined ? code === 'EENVELOPE' : responseCode >= 500
   const answer = responseCode === undefined ? '' : ` with code ${responseCode}`
   return { kind: 'failed', isFinal, error: `The mail server refused the mail${answer}.` }
-}
-
-async function withinLimit(sending: Promise<MailOutcome>): Promise<MailOutcome> {
-  const limit = Promise.withResolvers<MailOutcome>()
-  const late: MailOutcome = { kind: 'failed', isFinal: false, error: 'The mail server did not answer in time.' }
-  const timer = setTimeout(() => limit.resolve(late), SEND_LIMIT_MS)
-  try {
-    return await Promise.race([sending, limit.promise])
-  } finally {
-    clearTimeout(timer)
-  }
 }
