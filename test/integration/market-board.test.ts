@@ -147,8 +147,10 @@ describe('a market that fills', () => {
     for (const path of ['items', 'indexes', 'arbitrage']) expect((await get(path)).status, path).to.equal(503)
 
     const provider = loadProviders().bidKeys[0] ?? expect.fail('no provider has bids')
+    // Loaded once: for each item it held the roles of this process up until their requests timed out.
+    const supply = loadSupply()
     const entries = smallCatalog()
-      .filter(item => item.phase === null && loadSupply().has(item.item_id))
+      .filter(item => item.phase === null && supply.has(item.item_id))
       .map(item => ({ market_hash_name: item.market_hash_name, price: 1_000, quantity: 3 }))
     await ingest.publish({ provider, side: 'ask', observedAt: Date.now(), currency: 'USD', entries })
     const { items } = await first('items')
