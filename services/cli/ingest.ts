@@ -129,8 +129,8 @@ export async function ingestHistoryFile(
 
 /** The first provider that quotes in a currency. */
 function providerOfCurrency({ all }: ProviderRegistry, currency: string): string {
-  const found = all.find(({ default_currency }) => default_currency === currency)
-  if (found) return found.key
+  const provider = all.find(({ default_currency }) => default_currency === currency)
+  if (provider) return provider.key
   throw new CommandFailure(
     `no provider quotes in ${currency || 'the currency of the file'}: name one with --provider`,
     exitCodes.usage,

@@ -77,14 +77,14 @@ export async function untilLive({ config, processes, log, key, progress, signal 
   // Sales are a view of the past.
   const without = first === 'sale' ? [] : VIEWS_OF_THE_PAST
   await eventually(signal, 'prices to be live', ASK_EVERY_MS, async () => {
-    const asked = await askSources(originOf(config.operatorHost, ingest?.ports()?.operatorPort ?? 0))
+    const sources = await askSources(originOf(config.operatorHost, ingest?.ports()?.operatorPort ?? 0))
     await waitForViews(config, log, { signal, onProgress, without })
     const list = { ask: 'prices', bid: 'bids', sale: 'sales' }[first]
     const isLive = (await askList(`${origin}/v1/${list}?limit=1`, key)).length > 0
-    const seen = `${asked.size} of ${feeds.length} sources have answered`
+    const seen = `${sources.size} of ${feeds.length} sources have answered`
     progress.step(`waiting for the first prices: ${seen}`)
-    const isDone = isLive || asked.size === feeds.length
-    const failed = [...asked.values()].filter(hasAnswered => !hasAnswered).length
+    const isDone = isLive || sources.size === feeds.length
+    const failed = [...sources.values()].filter(hasAnswered => !hasAnswered).length
     if (isDone && (failed > 0 || !isLive)) {
       const none = isLive ? '' : ', and there is no price yet'
       progress.note(`${failed} of ${feeds.length} sources fail${none}.${ingest?.warnings('ingest') ?? ''}`)
@@ -102,9 +102,9 @@ export async function untilLive({ config, processes, log, key, progress, signal 
 async function askSources(operatorOrigin: string): Promise<Map<string, boolean>> {
   const text = (await ask(`${operatorOrigin}/metrics`, response => response.text())) ?? ''
   const counts = text.matchAll(/^marketlog_ingest_refreshes_total\{(provider=".*",side="\w+"),result="(\w+)"/gm)
-  const asked = new Map<string, boolean>()
-  for (const [, source = '', result] of counts) asked.set(source, asked.get(source) || result === 'completed')
-  return asked
+  const sources = new Map<string, boolean>()
+  for (const [, source = '', result] of counts) sources.set(source, sources.get(source) || result === 'completed')
+  return sources
 }
 
 /** Asks until it is done; gives up when the answer has not changed for a long time. */

@@ -80,8 +80,8 @@ export function tableText<T>(
     style: { head: [], border: [] },
   })
   for (const result of results) table.push(shown.map(({ cell }) => cell(result) ?? ''))
-  const missing = sized.filter(column => !shown.includes(column)).map(({ head }) => head)
-  const note = missing.length === 0 ? '' : `left out for want of width: ${missing.join(', ')}; --json has all\n`
+  const hiddenHeads = sized.filter(column => !shown.includes(column)).map(({ head }) => head)
+  const note = hiddenHeads.length === 0 ? '' : `left out for want of width: ${hiddenHeads.join(', ')}; --json has all\n`
   return `${table.toString()}\n${note}`
 }
 

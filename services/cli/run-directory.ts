@@ -101,7 +101,7 @@ export const secretKey = (directory: RunDirectory): string =>
 function madeOnce(file: string, member: string, make: () => string): string {
   const storedSecret = readJson<Record<string, string>>(file)?.[member]
   if (storedSecret !== undefined) return storedSecret
-  const made = make()
-  writePrivate(file, { [member]: made })
-  return made
+  const newSecret = make()
+  writePrivate(file, { [member]: newSecret })
+  return newSecret
 }

@@ -55,9 +55,9 @@ const OF_THE_START = ['MARKETLOG_RUN_DIR', 'MARKETLOG_CACHE', 'MARKETLOG_INSTALL
  */
 export function settingsOf(environment: Environment): Record<string, string> {
   const market = JSON.stringify(readMarketFile(() => loadMarket(environment.MARKET || 'demo')))
-  const named = [...market.matchAll(/\$\{(\w+)\}/g)].map(([, name = '']) => name)
+  const marketSettings = [...market.matchAll(/\$\{(\w+)\}/g)].map(([, name = '']) => name)
   const settings = Object.keys(environment).filter(name => SETTINGS.test(name) && !OF_THE_START.includes(name))
-  const values = new Map([...settings, ...named].map(name => [name, environment[name]]))
+  const values = new Map([...settings, ...marketSettings].map(name => [name, environment[name]]))
   values.set('MARKET', market).set('PORT', environment.PORT || '8080')
   const digest = (value = '') => createHash('sha256').update(value).digest('base64url')
   return Object.fromEntries([...values].filter(([, value]) => value).map(([name, value]) => [name, digest(value)]))

@@ -52,10 +52,10 @@ export async function startStandIns(
     return undefined
   }
   // A provider of the user's own has an id of its own.
-  const found = Object.entries(addresses as Environment).filter(
+  const ownAddresses = Object.entries(addresses as Environment).filter(
     ([name]) => !environment[name] && !(name.startsWith('MARKETLOG_OIDC') && environment.MARKETLOG_OIDC_URL),
   )
-  return { variables: Object.fromEntries(found), stop }
+  return { variables: Object.fromEntries(ownAddresses), stop }
 }
 
 function isInstalled(): boolean {

@@ -143,13 +143,13 @@ async function startServers(
 /** Children get everything by environment, as any role on any machine does. */
 function platformEnvironment(options: SuperviseOptions, addresses: ServerAddresses): Environment {
   const { directory, environment } = options
-  const known = {
+  const local = {
     servers: addresses,
     stateDir: directory.state,
     cursorKey: cursorKey(directory),
     secretKey: secretKey(directory),
   }
-  const settled = { ...settleEnvironment(environment, known, true), ...addressVariables(addresses) }
+  const settled = { ...settleEnvironment(environment, local, true), ...addressVariables(addresses) }
   // Its own stand-in where the user names no platform: a development platform reaches no network.
   const standIn = `http://127.0.0.1:${settled.PORT}${STAND_IN_PATH}`
   // Several platforms of one machine must not want the same port; each announces its own.

@@ -130,8 +130,8 @@ function fieldColumns({ events }: Pick<TopicDefinition, 'events'>): FieldColumn[
   const types = new Map<string, ColumnType | 'JSON'>()
   for (const { avro } of events) {
     for (const { name, type } of avro.fields) {
-      const own = columnType(type)
-      types.set(name, (types.get(name) ?? own) === own ? own : 'JSON')
+      const column = columnType(type)
+      types.set(name, (types.get(name) ?? column) === column ? column : 'JSON')
     }
   }
   return [...types].map(([name, type]) => ({ name, type: type === 'JSON' ? 'STRING' : type, cell: cellOf(type) }))
@@ -149,13 +149,13 @@ const FLAT: Record<string, ColumnType> = {
 function columnType(type: AvroType): ColumnType | 'JSON' {
   if (typeof type === 'string') return FLAT[type] ?? 'JSON'
   if (!Array.isArray(type)) return type.type === 'enum' ? 'STRING' : 'JSON'
-  const present = type.filter(one => one !== 'null')
-  return present.length === 1 ? columnType(present[0] as AvroType) : 'JSON'
+  const types = type.filter(one => one !== 'null')
+  return types.length === 1 ? columnType(types[0] as AvroType) : 'JSON'
 }
 
 function cellOf(type: ColumnType | 'JSON'): (value: unknown) => unknown {
-  const present = (form: (value: unknown) => unknown) => (value: unknown) =>
+  const unlessNull = (form: (value: unknown) => unknown) => (value: unknown) =>
     value === null || value === undefined ? null : form(value)
-  if (type === 'INT64') return present(value => BigInt(value as number))
-  return present(type === 'JSON' ? value => JSON.stringify(value) : value => value)
+  if (type === 'INT64') return unlessNull(value => BigInt(value as number))
+  return unlessNull(type === 'JSON' ? value => JSON.stringify(value) : value => value)
 }

@@ -106,14 +106,14 @@ export function openRecordText(
   /** False when the record takes decoding. */
   const addPlain = (to: JsonText, record: LogRecord): boolean => {
     const { value, timestamp } = record
-    const known = value === null ? undefined : codec.plain(value)
-    const event = known && eventPieces.get(known.event)
+    const plain = value === null ? undefined : codec.plain(value)
+    const event = plain && eventPieces.get(plain.event)
     if (value === null || !event) return false
     const before = to.length
     try {
       addOrigin(to, record)
       to.ascii(event)
-      known.write(value, to)
+      plain.write(value, to)
     } catch (error) {
       if (!(error instanceof NotPlain)) throw error
       to.cut(before)
