@@ -10,7 +10,6 @@ import avsc from 'avsc'
 import type { EventSchema } from '#schemas/events/event.ts'
 import { subjectOf } from '#schemas/events/event.ts'
 
-/** A released schema. */
 interface LockedSchema {
   version: number
   avro: unknown
@@ -19,7 +18,6 @@ interface LockedSchema {
 /** Subject → its released schemas, oldest first. */
 export type SchemaLock = Record<string, LockedSchema[]>
 
-/** One broken rule of one event. */
 interface Finding {
   rule: string
   detail: string

@@ -25,18 +25,15 @@ import { HOUR_MS } from '#schemas/values/instant.ts'
 import pins from './pins.json' with { type: 'json' }
 import { replaceFile } from './processes.ts'
 
-/** A pinned artifact of pins.json. */
 type ArtifactName = keyof typeof pins
 
 const STALE_AFTER_MS = 6 * HOUR_MS
 const LISTING = '.sha512.json'
 
-/** Whether pins.json has this artifact. */
 export function isArtifactName(name: string): name is ArtifactName {
   return name in pins
 }
 
-/** Version of an artifact, as pinned. */
 export function pinnedVersion(name: ArtifactName): string {
   return pins[name].version
 }
@@ -97,7 +94,6 @@ async function writeListing(target: string, final: string): Promise<void> {
   replaceFile(`${final}${LISTING}`, JSON.stringify(sums))
 }
 
-/** Files below a directory, by path. */
 const filesOf = (directory: string): string[] =>
   readdirSync(directory, { recursive: true, withFileTypes: true })
     .filter(entry => !entry.isDirectory())

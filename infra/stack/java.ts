@@ -21,7 +21,6 @@ export interface JavaRuntime {
 /** Leaves the second compiler out: a server that lives for minutes does not earn back what it takes. */
 export const FIRST_COMPILER_ONLY = '-XX:TieredStopAtLevel=1'
 
-/** How long a Java server may take to end. */
 export const JVM_GRACE_MS = 15_000
 
 const VERSION_LIMIT_MS = 20_000

@@ -9,7 +9,6 @@ import { spawn } from 'node:child_process'
 import { closeSync, openSync, renameSync, rmSync, statSync } from 'node:fs'
 import { endProcess, identify, replaceFile } from './processes.ts'
 
-/** A complete start order. */
 export interface LaunchOrder {
   command: string
   args: string[]
@@ -25,13 +24,11 @@ export interface LaunchOrder {
   onMessage?: (message: unknown) => void
 }
 
-/** How a process has ended. */
 interface Ending {
   how: string
   code: number | null
 }
 
-/** A process that was started. */
 export interface LaunchedProcess {
   /** 0 where it could not be started. */
   pid: number
@@ -44,7 +41,6 @@ export interface LaunchedProcess {
 
 const LOG_KEPT_BYTES = 20 * 1024 * 1024
 
-/** Starts a process. */
 export function launch(order: LaunchOrder): LaunchedProcess {
   const { stopSignal, graceMs, noteFile, onMessage, uid, gid } = order
   rotateLog(order.logFile)

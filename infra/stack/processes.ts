@@ -32,7 +32,6 @@ export function identify(pid: number): ProcessIdentity | undefined {
   }
 }
 
-/** Whether exactly this process still runs. */
 export function isAlive(identity: ProcessIdentity): boolean {
   const now = identify(identity.pid)
   return now !== undefined && now.startTick === identity.startTick && now.boot === identity.boot

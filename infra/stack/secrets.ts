@@ -11,7 +11,6 @@ import { readJson, replaceFile } from './processes.ts'
 /** Password by purpose, e.g. `postgres`. */
 export type SecretBook = (purpose: string) => string
 
-/** Opens the passwords of a data directory. */
 export function openSecretBook(dataDir: string): SecretBook {
   const file = join(dataDir, 'secrets.json')
   const secrets = readJson<Record<string, string>>(file) ?? {}

@@ -80,7 +80,6 @@ async function endEverythingNoted(dataDir: string): Promise<string[]> {
   return (await stopProject(dataDir)) ? [...processes, 'docker'] : processes
 }
 
-/** Addresses that the environment names. */
 function addressesOf(environment: Record<string, string | undefined>): Partial<ServerAddresses> {
   const brokers = environment.KAFKA_BROKERS?.split(',')
     .map(broker => broker.trim())

@@ -10,7 +10,6 @@ import { withDatabase } from './provide-keys.ts'
 const LIMIT_MAX = 100_000
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
-/** Prints the entries of the last days. */
 export async function showAuditLog(
   config: PlatformConfig,
   log: Log,

@@ -4,7 +4,6 @@
  * Codes follow sysexits where one fits. Everything else that is thrown is a bug and is shown whole.
  */
 
-/** Exit codes of every command. */
 export const exitCodes = {
   failed: 1,
   usage: 64,
@@ -26,7 +25,6 @@ export class CommandFailure extends Error {
   }
 }
 
-/** The message of anything thrown. */
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 const UNREACHABLE = new Set(['ECONNREFUSED', 'ECONNRESET', 'EHOSTUNREACH', 'ENOTFOUND', 'ETIMEDOUT'])

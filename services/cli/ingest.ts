@@ -24,7 +24,6 @@ import { listenForStop } from './stop-signals.ts'
 
 const WRITER = 'ingest'
 
-/** Publishes the current exchange rates once. */
 export async function publishCurrentRates(config: PlatformConfig, log: Log, signal: AbortSignal): Promise<void> {
   const kafka = connectKafka({ config, role: 'rates', log })
   const publisher = await openPublisher(kafka, WRITER)
@@ -127,7 +126,6 @@ export async function ingestHistoryFile(
   }
 }
 
-/** The first provider that quotes in a currency. */
 function providerOfCurrency({ all }: ProviderRegistry, currency: string): string {
   const provider = all.find(({ default_currency }) => default_currency === currency)
   if (provider) return provider.key

@@ -35,7 +35,6 @@ const COLUMNS: readonly Column<GroupLag>[] = [
   { head: 'records', cell: ({ lag }) => lag.toLocaleString('en') },
 ]
 
-/** Connects to the brokers of a platform. */
 export const openPlatformLag = (config: PlatformConfig, log: Log): Promise<LagReader> =>
   openLagReader(
     connectKafka({ config, role: 'lag', log }),

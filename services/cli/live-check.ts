@@ -14,7 +14,6 @@ import { waitForViews } from './lag.ts'
 import type { Steps } from './progress.ts'
 import type { RoleProcess } from './role-process.ts'
 
-/** A platform that is starting. */
 interface LiveCheck {
   config: PlatformConfig
   processes: readonly RoleProcess[]

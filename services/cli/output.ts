@@ -44,7 +44,6 @@ export async function writeResults<T extends object>(
   for (const result of results) await write(output, `${JSON.stringify(result)}\n`)
 }
 
-/** The table as text that ends with a line break. */
 export function tableText<T>(
   output: Pick<Output, 'columns' | 'hasColors'>,
   columns: readonly Column<T>[],

@@ -5,7 +5,6 @@
  * nothing and logs stay readable.
  */
 
-/** Where progress is written: a stream that may be a terminal. */
 export interface ProgressStream {
   isTTY?: boolean
   columns?: number
@@ -29,7 +28,6 @@ const REPEAT_MS = 5_000
 const LONG_AFTER_S = 2
 const CLEAR_LINE = '\r\x1b[K'
 
-/** Opens the progress of a command. */
 export function openProgress(stream: ProgressStream): Progress {
   const { isTTY = false } = stream
   let current: string | undefined

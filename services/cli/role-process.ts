@@ -17,10 +17,8 @@ import { CommandFailure, exitCodes } from './command-failure.ts'
 import type { RoleGroup, RoleName } from './roles.ts'
 import type { RunDirectory } from './run-directory.ts'
 
-/** A supervised group. */
 export interface RoleProcess {
   readonly group: RoleGroup
-  /** Process id of the running child. */
   pid(): number | undefined
   /** Where it listens; undefined while it starts. */
   ports(): HostPorts | undefined
@@ -30,7 +28,6 @@ export interface RoleProcess {
   stop(): Promise<void>
 }
 
-/** How a group is started and watched. */
 export interface RoleProcessOptions {
   group: RoleGroup
   environment: Environment

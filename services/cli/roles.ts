@@ -12,7 +12,6 @@ import { CommandFailure, exitCodes } from './command-failure.ts'
 /** Processes of a platform on one machine, in starting order. Why so: services/README.md, "Decisions". */
 const PROCESSES = ['path', 'edges', 'analytics'] as const
 
-/** A role that keeps no view. */
 interface Role {
   /** Where a whole platform is on one machine. */
   process: (typeof PROCESSES)[number]
@@ -59,7 +58,6 @@ const AFTER_VIEWS = {
   },
 } satisfies Record<string, Role>
 
-/** Name of a role. */
 export type RoleName = keyof typeof BEFORE_VIEWS | ViewName | keyof typeof AFTER_VIEWS
 
 const viewRoles = VIEWS.map(({ name, process, start }) => [name, { process, load: async () => ({ start }) }])
@@ -85,7 +83,6 @@ export const GROUPS: readonly RoleGroup[] = PROCESSES.map(name => ({
   roles: ROLE_NAMES.filter(role => ROLES[role].process === name),
 }))
 
-/** Loads a role. */
 export async function loadRole(name: RoleName): Promise<StartRole> {
   return (await ROLES[name].load()).start
 }

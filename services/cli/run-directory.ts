@@ -32,7 +32,6 @@ export interface PlatformFile {
   }
 }
 
-/** Paths inside a run directory. */
 export type RunDirectory = ReturnType<typeof runDirectory>
 
 const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url))

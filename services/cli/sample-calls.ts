@@ -10,7 +10,6 @@ import type { PlatformFile } from './run-directory.ts'
 /** Named when the market has no bids yet. */
 const WELL_KNOWN = 'AK-47 | Redline (Field-Tested)'
 
-/** A call to try. */
 export interface SampleCall {
   title: string
   command: string

@@ -186,7 +186,6 @@ async function publishedItems(kafka: KafkaConnection): Promise<ItemIdentity[]> {
   return [...items.values()]
 }
 
-/** The catalog in the log. */
 export interface PublishedCatalog {
   /** The newest version that was published whole; undefined: none was. */
   newest: string | undefined
@@ -213,7 +212,6 @@ export async function publishedCatalog(kafka: KafkaConnection): Promise<Publishe
   return { newest: await lastVersion(kafka, () => 0), isLast: false }
 }
 
-/** The last version among the records from an offset on. */
 async function lastVersion(kafka: KafkaConnection, from: (end: number) => number): Promise<string | undefined> {
   const topic = kafka.topicName('catalog')
   const reader = await openRangeReader(kafka, [topic])

@@ -19,7 +19,6 @@ const START_LIMIT_MS = 20_000
 const GRACE_MS = 5_000
 const NAMES = ['MARKETLOG_OIDC_URL', 'MARKETLOG_SMTP_URL', 'MARKETLOG_PLATFORM_OPENID_URL']
 
-/** Stand-ins that run. */
 interface StandIns {
   /** Their addresses, where the environment named none. */
   variables: Environment

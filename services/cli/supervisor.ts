@@ -41,7 +41,6 @@ interface SuperviseOptions {
   progress: Steps
   /** Called once prices are live, or the platform is ready when its market has no feeds. */
   onLive: (platform: PlatformFile) => void
-  /** Ends everything. */
   signal: AbortSignal
 }
 

@@ -19,7 +19,6 @@ const READER = 'marketlog_reader'
 const DATABASE = 'marketlog'
 const MEMORY_LIMIT_BYTES = 3 * 1024 ** 3
 
-/** Prepares the engine: users, settings, data directory. */
 export const prepareClickhouse: PrepareServer = async context => {
   const home = join(context.dataDir, 'clickhouse')
   mkdirSync(join(home, 'store'), { recursive: true })

@@ -19,7 +19,6 @@ const LOWEST_JAVA = 17
 const FORMAT_LIMIT_MS = 60_000
 const MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 
-/** Settings of a broker by name. */
 export type BrokerProperties = Record<string, string | number | boolean>
 
 interface BrokerPlan {
@@ -32,7 +31,6 @@ interface BrokerPlan {
   probePort: number
 }
 
-/** Prepares the only broker. */
 export const prepareKafka: PrepareServer = async context => {
   const [broker, controller] = [await context.port('kafka'), await context.port('kafka-controller')]
   const home = join(context.dataDir, 'kafka')
@@ -56,7 +54,6 @@ export const prepareKafka: PrepareServer = async context => {
   return { ...launched, addresses: { kafka: [`127.0.0.1:${broker}`] } }
 }
 
-/** Prepares a broker: jars, formatted storage, server.properties. */
 export async function prepareBroker(
   context: NativeContext,
   plan: BrokerPlan,

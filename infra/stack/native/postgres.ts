@@ -36,7 +36,6 @@ interface Account {
   gid: number
 }
 
-/** Prepares Postgres: binaries, account, cluster, database, settings. */
 export const preparePostgres: PrepareServer = async context => {
   const account = process.getuid?.() === 0 ? unprivilegedAccount() : undefined
   const home = provideHome(context, account)

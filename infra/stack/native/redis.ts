@@ -10,7 +10,6 @@ import { redisAnswers } from '../readiness.ts'
 import { installPackages } from '../system-packages.ts'
 import type { PrepareServer, ToolContext } from './native-server.ts'
 
-/** Prepares Redis: the binary, the data directory, the settings. */
 export const prepareRedis: PrepareServer = async context => {
   const command = await provideRedis(context)
   const home = join(context.dataDir, 'redis')

@@ -19,7 +19,6 @@ const CONFLUENT_API = '/apis/ccompat/v7'
 // The second compiler costs start-up time and the registry, asked once per schema, never earns it back.
 const MEMORY = ['-Xms64m', '-Xmx384m', '-XX:+UseSerialGC', FIRST_COMPILER_ONLY]
 
-/** Prepares the registry: archive, database directory, settings. */
 export const prepareSchemaRegistry: PrepareServer = async context => {
   const java = await provideJava(context, LOWEST_JAVA)
   const application = await provideArtifact(

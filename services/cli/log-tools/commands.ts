@@ -20,7 +20,6 @@ const JSON_OPTION = ['--json', 'JSON lines on a terminal too'] as const
 
 const output = process.stdout
 
-/** Gives a command its settings. */
 type Connect = () => { config: PlatformConfig; log: Log }
 
 /** Adds the commands that read topics. */

@@ -23,7 +23,6 @@ export interface ShownRecord {
   timestamp: number
 }
 
-/** Decodes a record for showing. */
 export function showRecord(codec: Codec, topic: string, record: LogRecord): ShownRecord {
   const { partition, offset, timestamp } = record
   const origin = { topic, partition, offset, key: record.key?.toString() ?? null }

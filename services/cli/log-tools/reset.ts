@@ -15,7 +15,6 @@ import { resetPositions } from '#streams/runner/changelog-positions.ts'
 import { CommandFailure, exitCodes } from '../command-failure.ts'
 import { type Output, wantsTable, write, writeResults } from '../output.ts'
 
-/** Resets a processor and prints what has changed. */
 export async function reset(
   config: PlatformConfig,
   log: Log,

@@ -13,7 +13,6 @@ import { DAY_MS, HOUR_MS, MINUTE_MS, parseInstant } from '#schemas/values/instan
 import { CommandFailure, exitCodes } from '../command-failure.ts'
 import { openProgress } from '../progress.ts'
 
-/** A range of a topic that a command reads. */
 interface TopicRange extends TopicRanges {
   access: LogAccess
   key: TopicKey

@@ -14,7 +14,6 @@ import { DAY_MS } from '#schemas/values/instant.ts'
 import { readLags, sumByGroup } from '../lag.ts'
 import { bytesText, type Column, type Output, writeResults } from '../output.ts'
 
-/** A topic by the catalogue and the brokers. */
 interface TopicFacts {
   topic: string
   key: string
@@ -44,7 +43,6 @@ const COLUMNS: readonly Column<TopicFacts>[] = [
   { head: 'events', cell: ({ events }) => events.join('\n'), spare: true },
 ]
 
-/** Prints every topic. */
 export async function showTopics(
   config: PlatformConfig,
   log: Log,

@@ -95,7 +95,6 @@ export async function verify(config: PlatformConfig, log: Log, name: string, out
   if (summary.compared === 0) throw new CommandFailure(`no row of ${name} was compared with the log`)
 }
 
-/** Compares a view with the log. */
 export async function findingsOf(
   config: PlatformConfig,
   log: Log,
