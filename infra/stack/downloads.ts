@@ -57,21 +57,9 @@ export async function provideArtifact(
   const pin = pins[name]
   const digest = createHash('sha256').update(JSON.stringify(pin)).digest('hex').slice(0, 12)
   const final = join(cacheDir, `${name}-${pin.version}-${digest}`)
-  // Two servers of one start may want the same artifact.
-  const running = underWay.get(final)
-  if (running !== undefined) return running
-  const fetching = checkKept(name, final, unpack === undefined).then(isKept =>
-    isKept ? final : fetchArtifact(name, final, fetchInto, unpack),
-  )
-  underWay.set(final, fetching)
-  try {
-    return await fetching
-  } finally {
-    underWay.delete(final)
-  }
+  const isKept = await checkKept(name, final, unpack === undefined)
+  return isKept ? final : fetchArtifact(name, final, fetchInto, unpack)
 }
-
-const underWay = new Map<string, Promise<string>>()
 
 /** Whether what was kept is still what was verified; what is not is discarded, and fetched again. */
 async function checkKept(name: ArtifactName, final: string, isWhole: boolean): Promise<boolean> {
