@@ -3,6 +3,8 @@
  *
  * Uses a small simulated market, so that "live" means prices that ingest has published.
  */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
@@ -142,6 +144,23 @@ describe('a platform on one machine', function () {
     expect(own.remaining()).to.deep.equal([])
     expect(() => own.platform()).to.throw(/ENOENT/)
     expect((await own.command(['down'])).stderr).to.include('nothing was running')
+  })
+
+  it('shows the same in a terminal by `demo`, and stops all of it at Ctrl-C', async () => {
+    const env = { ...own.environment, MARKET: join(own.runDir, 'market.json') }
+    const demo = spawn(process.execPath, [MAIN, 'demo'], { env, detached: true, stdio: ['ignore', 'pipe', 'ignore'] })
+    let printed = ''
+    demo.stdout.setEncoding('utf8').on('data', (text: string) => {
+      printed += text
+    })
+    const ended = once(demo, 'exit')
+    await eventually(() => printed.includes('Ctrl-C stops it'), 'sample calls', START_LIMIT_MS)
+    expect(printed).to.include(keys.quant)
+    // A terminal sends it to the whole foreground group.
+    process.kill(-(demo.pid as number), 'SIGINT')
+    expect(await ended).to.deep.equal([0, null])
+    expect(own.remaining()).to.deep.equal([])
+    expect(() => own.platform()).to.throw(/ENOENT/)
   })
 
   it('says in one line that no platform runs', async () => {
