@@ -106,6 +106,21 @@ describe('the console in a browser', function () {
     )
   })
 
+  it('says nothing of a market that it is loading (it said that no item meets a search, and "152 of 0 items")', async () => {
+    const { page } = await browser.open('providers')
+    await page.addInitScript({
+      content: `globalThis.falsehoods = []
+        const look = () => falsehoods.push(...(document.body?.innerText.match(/No item meets|[\\d,]+ of 0 items/g) ?? []))
+        new MutationObserver(look).observe(document, { childList: true, characterData: true, subtree: true })`,
+    })
+    for (let start = 0; start < 5; start++) {
+      await page.goto(browser.addressOf('?sort=ask'))
+      await isLive(page)
+      await page.getByRole('rowheader').first().waitFor()
+      expect(await page.evaluate('falsehoods')).to.deep.equal([])
+    }
+  })
+
   it('goes on after its feed was cut, and after the server was killed, with what the API says then', async () => {
     const { page } = await browser.open(`?q=${encodeURIComponent(ITEM)}`)
     await isLive(page)

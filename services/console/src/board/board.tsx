@@ -100,11 +100,10 @@ function Controls({ search }: { search: BoardSearch }) {
 }
 
 function Total() {
-  const total = useLink(({ board }) => board?.total)
-  const items = useLink(({ state }) => state.items)
+  const board = useLink(snapshot => snapshot.board)
   return (
     <span className="quiet" role="status">
-      {total !== undefined && `${formatCount(total)} of ${formatCount(items)} items`}
+      {board !== undefined && board.items > 0 && `${formatCount(board.total)} of ${formatCount(board.items)} items`}
     </span>
   )
 }
@@ -128,7 +127,8 @@ function Rows({ query }: { query: BoardQuery }) {
   )
   const currency = useCurrency()
   const nameOf = useProviderName()
-  const status = useLink(({ state }) => state.status)
+  // Never ahead of the rows that it is about.
+  const status = useDeferredValue(useLink(({ state }) => state.status))
   const sheet = useRef<HTMLDivElement>(null)
   const total = board?.total ?? 0
   const virtual = useVirtualizer({

@@ -36,13 +36,10 @@ export function openAskTable(providers: readonly string[]) {
   let capacity = FIRST_ROWS
   let asks = emptyMatrix(capacity * width)
   let loading: Matrix | undefined
-  let count = 0
 
   const cellsOf = (row: number): number[] =>
     row < capacity ? Array.from(columns.values(), at => row * width + at) : []
   return {
-    /** Quotes that are listed. */
-    count: () => count,
     beginState(): void {
       loading = emptyMatrix(capacity * width)
     },
@@ -50,7 +47,6 @@ export function openAskTable(providers: readonly string[]) {
       if (!loading) return
       asks = loading
       loading = undefined
-      count = asks.prices.reduce((sum, price) => sum + Number(!Number.isNaN(price)), 0)
     },
     /** An ask, or with the price null that there is none any more. */
     set(
@@ -67,7 +63,6 @@ export function openAskTable(providers: readonly string[]) {
       }
       const into = loading ?? asks
       const cell = row * width + column
-      if (!loading) count += Number(price !== null) - Number(!Number.isNaN(asks.prices[cell]))
       into.prices[cell] = price ?? Number.NaN
       into.quantities[cell] = quantity
       into.seenAt[cell] = seenAt

@@ -87,7 +87,6 @@ export function openBoardStore(providers: readonly string[]) {
   return {
     versions: versions as Readonly<typeof versions>,
     size: () => items.length,
-    askCount: asks.count,
     kinds: (): string[] => [...new Set(items.map(({ kind }) => kind))].filter(kind => kind !== null).toSorted(),
     addItem(id: number, name: string, phase: string | null, kind: string | null): void {
       const item = items[rowOf(id, name, phase)] as Item

@@ -26,6 +26,8 @@ const IS_SHARED = 'SharedWorker' in globalThis && 'locks' in navigator
 
 interface BoardWindow {
   total: number
+  /** Of the whole market, where `total` meet the search. */
+  items: number
   from: number
   rows: readonly BoardRow[]
 }

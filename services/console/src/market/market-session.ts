@@ -40,7 +40,7 @@ export function openMarketSession({ baseUrl, key }: { baseUrl: string; key: stri
   let changes = 0
   const set = (change: Partial<MarketState>): void => {
     if (signal.aborted) return
-    state = { ...state, ...change }
+    state = { ...state, items: store?.size() ?? 0, ...change }
     onChange()
   }
   const setNames = (change: Partial<MarketNames>): void => {
@@ -59,10 +59,9 @@ export function openMarketSession({ baseUrl, key }: { baseUrl: string; key: stri
     },
   }
   const counting = setInterval(() => {
-    const now = { items: store?.size() ?? 0, asks: store?.askCount() ?? 0, changesPerSecond: changes }
+    const changesPerSecond = changes
     changes = 0
-    if (state.items !== now.items || state.asks !== now.asks || state.changesPerSecond !== now.changesPerSecond)
-      set(now)
+    if (state.items !== (store?.size() ?? 0) || state.changesPerSecond !== changesPerSecond) set({ changesPerSecond })
   }, SECOND_MS)
   signal.addEventListener('abort', () => clearInterval(counting))
 

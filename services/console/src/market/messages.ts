@@ -20,7 +20,7 @@ export type ToWorker =
   /** Ends the key in all tabs. */
   | { type: 'forget' }
 
-type FeedStatus =
+export type FeedStatus =
   | 'loading'
   /** By the feed. */
   | 'live'
@@ -39,7 +39,6 @@ export interface MarketState {
   /** Since when the rows are as they are, where no feed changes them. */
   readAt: number | null
   items: number
-  asks: number
   /** Of the last second. */
   changesPerSecond: number
 }
@@ -63,7 +62,7 @@ export const NO_NAMES: MarketNames = { kinds: [], providers: {} }
 
 export const STARTING: MarketState = {
   ...{ status: 'loading', tier: null, problem: null, readAt: null },
-  ...{ items: 0, asks: 0, changesPerSecond: 0 },
+  ...{ items: 0, changesPerSecond: 0 },
 }
 
 export interface Usage {
@@ -79,5 +78,5 @@ export type FromWorker =
   | { type: 'state'; state: MarketState }
   | { type: 'names'; names: MarketNames }
   | { type: 'usage'; usage: Usage }
-  | { type: 'window'; total: number; from: number; rows: readonly BoardRow[] }
+  | { type: 'window'; total: number; items: number; from: number; rows: readonly BoardRow[] }
   | { type: 'asks'; itemId: number; asks: readonly Quote[] }

@@ -6,7 +6,7 @@
  */
 import type { BoardQuery, BoardStore } from './board-store.ts'
 import { type MarketSession, openMarketSession } from './market-session.ts'
-import type { BoardView, FromWorker, ToWorker } from './messages.ts'
+import type { BoardView, FeedStatus, FromWorker, ToWorker } from './messages.ts'
 
 const WINDOW_EVERY_MS = 100
 const ORDER_EVERY_MS = 1_000
@@ -115,14 +115,20 @@ export function openPages() {
 
 /** Sends what is new; true where an order is to be made again later. */
 function sendNews(page: Page): boolean {
-  const { session, sent, view, itemId } = page
+  const { session, sent } = page
   if (!session) return false
   const [state, usage, names, store] = [session.state(), session.usage(), session.names(), session.store()]
   if (usage && usage !== sent.usage) page.send({ type: 'usage', usage })
   if (names !== sent.names) page.send({ type: 'names', names })
+  const isOld = store !== undefined && sendRows(page, store, state.status)
+  // After the rows: who knows that the market is whole may say that a search finds nothing.
   if (state !== sent.state) page.send({ type: 'state', state })
   Object.assign(sent, { state, usage, names })
-  if (!store) return false
+  return isOld
+}
+
+function sendRows(page: Page, store: BoardStore, status: FeedStatus): boolean {
+  const { sent, view, itemId } = page
   if (itemId !== null) {
     const asks = store.asksOf(itemId)
     const text = JSON.stringify(asks)
@@ -130,22 +136,23 @@ function sendNews(page: Page): boolean {
     sent.asks = text
   }
   if (!view) return false
-  page.order = orderOf(store, view.query, page.order)
+  page.order = orderOf(store, status, view.query, page.order)
   const { rows, values } = page.order
   const window = `${rows.length} ${view.from} ${view.count} ${store.versions.values} ${store.versions.items} ${page.order.madeAt}`
   if (window !== sent.window) {
     sent.window = window
     const shown = rows.slice(view.from, view.from + view.count).map(row => store.rowAt(row))
-    page.send({ type: 'window', total: rows.length, from: view.from, rows: shown })
+    page.send({ type: 'window', total: rows.length, items: store.size(), from: view.from, rows: shown })
   }
   return isMoving(view.query) && values !== store.versions.values
 }
 
 const isMoving = ({ sort }: BoardQuery): boolean => sort !== 'name'
 
-function orderOf(store: BoardStore, query: BoardQuery, known: Order | undefined): Order {
+function orderOf(store: BoardStore, status: FeedStatus, query: BoardQuery, known: Order | undefined): Order {
   const { items, values } = store.versions
-  const of = JSON.stringify(query)
+  // One that was made while the market loaded may lack most of it.
+  const of = status + JSON.stringify(query)
   const now = performance.now()
   const isNew = known?.of !== of
   const isOld = known?.items !== items || (isMoving(query) && known.values !== values)
