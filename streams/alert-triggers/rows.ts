@@ -2,7 +2,8 @@
  * Reads the rows of a partition's items as they are at the end of the changes.
  *
  * Reads market.book (the book's compacted changelog) and what came to market.book-changes meanwhile; writes nothing. One pass
- * over the changelog serves all partitions that ask before it begins. Invariant: the rows are those after the change before
+ * over the changelog serves all that ask before it begins, two for the same partition among them: a rebalance opens one again while it
+ * is being opened. Invariant: the rows are those after the change before
  * `next`, neither older nor newer: the first end is taken before the changelog is read, the second one, open transactions
  * included, after it, so what the changelog already held of the stretch between is applied once more, each row's last change last.
  */
@@ -37,11 +38,12 @@ async function readRows(parts: ReaderParts, requests: readonly RowRequest[]): Pr
   const topic = kafka.topicName('bookChanges')
   const topicId = await ids.idOf('bookChanges')
   const starts = await Promise.all(requests.map(({ partition }) => reader.stableEnd(topic, partition)))
-  const books = new Map(requests.map(({ partition, book }) => [partition, book]))
+  const byPartition = Map.groupBy(requests, ({ partition }) => partition)
   await foldBook(parts, {
-    targetOf: itemId => books.get(partitionOfItem(itemId)),
-    row: (book, side, provider, itemId, stored) =>
-      void book.set(side, itemId, provider, stored === null ? null : stored.price_micro_usd),
+    targetOf: itemId => byPartition.get(partitionOfItem(itemId)),
+    row(same, side, provider, itemId, stored) {
+      for (const { book } of same) book.set(side, itemId, provider, stored === null ? null : stored.price_micro_usd)
+    },
     // The role `book` stops at it; here it only changes nothing.
     unreadable: () => undefined,
   })

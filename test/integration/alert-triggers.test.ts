@@ -5,12 +5,16 @@
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { openTopicIds } from '#infra/kafka/topic-ids.ts'
 import { alertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import type { AlertTriggered } from '#schemas/events/alert-triggered.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS, topics } from '#schemas/topics.ts'
 import type { AlertKind } from '#schemas/values/alert.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
+import { openItemBook } from '#streams/alert-triggers/item-book.ts'
+import { openRowReader } from '#streams/alert-triggers/rows.ts'
 import { type AlertMarket, openAlertMarket } from '#test/fixtures/alert-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
@@ -112,5 +116,19 @@ describe('alert triggers on a log', () => {
     await price('ask', 2, 'provider_a', null)
     await settled()
     expect([...(await triggers())].filter(one => rules.includes(one)).sort()).to.deep.equal([...rules].sort())
+  })
+
+  it('have all rows of a partition that is opened twice at once (one of them fired by the few that moved meanwhile)', async () => {
+    await price('ask', 3, 'provider_a', 10)
+    // Once another transaction was begun, that of the price before is decided: it is no more what moves meanwhile.
+    await price('ask', 4, 'provider_a', 10)
+    const reader = await openRangeReader(kafka, [kafka.topicName('book'), kafka.topicName('bookChanges')])
+    const ids = openTopicIds(kafka)
+    const read = openRowReader({ kafka, reader, ids })
+    const books = [openItemBook(), openItemBook()]
+    await Promise.all(books.map(book => read({ partition: partitionOfItem(3), book })))
+    expect(books.map(book => book.best(3).ask)).to.deep.equal([10 * USD, 10 * USD])
+    await ids.close()
+    await reader.close()
   })
 })
