@@ -190,8 +190,11 @@ function keepResults(directory: string, file: string, results: unknown): void {
   replaceFile(join(directory, file), asJson(results), READABLE_BY_ALL)
 }
 
-const asJson = (results: unknown): string =>
-  `${JSON.stringify(results, (_, value) => (typeof value === 'number' ? Number(value.toPrecision(KEPT_DIGITS)) : value), 2)}\n`
+function asJson(results: unknown): string {
+  const rounded = (_: string, value: unknown) =>
+    typeof value === 'number' ? Number(value.toPrecision(KEPT_DIGITS)) : value
+  return `${JSON.stringify(results, rounded, 2)}\n`
+}
 
 function tableOf(entries: readonly Entry[]): string {
   const table = new Table({
@@ -207,5 +210,6 @@ function tableOf(entries: readonly Entry[]): string {
   return table.toString()
 }
 
-const figure = (value: number | null): string =>
-  value === null ? '' : value.toLocaleString('en', { maximumSignificantDigits: SHOWN_DIGITS })
+function figure(value: number | null): string {
+  return value === null ? '' : value.toLocaleString('en', { maximumSignificantDigits: SHOWN_DIGITS })
+}

@@ -81,7 +81,7 @@ async function writeCloses(platform: BenchPlatform, itemIds: readonly number[], 
         CAST((number + 1, true, 3) AS Tuple(version Int64, listed Bool, quantity Int32))
       FROM numbers(${DAYS / 2}) AS days CROSS JOIN (SELECT arrayJoin([${itemIds.join()}]) AS item_id) AS items`)
   }
-  await command(`INSERT INTO ${database}.fx_days
+  await command(`INSERT INTO ${database}.fx_days (day, currency, rate, as_of)
     SELECT toDate(${today - DAYS} + number), 'EUR', toString(0.85 + number / 100000), now64() FROM numbers(${DAYS + 1})`)
 }
 
