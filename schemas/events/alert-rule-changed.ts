@@ -5,43 +5,24 @@
  * so that the consumer of an item's changes also reads its rules. `version` grows with every change of an alert. The
  * item of an alert never changes, so its records stay in one partition.
  */
-import { ALERT_KINDS, type AlertKind } from '../values/alert.ts'
-import { defineEvent, nullable } from './event.ts'
+import { ALERT_KINDS } from '../values/alert.ts'
+import { defineEvent, type EventValue, nullable } from './event.ts'
 
-/** An alert was created or changed. */
-export interface AlertRuleChanged {
-  alert_id: string
-  account_id: string
-  item_id: number
-  kind: AlertKind
+export const alertRuleChanged = defineEvent('AlertRuleChanged', 1, 'An alert was created or changed.', {
+  alert_id: 'string',
+  account_id: 'string',
+  item_id: 'int',
+  kind: { type: 'enum', name: 'AlertRuleKind', symbols: ALERT_KINDS },
   /** Decimal text: a price in `threshold_currency`, or a percentage. */
-  threshold_value: string
+  threshold_value: 'string',
   /** Null for spreads. */
-  threshold_currency: string | null
-  is_enabled: boolean
-  version: number
+  threshold_currency: nullable('string'),
+  is_enabled: 'boolean',
+  version: 'long',
   /** When its owner changed it, or it fired. */
-  changed_at: number
-}
+  changed_at: 'long',
+})
 
-export type StoredRule = { id: string } & Pick<
-  AlertRuleChanged,
-  'account_id' | 'item_id' | 'kind' | 'threshold_value' | 'threshold_currency' | 'is_enabled' | 'version'
->
+export type AlertRuleChanged = EventValue<typeof alertRuleChanged>
 
-export const alertRuleChanged = defineEvent<AlertRuleChanged>(
-  'AlertRuleChanged',
-  1,
-  'An alert was created or changed.',
-  {
-    alert_id: 'string',
-    account_id: 'string',
-    item_id: 'int',
-    kind: { type: 'enum', name: 'AlertRuleKind', symbols: [...ALERT_KINDS] },
-    threshold_value: 'string',
-    threshold_currency: nullable('string'),
-    is_enabled: 'boolean',
-    version: 'long',
-    changed_at: 'long',
-  },
-)
+export type StoredRule = { id: string } & Omit<AlertRuleChanged, 'alert_id' | 'changed_at'>

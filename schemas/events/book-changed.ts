@@ -5,41 +5,9 @@
  * derives the same numbers on every replay. `source_*` is the input record that caused the change and its index in the
  * refresh, by which a consumer recognizes a repeat.
  */
-import { type AvroType, addedLater, defineEvent, nullable } from './event.ts'
+import { addedLater, defineEvent, type EventValue, nullable } from './event.ts'
 
-export type Side = 'ask' | 'bid'
-
-/** How a provider's row changed: it was listed, its price or quantity changed, or it is no longer listed. */
-export type Change = 'added' | 'updated' | 'removed'
-
-/** A provider's ask or bid for an item changed. */
-export interface BookChanged {
-  side: Side
-  provider: string
-  item_id: number
-  change: Change
-  /** Hundredths of `currency`; null when removed. */
-  price: number | null
-  currency: string
-  /** Micro-dollars at `usd_rate`; null when removed. */
-  price_micro_usd: number | null
-  /** Units of `currency` per US dollar, of the refresh that caused the change. */
-  usd_rate: string
-  /** Listings near the ask, or buy orders; 0 when removed. */
-  quantity: number
-  /** Micro-dollars before; null when added. */
-  previous_micro_usd: number | null
-  previous_quantity: number
-  seen_at: number
-  refresh_id: string | null
-  url: string | null
-  source_partition: number
-  source_offset: number
-  source_index: number
-}
-
-const side: AvroType = { type: 'enum', name: 'Side', symbols: ['ask', 'bid'] }
-const change: AvroType = { type: 'enum', name: 'Change', symbols: ['added', 'updated', 'removed'] }
+export const side = { type: 'enum', name: 'Side', symbols: ['ask', 'bid'] } as const
 
 /** The last fields of every event of a row. */
 const seen = {
@@ -51,29 +19,33 @@ const seen = {
   source_index: 'int',
 } as const
 
-export const bookChanged = defineEvent<BookChanged>('BookChanged', 1, "A provider's ask or bid for an item changed.", {
+export const bookChanged = defineEvent('BookChanged', 1, "A provider's ask or bid for an item changed.", {
   side,
   provider: 'string',
   item_id: 'int',
-  change,
+  /** How a provider's row changed: it was listed, its price or quantity changed, or it is no longer listed. */
+  change: { type: 'enum', name: 'Change', symbols: ['added', 'updated', 'removed'] },
+  /** Hundredths of `currency`; null when removed. */
   price: nullable('long'),
   currency: 'string',
+  /** Micro-dollars at `usd_rate`; null when removed. */
   price_micro_usd: nullable('long'),
+  /** Units of `currency` per US dollar, of the refresh that caused the change. */
   usd_rate: 'string',
+  /** Listings near the ask, or buy orders; 0 when removed. */
   quantity: 'int',
+  /** Micro-dollars before; null when added. */
   previous_micro_usd: nullable('long'),
   previous_quantity: 'int',
   ...seen,
 })
 
-/** The row whose URL changed, whole, so that a view needs no other record to write it; its `seen_at` stays. */
-export type OfferUrlChanged = Omit<
-  BookChanged,
-  'change' | 'price' | 'price_micro_usd' | 'usd_rate' | 'previous_micro_usd' | 'previous_quantity'
-> & { price: number; price_micro_usd: number }
+export type BookChanged = EventValue<typeof bookChanged>
+export type Side = BookChanged['side']
+export type Change = BookChanged['change']
 
-/** The URL of a listed row changed, and neither its price nor its quantity. */
-export const offerUrlChanged = defineEvent<OfferUrlChanged>(
+/** The row whose URL changed, whole, so that a view needs no other record to write it; its `seen_at` stays. */
+export const offerUrlChanged = defineEvent(
   'OfferUrlChanged',
   1,
   'The URL of a listed row changed, and neither its price nor its quantity.',
@@ -89,21 +61,13 @@ export const offerUrlChanged = defineEvent<OfferUrlChanged>(
   },
 )
 
-/** Broadcast to every partition after a refresh's changes: the watermark of that provider and side. */
-export interface RefreshMarked {
-  side: Side
-  provider: string
-  refresh_id: string
-  /** When the provider was last refreshed, whether or not a price changed. */
-  last_updated: number
-  source_partition: number
-  source_offset: number
-  /** The version of the catalog by which all of its names were resolved; null in records of before version 2. */
-  catalog_version: string | null
-}
+export type OfferUrlChanged = EventValue<typeof offerUrlChanged>
 
-/** All changes of a refresh come before this record in its partition. */
-export const refreshMarked = defineEvent<RefreshMarked>(
+/**
+ * Broadcast to every partition after a refresh's changes, all of which come before it: the watermark of that provider and
+ * side.
+ */
+export const refreshMarked = defineEvent(
   'RefreshMarked',
   2,
   'All changes of a refresh stand before this record.',
@@ -111,9 +75,13 @@ export const refreshMarked = defineEvent<RefreshMarked>(
     side,
     provider: 'string',
     refresh_id: 'string',
+    /** When the provider was last refreshed, whether or not a price changed. */
     last_updated: 'long',
     source_partition: 'int',
     source_offset: 'long',
+    /** The version of the catalog by which all of its names were resolved; null in records of before version 2. */
     catalog_version: addedLater('string'),
   },
 )
+
+export type RefreshMarked = EventValue<typeof refreshMarked>

@@ -5,19 +5,10 @@
  * `position`. Partition: that of the input for asks, the number of ask partitions + that of the input for bids, so each
  * partition has one writer. Invariant: written in the same transaction as the changes that it reflects.
  */
-import { addedLater, defineEvent, nullable } from './event.ts'
+import { addedLater, defineEvent, type EventValue, nullable } from './event.ts'
 
-/** A provider's row as the book holds it; a tombstone removes it. */
-export interface BookRowStored {
-  price: number
-  currency: string
-  price_micro_usd: number
-  quantity: number
-  seen_at: number
-  url: string | null
-}
-
-export const bookRowStored = defineEvent<BookRowStored>('BookRowStored', 1, "A provider's row as the book holds it.", {
+/** A provider's row; a tombstone removes it. */
+export const bookRowStored = defineEvent('BookRowStored', 1, "A provider's row as the book holds it.", {
   price: 'long',
   currency: 'string',
   price_micro_usd: 'long',
@@ -26,37 +17,25 @@ export const bookRowStored = defineEvent<BookRowStored>('BookRowStored', 1, "A p
   url: nullable('string'),
 })
 
-/** The last judged refresh of a provider. */
-export interface BookRefreshStored {
+export type BookRowStored = EventValue<typeof bookRowStored>
+
+export const bookRefreshStored = defineEvent('BookRefreshStored', 3, 'The last judged refresh of a provider.', {
   /** The last judged refresh; null before the first. Refreshes that are not newer are stale. */
-  refresh_id: string | null
-  observed_at: number
+  refresh_id: nullable('string'),
+  observed_at: 'long',
   /** The last applied refresh's currency. */
-  currency: string
+  currency: 'string',
   /** Why that refresh is quarantined; null when the book equals it. */
-  suspect: string | null
+  suspect: nullable('string'),
   /** When the last applied refresh was observed; null before the first, and where a record was written before version 2. */
-  applied_at: number | null
+  applied_at: addedLater('long'),
   /** Refreshes in a row that are quarantined; null without one, and where a record was written before version 3. */
-  suspect_count: number | null
+  suspect_count: addedLater('int'),
   /** When the first of them was observed. */
-  suspect_since: number | null
-}
+  suspect_since: addedLater('long'),
+})
+
+export type BookRefreshStored = EventValue<typeof bookRefreshStored>
 
 export const appliedAtOf = ({ refresh_id, observed_at, suspect, applied_at }: BookRefreshStored): number | null =>
   applied_at ?? (refresh_id === null || suspect !== null ? null : observed_at)
-
-export const bookRefreshStored = defineEvent<BookRefreshStored>(
-  'BookRefreshStored',
-  3,
-  'The last judged refresh of a provider.',
-  {
-    refresh_id: nullable('string'),
-    observed_at: 'long',
-    currency: 'string',
-    suspect: nullable('string'),
-    applied_at: addedLater('long'),
-    suspect_count: addedLater('int'),
-    suspect_since: addedLater('long'),
-  },
-)

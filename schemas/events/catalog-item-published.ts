@@ -7,12 +7,12 @@
  * its own id.
  */
 import type { CatalogItem } from '../values/catalog-item.ts'
-import { defineEvent, nullable } from './event.ts'
+import { defineEvent, type EventSchema, nullable } from './event.ts'
 
-/** One tradable item of the catalog. */
-export const catalogItemPublished = defineEvent<
-  Omit<CatalogItem, 'supply' | 'is_provisional'> & { supply: number | null }
->('CatalogItemPublished', 1, 'One tradable item of the catalog.', {
+/** An event holds `supply` always, the specification's item only when it is available. */
+export type CatalogItemPublished = Omit<CatalogItem, 'supply' | 'is_provisional'> & { supply: number | null }
+
+export const catalogItemPublished = defineEvent('CatalogItemPublished', 1, 'One tradable item of the catalog.', {
   item_id: 'int',
   market_hash_name: 'string',
   phase: nullable('string'),
@@ -38,15 +38,9 @@ export const catalogItemPublished = defineEvent<
   max_float: nullable('double'),
   image_url: nullable('string'),
   supply: nullable('long'),
-})
+}) as EventSchema<CatalogItemPublished>
 
-interface CatalogVersionPublished {
-  version: string
-  items: number
-}
-
-/** All items of a catalog version have been published before this record. */
-export const catalogVersionPublished = defineEvent<CatalogVersionPublished>(
+export const catalogVersionPublished = defineEvent(
   'CatalogVersionPublished',
   1,
   'All items of a catalog version have been published before this record.',

@@ -5,59 +5,25 @@
  * offset past the record or in the same transaction. A repeat has the same group, topic, partition and offset. The relay of the outbox
  * writes dead letters too: of the topic `outbox`, with a row's id as the offset.
  */
-import { defineEvent, nullable } from './event.ts'
+import { defineEvent, type EventValue, nullable } from './event.ts'
 
-/** A record that a processor cannot read or accept. */
-export interface DeadLettered {
-  group: string
-  topic: string
-  partition: number
-  offset: number
-  key: Buffer | null
-  value: Buffer | null
-  reason: string
-  detail: string
-}
+const origin = { group: 'string', topic: 'string', partition: 'int', offset: 'long' } as const
 
-/** A record could not be read or accepted by a group. */
-export const deadLettered = defineEvent<DeadLettered>(
+export const deadLettered = defineEvent(
   'DeadLettered',
   1,
   'A record could not be read or accepted by a group.',
-  {
-    group: 'string',
-    topic: 'string',
-    partition: 'int',
-    offset: 'long',
-    key: nullable('bytes'),
-    value: nullable('bytes'),
-    reason: 'string',
-    detail: 'string',
-  },
+  { ...origin, key: nullable('bytes'), value: nullable('bytes'), reason: 'string', detail: 'string' },
 )
 
-/** A record whose name and phase resolve to no catalog item. */
-export interface NameUnresolved {
-  group: string
-  topic: string
-  partition: number
-  offset: number
-  provider: string
-  market_hash_name: string
-  phase: string | null
-  value: Buffer
-  observed_at: number
-}
+export type DeadLettered = EventValue<typeof deadLettered>
 
-export const nameUnresolved = defineEvent<NameUnresolved>(
+export const nameUnresolved = defineEvent(
   'NameUnresolved',
   1,
   'A name that the catalog does not know, with its raw record.',
   {
-    group: 'string',
-    topic: 'string',
-    partition: 'int',
-    offset: 'long',
+    ...origin,
     provider: 'string',
     market_hash_name: 'string',
     phase: nullable('string'),
@@ -65,3 +31,5 @@ export const nameUnresolved = defineEvent<NameUnresolved>(
     observed_at: 'long',
   },
 )
+
+export type NameUnresolved = EventValue<typeof nameUnresolved>

@@ -5,7 +5,7 @@
  * evaluated holds, so a change evaluates only the rules that it moves towards, and costs as much as an item has kinds and
  * currencies plus what fires, however many rules wait.
  */
-import type { AlertTriggered, TriggerCause } from '#schemas/events/alert-triggered.ts'
+import type { AlertTriggered } from '#schemas/events/alert-triggered.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { type AlertKind, decisiveNumber, holds, spreadText } from '#schemas/values/alert.ts'
 import { type Rate, toDecimal } from '#schemas/values/money.ts'
@@ -23,7 +23,7 @@ export interface TriggerState {
 
 /** Why rules are evaluated, and the time of that cause. */
 interface Evaluation {
-  cause: TriggerCause
+  cause: AlertTriggered['cause']
   causedAt: number
 }
 

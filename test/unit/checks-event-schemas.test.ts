@@ -6,7 +6,7 @@ const SUBJECT = 'marketlog.Asked'
 
 /** An event of the given fields; a default makes a field optional for its readers. */
 function asked(version: number, ...fields: AvroField[]): EventSchema<object> {
-  const event = defineEvent<Record<string, unknown>>('Asked', version, `Version ${version}.`, {})
+  const event = defineEvent('Asked', version, `Version ${version}.`, {})
   return { ...event, avro: { ...event.avro, fields } }
 }
 
