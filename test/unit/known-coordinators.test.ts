@@ -1,70 +1,50 @@
-/** The cluster is the two methods of the client's that ask. */
 import { expect } from 'chai'
-import { withKnownCoordinators } from '#infra/kafka/client/known-coordinators.ts'
+import { withKnownCoordinators } from '#infra/kafka/client/coordinators.ts'
 
 const [GROUP, TRANSACTION] = [0, 1]
+const book0 = { groupId: 'book-0', coordinatorType: TRANSACTION }
 
-function openCluster() {
-  const asked: string[] = []
-  let clock = 0
-  let fault: Error | undefined
+/** A cluster whose coordinator of the n-th search is the broker n. */
+function openSearches() {
+  const searches: string[] = []
+  const state = { clock: 0, isAway: false }
   const cluster = {
-    nodeId: 1,
-    async findGroupCoordinatorMetadata({ groupId, coordinatorType }: { groupId: string; coordinatorType: number }) {
-      asked.push(`${coordinatorType} ${groupId}`)
-      if (fault) throw fault
-      return { nodeId: this.nodeId }
+    async findGroupCoordinatorMetadata({ groupId, coordinatorType }: typeof book0) {
+      searches.push(`${coordinatorType} ${groupId}`)
+      if (state.isAway) throw new Error('not available')
+      return { coordinator: { nodeId: String(searches.length) } }
     },
-    async findGroupCoordinator(wanted: { groupId: string; coordinatorType: number }): Promise<unknown> {
-      return this.findGroupCoordinatorMetadata(wanted)
-    },
-  }
-  return {
-    cluster,
-    asked,
-    known: withKnownCoordinators(cluster, () => clock),
-    pass(ms: number): void {
-      clock += ms
-    },
-    fail(error: Error | undefined): void {
-      fault = error
+    /** Searches from within the client. */
+    async nodeOf(group: typeof book0): Promise<string> {
+      return (await this.findGroupCoordinatorMetadata(group)).coordinator.nodeId
     },
   }
+  return { searches, state, known: withKnownCoordinators(cluster, () => state.clock) }
 }
 
 describe('known coordinators', () => {
-  const wanted = { groupId: 'book-0', coordinatorType: TRANSACTION }
-
-  it('are asked for once by what calls the search from within the client', async () => {
-    const { known, asked } = openCluster()
-    for (let turn = 0; turn < 4; turn++) expect(await known.findGroupCoordinator(wanted)).to.deep.equal({ nodeId: 1 })
-    expect(asked).to.deep.equal(['1 book-0'])
+  it('are searched once by group and kind', async () => {
+    const { known, searches } = openSearches()
+    const groups = [book0, book0, { ...book0, coordinatorType: GROUP }, { ...book0, groupId: 'book-1' }, book0]
+    for (const group of groups) await known.nodeOf(group)
+    expect(searches).to.deep.equal(['1 book-0', '0 book-0', '1 book-1'])
   })
 
-  it('are not taken for those of another group or kind', async () => {
-    const { known, asked } = openCluster()
-    await known.findGroupCoordinator(wanted)
-    await known.findGroupCoordinator({ groupId: 'book-0', coordinatorType: GROUP })
-    await known.findGroupCoordinator({ groupId: 'book-1', coordinatorType: TRANSACTION })
-    expect(asked).to.deep.equal(['1 book-0', '0 book-0', '1 book-1'])
+  it('are searched again after two seconds, so that a move is met', async () => {
+    const { known, state } = openSearches()
+    const nodes: string[] = []
+    for (const clock of [0, 1_999, 2_000]) {
+      state.clock = clock
+      nodes.push(await known.nodeOf(book0))
+    }
+    expect(nodes).to.deep.equal(['1', '1', '2'])
   })
 
-  it('are asked for again after two seconds, so that a move is met', async () => {
-    const { known, cluster, pass } = openCluster()
-    await known.findGroupCoordinator(wanted)
-    cluster.nodeId = 2
-    pass(1_999)
-    expect(await known.findGroupCoordinator(wanted)).to.deep.equal({ nodeId: 1 })
-    pass(1)
-    expect(await known.findGroupCoordinator(wanted)).to.deep.equal({ nodeId: 2 })
-  })
-
-  it('that could not be found are asked for again at once', async () => {
-    const { known, asked, fail } = openCluster()
-    fail(new Error('not available'))
-    expect(await known.findGroupCoordinator(wanted).catch((error: Error) => error.message)).to.equal('not available')
-    fail(undefined)
-    expect(await known.findGroupCoordinator(wanted)).to.deep.equal({ nodeId: 1 })
-    expect(asked).to.have.length(2)
+  it('that could not be found are searched again at once', async () => {
+    const { known, state } = openSearches()
+    state.isAway = true
+    expect(await known.nodeOf(book0).catch((error: Error) => error.message)).to.equal('not available')
+    state.isAway = false
+    expect(await known.nodeOf(book0)).to.equal('2')
   })
 })

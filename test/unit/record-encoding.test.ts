@@ -5,7 +5,6 @@
 import { createRequire } from 'node:module'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { groupByPartition } from '#infra/kafka/client/message-grouping.ts'
 import { recordEncoder } from '#infra/kafka/client/record-encoding.ts'
 
 interface Fields {
@@ -21,7 +20,6 @@ const original = load('kafkajs/src/protocol/recordBatch/record/v0/index.js') as 
   buf: Buffer
   buffer: Buffer
 }
-const originalGroup = load('kafkajs/src/producer/groupMessagesPerPartition.js') as typeof groupByPartition
 
 const content = fc.oneof(
   fc.constant(null),
@@ -31,8 +29,8 @@ const content = fc.oneof(
 )
 const delta = fc.oneof(fc.integer({ min: 0, max: 200 }), fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 }))
 
-describe('kafkajs producer replacements', () => {
-  it('encode a record as the original does', () => {
+describe('record encoding', () => {
+  it('encodes a record as the original does', () => {
     const encode = recordEncoder(original)
     fc.assert(
       fc.property(content, content, delta, delta, (key, value, offsetDelta, timestampDelta) => {
@@ -43,23 +41,8 @@ describe('kafkajs producer replacements', () => {
     )
   })
 
-  it('hand a record with headers to the original', () => {
+  it('hands a record with headers to the original', () => {
     const fields = { key: 'k', value: 'v', offsetDelta: 1, timestampDelta: 2, headers: { trace: 'abc' } }
     expect(recordEncoder(original)(fields).buffer.equals(original(fields).buffer)).to.equal(true)
-  })
-
-  it('group by partition as the original does, in order', () => {
-    const messages = fc.array(fc.record({ partition: fc.integer({ min: 0, max: 20 }), value: fc.string() }))
-    fc.assert(
-      fc.property(messages, list => {
-        const grouping = {
-          topic: 't',
-          partitionMetadata: [{}],
-          messages: list,
-          partitioner: ({ message }: { message: { partition: number } }) => message.partition,
-        }
-        expect(groupByPartition(grouping)).to.deep.equal(originalGroup(grouping))
-      }),
-    )
   })
 })

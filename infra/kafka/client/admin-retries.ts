@@ -5,7 +5,7 @@
  * While no broker answers at all a request fails as before: a command then reports it soon. Tested on three real brokers, of which one is
  * stopped, in test/fault/three-brokers.test.ts.
  */
-import { setTimeout as delay } from 'node:timers/promises'
+import pRetry from 'p-retry'
 import { replaceExport } from './internals.ts'
 import { isAway } from './reachable-brokers.ts'
 
@@ -40,22 +40,21 @@ export const correctAdmin = (): void =>
     return { ...admin, ...Object.fromEntries(repeated) }
   })
 
-async function repeat({ cluster }: Options, call: () => Promise<unknown>): Promise<unknown> {
-  const startedAt = performance.now()
-  for (;;) {
-    try {
-      return await call()
-    } catch (error) {
-      if (!isPassing(error) || performance.now() - startedAt > LIMIT_MS) throw error
-      await cluster.refreshMetadata().catch(() => Promise.reject(error))
-      await delay(PAUSE_MS)
-    }
-  }
-}
+const repeat = ({ cluster }: Options, call: () => Promise<unknown>): Promise<unknown> =>
+  pRetry(call, {
+    ...{ retries: Number.POSITIVE_INFINITY, maxRetryTime: LIMIT_MS, minTimeout: PAUSE_MS, factor: 1 },
+    shouldRetry: async ({ error }) => isPassing(error) && (await succeeds(cluster.refreshMetadata())),
+  })
+
+const succeeds = (work: Promise<unknown>): Promise<boolean> =>
+  work.then(
+    () => true,
+    () => false,
+  )
 
 /** The client's own retries wrap what they gave up on. */
 function isPassing(error: unknown): boolean {
   const { type, name, cause } = error as { type?: string; name: string; cause?: { type?: string } }
-  const hasNobodyFound = name === 'KafkaJSGroupCoordinatorNotFound'
-  return hasNobodyFound || isAway(error) || isAway(cause) || MOVING.has(type ?? '') || MOVING.has(cause?.type ?? '')
+  const hasNoCoordinator = name === 'KafkaJSGroupCoordinatorNotFound'
+  return hasNoCoordinator || isAway(error) || isAway(cause) || MOVING.has(type ?? '') || MOVING.has(cause?.type ?? '')
 }

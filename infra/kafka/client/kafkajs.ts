@@ -4,35 +4,26 @@
  * Each correction is a file of this folder that says what it corrects and where it is tested; all are installed here, before the client
  * is first loaded. The version is pinned: its files are addressed by name.
  */
-import { correctAbortedRecords } from './aborted-records.ts'
 import { correctAdmin } from './admin-retries.ts'
-import { correctCoordinatorSearch } from './coordinator-search.ts'
-import { correctEmptiedBatches } from './emptied-batches.ts'
+import { correctConnections } from './connections.ts'
+import { rememberCoordinators, searchCoordinatorsAgain } from './coordinators.ts'
+import { correctFetches } from './fetch-decoding.ts'
 import { loadClient } from './internals.ts'
 import { correctLogins } from './interrupted-logins.ts'
-import { rememberCoordinators } from './known-coordinators.ts'
-import { followCoordinators } from './moved-coordinators.ts'
 import { correctOtherTopics } from './other-topics.ts'
 import { correctReachableBrokers } from './reachable-brokers.ts'
 import { replaceRecordEncoding } from './record-encoding.ts'
-import { correctRequestTimer } from './request-timer.ts'
 import { correctSends } from './send-messages.ts'
-import { correctConnects } from './shared-connects.ts'
-import { correctSilentBrokers } from './silent-brokers.ts'
 
 // Files that others load come first: what is loaded keeps what it found.
 replaceRecordEncoding()
-correctAbortedRecords()
-correctEmptiedBatches()
+correctFetches()
 correctSends()
 rememberCoordinators()
 correctAdmin()
-correctRequestTimer()
-correctConnects()
+correctConnections()
 correctLogins()
-correctSilentBrokers()
-correctCoordinatorSearch()
-followCoordinators()
+searchCoordinatorsAgain()
 correctReachableBrokers()
 correctOtherTopics()
 

