@@ -5,6 +5,7 @@
  */
 import type { Admin } from 'kafkajs'
 import { allTopics } from '#schemas/topics.ts'
+import { sendRequest } from './client/cluster.ts'
 import {
   AclOperationTypes,
   AclPermissionTypes,
@@ -12,7 +13,7 @@ import {
   ConfigResourceTypes,
   ResourcePatternTypes,
 } from './client/kafkajs.ts'
-import { Decoder, Encoder, type WireConnection, type WireDecoder } from './client/wire.ts'
+import { Encoder, type WireDecoder } from './client/wire.ts'
 import type { KafkaConnection } from './connection.ts'
 import { connectCluster } from './range-reader.ts'
 
@@ -118,8 +119,8 @@ export async function readDiskBytes(kafka: KafkaConnection): Promise<PartitionBy
   const largest = new Map<string, PartitionBytes>()
   try {
     for (const { nodeId } of cluster.brokerPool.metadata?.brokers ?? []) {
-      const { connectionPool } = await cluster.findBroker({ nodeId })
-      for (const one of await readLogDirs(connectionPool)) {
+      const broker = await cluster.findBroker({ nodeId })
+      for (const one of await sendRequest(broker, { ...DESCRIBE_LOG_DIRS, body: new Encoder().writeInt32(ALL_TOPICS) }, decodeLogDirs)) {
         const name = `${one.topic}/${one.partition}`
         if ((largest.get(name)?.bytes ?? -1) < one.bytes) largest.set(name, one)
       }
@@ -132,22 +133,10 @@ export async function readDiskBytes(kafka: KafkaConnection): Promise<PartitionBy
 
 /** Short, since a person waits at the terminal. */
 const DISK_BYTES_LIMIT_MS = 5_000
-const DESCRIBE_LOG_DIRS = 35
+const DESCRIBE_LOG_DIRS = { apiName: 'DescribeLogDirs', apiKey: 35, apiVersion: 1 }
 const ALL_TOPICS = -1
 
-/** The bytes of every partition of a broker (DescribeLogDirs, which the client lacks); a future replica is not counted. */
-async function readLogDirs(connection: WireConnection): Promise<PartitionBytes[]> {
-  return connection.send<PartitionBytes[]>({
-    request: {
-      apiKey: DESCRIBE_LOG_DIRS,
-      apiVersion: 1,
-      apiName: 'DescribeLogDirs',
-      encode: async () => new Encoder().writeInt32(ALL_TOPICS),
-    },
-    response: { decode: async (bytes: Buffer) => decodeLogDirs(new Decoder(bytes)), parse: decoded => decoded },
-  })
-}
-
+/** The bytes of every partition of a broker; a future replica is not counted. */
 function decodeLogDirs(decoder: WireDecoder): PartitionBytes[] {
   decoder.readInt32() // throttle time
   return decoder

@@ -12,7 +12,7 @@ import { type TopicKey, topics } from '#schemas/topics.ts'
 import { Refused } from '../runtime/refused.ts'
 import type { TopicIds } from '../runtime/role.ts'
 import type { KafkaConnection } from './connection.ts'
-import { isOutOfRange, type LogRecord, openRangeReader, type RangeReader } from './range-reader.ts'
+import { isOutOfRange, type LogRecord, openRangeReader } from './range-reader.ts'
 import { openBackoff } from './refusal.ts'
 
 interface FollowOptions {
@@ -46,112 +46,79 @@ const OUT_OF_RANGE_LIMIT_MS = 10_000
 
 /** Begins to follow a topic. Resolves when the positions to start from are known. */
 export async function follow(kafka: KafkaConnection, topic: TopicKey, options: FollowOptions): Promise<Following> {
+  const { ids, signal, from } = options
   const name = kafka.topicName(topic)
-  const identity = await watchIdentity(topic, options.ids)
+  let isOther = false
+  const endWatch = ids?.onChange([topic], () => {
+    isOther = true
+  })
+  await ids?.idOf(topic).catch(() => undefined)
   const reader = await openRangeReader(kafka, [name])
-  const partitions = Array.from({ length: topics[topic].partitions }, (_, partition) => partition)
-  const ends = new Map<number, number>()
+  const ends: number[] = []
   const next = new Map<number, number>()
-  for (const partition of partitions) {
+  for (let partition = 0; partition < topics[topic].partitions; partition++) {
     const end = await reader.stableEnd(name, partition)
-    ends.set(partition, end)
-    next.set(partition, await firstOffset(reader, name, partition, end, options.from))
+    const start = from === 'end' ? end : await reader.start(name, partition)
+    ends.push(end)
+    next.set(partition, typeof from === 'function' ? Math.max(start, from(partition)) : start)
   }
-  const from = partitions.map(partition => next.get(partition) ?? 0)
+  const begin = [...next.values()]
   const caughtUp = Promise.withResolvers<void>()
   caughtUp.promise.catch(() => undefined)
-  const isCaughtUp = (): boolean =>
-    partitions.every(partition => (next.get(partition) ?? 0) >= (ends.get(partition) ?? 0))
-  const delivered = new Map(next)
+  let delivered = begin
   let trouble: string | undefined
-  const closed = run({ reader, name, topic, identity }, next, options, problem => {
-    trouble = problem
-    if (problem === undefined) for (const [partition, offset] of next) delivered.set(partition, offset)
-    if (isCaughtUp()) caughtUp.resolve()
-  }).catch(error => {
-    caughtUp.reject(error)
-    throw error
-  })
-  const position = (partition: number): number => delivered.get(partition) ?? 0
-  return { from, caughtUp: caughtUp.promise, closed, position, trouble: () => trouble }
-}
+  const advance = (): void => {
+    trouble = undefined
+    delivered = [...next.values()]
+    if (ends.every((end, partition) => (delivered[partition] ?? 0) >= end)) caughtUp.resolve()
+  }
+  const assertSame = (): void => {
+    if (isOther) throw new Refused(otherTopic(topic))
+  }
 
-async function firstOffset(
-  reader: RangeReader,
-  name: string,
-  partition: number,
-  end: number,
-  from: FollowOptions['from'],
-): Promise<number> {
-  if (from === 'end') return end
-  const start = await reader.start(name, partition)
-  return from === 'start' ? start : Math.max(start, from(partition))
+  let answeredAt = performance.now()
+  const backoff = openBackoff(() => performance.now(), PAUSES)
+  const pauseAfter = async (error: unknown): Promise<undefined> => {
+    if (signal.aborted) return
+    if (isOutOfRange(error)) {
+      await ids?.idOf(topic).catch(() => undefined)
+      assertSame()
+      if (performance.now() - answeredAt > OUT_OF_RANGE_LIMIT_MS)
+        throw new Refused(`${topics[topic].name} does not hold what follows: its next reader begins with what is there`)
+    }
+    const pauseMs = backoff.failed(error)
+    trouble = error instanceof Error ? error.message : String(error)
+    await delay(pauseMs)
+  }
+  const run = async (): Promise<void> => {
+    advance()
+    while (!signal.aborted) {
+      assertSame()
+      const fetched = await reader.fetch(name, next, options.waitMs ?? FETCH_WAIT_MS).catch(pauseAfter)
+      if (fetched === undefined) continue
+      answeredAt = performance.now()
+      backoff.succeeded()
+      const records = fetched.flatMap(one => one.records)
+      if (records.length > 0) await options.onRecords(records)
+      advance()
+    }
+  }
+  const closed = run()
+    .catch(error => {
+      caughtUp.reject(error)
+      throw error
+    })
+    .finally(() => {
+      endWatch?.()
+      return reader.close()
+    })
+  return {
+    ...{ from: begin, caughtUp: caughtUp.promise, closed },
+    position: partition => delivered[partition] ?? 0,
+    trouble: () => trouble,
+  }
 }
 
 /** Says that what was read of a topic does not hold. */
 export const otherTopic = (topic: TopicKey): string =>
   `${topics[topic].name} was deleted, or deleted and created again: its next reader begins with it`
-
-/** Whether a topic is still the one that it was at first. */
-interface Identity {
-  assertSame(): void
-  /** The same after asking for the ids. */
-  ask(): Promise<void>
-  close(): void
-}
-
-async function watchIdentity(topic: TopicKey, ids: TopicIds | undefined): Promise<Identity> {
-  let isOther = false
-  const close = ids?.onChange([topic], () => {
-    isOther = true
-  })
-  const assertSame = (): void => {
-    if (isOther) throw new Refused(otherTopic(topic))
-  }
-  const ask = async (): Promise<void> => {
-    await ids?.idOf(topic).catch(() => undefined)
-    assertSame()
-  }
-  await ask()
-  return { assertSame, ask, close: () => close?.() }
-}
-
-async function run(
-  { reader, name, topic, identity }: { reader: RangeReader; name: string; topic: TopicKey; identity: Identity },
-  next: Map<number, number>,
-  options: FollowOptions,
-  afterFetch: (trouble: string | undefined) => void,
-): Promise<void> {
-  const waitMs = options.waitMs ?? FETCH_WAIT_MS
-  let answeredAt = performance.now()
-  const backoff = openBackoff(() => performance.now(), PAUSES)
-  try {
-    afterFetch(undefined)
-    while (!options.signal.aborted) {
-      identity.assertSame()
-      let fetched: Awaited<ReturnType<RangeReader['fetch']>>
-      try {
-        fetched = await reader.fetch(name, next, waitMs)
-        answeredAt = performance.now()
-        backoff.succeeded()
-      } catch (error) {
-        if (options.signal.aborted) return
-        if (isOutOfRange(error)) await identity.ask()
-        if (isOutOfRange(error) && performance.now() - answeredAt > OUT_OF_RANGE_LIMIT_MS)
-          throw new Refused(
-            `${topics[topic].name} does not hold what follows: its next reader begins with what is there`,
-          )
-        const pauseMs = backoff.failed(error)
-        afterFetch(error instanceof Error ? error.message : String(error))
-        await delay(pauseMs)
-        continue
-      }
-      const records = fetched.flatMap(one => one.records)
-      if (records.length > 0) await options.onRecords(records)
-      afterFetch(undefined)
-    }
-  } finally {
-    identity.close()
-    await reader.close()
-  }
-}

@@ -3,16 +3,14 @@
  *
  * States: joining → assigned (`assigned` is called) → consuming → rebalancing → joining …, and stopped.
  * Offsets are resolved only when the handler answers `done`; nothing is committed here but what the handler commits or resumes
- * at. Invariant: a handler sends heartbeats while it works, through `tick`, since kafkajs has none in the background; a crash that
- * kafkajs does not restart ends the process, because its consumer would stop while the process lives on.
+ * at. Invariant: a handler sends heartbeats while it works, through `tick`, since kafkajs has none in the background.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Consumer, EachBatchPayload, TopicPartitionOffsetAndMetadata } from 'kafkajs'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { coalesce } from '../runtime/async/coalesce.ts'
-import { openBrokerHealth } from './broker-health.ts'
 import type { KafkaConnection } from './connection.ts'
-import { openMembership } from './membership.ts'
+import { type GroupMember, openMember } from './membership.ts'
 
 interface BatchMessage {
   offset: number
@@ -56,12 +54,6 @@ export interface GroupHandler {
   passed(topic: TopicKey, partition: number, next: number, commit: Commit): Promise<void>
 }
 
-interface GroupMember {
-  /** Why nothing comes, when brokers are away. */
-  trouble(): string | undefined
-  leave(): Promise<void>
-}
-
 interface GroupOptions {
   group: string
   topics: readonly TopicKey[]
@@ -70,7 +62,6 @@ interface GroupOptions {
   fail(error: Error): void
 }
 
-const SESSION_MS = 10_000
 const CONCURRENT_PARTITIONS = 16
 /** Of the 4,096 bytes that a broker takes. */
 const LONGEST_NOTE = 1_000
@@ -81,24 +72,15 @@ export async function joinGroup(
   options: GroupOptions,
   handler: GroupHandler,
 ): Promise<GroupMember> {
-  const group = kafka.groupName(options.group)
   const keys = new Map(options.topics.map(key => [kafka.topicName(key), key]))
-  const membership = await openMembership(kafka, group)
-  const { brokers, log } = kafka
-  const brokerHealth = openBrokerHealth({ who: `the group ${options.group}`, brokers, log, isWaiting: () => true })
-  const consumer = kafka.newClient(`group-${options.group}`, {}, brokerHealth.lost).consumer({
-    groupId: group,
-    sessionTimeout: SESSION_MS,
+  const member = await openMember(kafka, options, {
     rebalanceTimeout: 15_000,
-    heartbeatInterval: 1_500,
     maxWaitTimeInMs: 100,
     maxBytesPerPartition: options.maxBytesPerPartition ?? 2 ** 20,
     maxBytes: 16 * 2 ** 20,
-    allowAutoTopicCreation: false,
-    retry: { initialRetryTime: 100, maxRetryTime: 2_000, retries: 30 },
   })
+  const { consumer, trouble, leave } = member
   const commit = jointly(kafka, consumer)
-  let isLeaving = false
   let generation = 0
   const resumeAtOf =
     (own: number): ResumeAt =>
@@ -111,46 +93,26 @@ export async function joinGroup(
     }
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
     generation += 1
-    membership.remember(payload.memberId)
     const assigned = Object.entries(payload.memberAssignment).flatMap(([name, partitions]) => {
       const topic = keys.get(name)
       return topic === undefined ? [] : partitions.map(partition => ({ topic, partition }))
     })
     handler.assigned(assigned, resumeAtOf(generation))
   })
-  consumer.on(consumer.events.REQUEST, brokerHealth.answered)
-  consumer.on(consumer.events.CRASH, ({ payload }) => {
-    if (!payload.restart && !isLeaving) options.fail(payload.error)
-  })
   consumer.on(consumer.events.END_BATCH_PROCESS, ({ payload }) => {
     const topic = keys.get(payload.topic)
-    if (payload.batchSize > 0 || topic === undefined || isLeaving) return
+    if (payload.batchSize > 0 || topic === undefined || member.isLeaving()) return
     handler.passed(topic, payload.partition, Number(payload.lastOffset) + 1, commit).catch(options.fail)
   })
-  await begin(consumer, keys, payload => handle(consumer, payload, keys, commit, handler)).catch(error => {
-    membership.forget()
-    throw error
-  })
-  return {
-    trouble: brokerHealth.trouble,
-    async leave() {
-      isLeaving = true
-      brokerHealth.close()
-      await consumer.disconnect()
-      membership.forget()
+  await member.join(
+    { topics: [...keys.keys()], fromBeginning: true },
+    {
+      eachBatchAutoResolve: false,
+      partitionsConsumedConcurrently: CONCURRENT_PARTITIONS,
+      eachBatch: payload => handle(consumer, payload, keys, commit, handler),
     },
-  }
-}
-
-async function begin(
-  consumer: Consumer,
-  keys: ReadonlyMap<string, TopicKey>,
-  eachBatch: (payload: EachBatchPayload) => Promise<void>,
-): Promise<void> {
-  await consumer.connect()
-  await consumer.subscribe({ topics: [...keys.keys()], fromBeginning: true })
-  const options = { autoCommit: false, eachBatchAutoResolve: false }
-  await consumer.run({ ...options, partitionsConsumedConcurrently: CONCURRENT_PARTITIONS, eachBatch })
+  )
+  return { trouble, leave }
 }
 
 /**

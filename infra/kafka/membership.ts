@@ -1,5 +1,5 @@
 /**
- * Takes dead members out of their groups before a new one joins.
+ * Members of groups, and how dead ones leave before a new one joins.
  *
  * A member killed with SIGKILL keeps its partitions until its session ends, 10 s during which nothing is processed. So each
  * membership keeps the member's id in a file `<group>.<boot>.<token>.member` and listens on a socket `<token>.lock` beside it;
@@ -17,7 +17,9 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, wri
 import { connect, createServer, type Server } from 'node:net'
 import { hostname } from 'node:os'
 import { join, relative } from 'node:path'
+import type { Consumer, ConsumerConfig, ConsumerRunConfig, ConsumerSubscribeTopics } from 'kafkajs'
 import { DAY_MS } from '#schemas/values/instant.ts'
+import { openBrokerHealth } from './broker-health.ts'
 import type { KafkaConnection } from './connection.ts'
 import { connectCluster } from './range-reader.ts'
 
@@ -27,6 +29,67 @@ interface Membership {
   remember(memberId: string): void
   /** Deletes the record of a member that has left its group. */
   forget(): void
+}
+
+export interface GroupMember {
+  /** Why nothing comes, when brokers are away. */
+  trouble(): string | undefined
+  leave(): Promise<void>
+}
+
+interface JoiningMember extends GroupMember {
+  consumer: Consumer
+  isLeaving(): boolean
+  join(subscription: ConsumerSubscribeTopics, run: ConsumerRunConfig): Promise<void>
+}
+
+/**
+ * Opens a member of a group, in whose place dead members have left it. A crash that kafkajs does not restart fails the process, because
+ * its consumer would stop while the process lives on.
+ */
+export async function openMember(
+  kafka: KafkaConnection,
+  { group, fail }: { group: string; fail(error: Error): void },
+  config: Omit<ConsumerConfig, 'groupId'>,
+): Promise<JoiningMember> {
+  const membership = await openMembership(kafka, kafka.groupName(group))
+  const { brokers, log } = kafka
+  const brokerHealth = openBrokerHealth({ who: `the group ${group}`, brokers, log, isWaiting: () => true })
+  const consumer = kafka.newClient(`group-${group}`, {}, brokerHealth.lost).consumer({
+    groupId: kafka.groupName(group),
+    sessionTimeout: 10_000,
+    heartbeatInterval: 1_500,
+    allowAutoTopicCreation: false,
+    retry: { initialRetryTime: 100, maxRetryTime: 2_000, retries: 30 },
+    ...config,
+  })
+  let isLeaving = false
+  consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => membership.remember(payload.memberId))
+  consumer.on(consumer.events.REQUEST, brokerHealth.answered)
+  consumer.on(consumer.events.CRASH, ({ payload }) => {
+    if (!payload.restart && !isLeaving) fail(payload.error)
+  })
+  return {
+    consumer,
+    trouble: brokerHealth.trouble,
+    isLeaving: () => isLeaving,
+    async join(subscription, run) {
+      try {
+        await consumer.connect()
+        await consumer.subscribe(subscription)
+        await consumer.run({ autoCommit: false, ...run })
+      } catch (error) {
+        membership.forget()
+        throw error
+      }
+    },
+    async leave() {
+      isLeaving = true
+      brokerHealth.close()
+      await consumer.disconnect()
+      membership.forget()
+    },
+  }
 }
 
 const FILE_FORM = /^(.+)\.([0-9a-f]{8})\.([0-9a-f]{16})\.member$/

@@ -6,14 +6,14 @@
  * rebalances, nothing is taken from a member; a member that was frozen may still act in a former generation, so an assignment is
  * no permission to write: only fencing by the producer's epoch protects the partition.
  */
-import type { Consumer, PartitionAssigner } from 'kafkajs'
+import { addAbortListener } from 'node:events'
+import type { PartitionAssigner } from 'kafkajs'
 import pRetry from 'p-retry'
 import type { TopicKey } from '#schemas/topics.ts'
 import { withAdmin } from './admin.ts'
-import { openBrokerHealth } from './broker-health.ts'
 import { AssignerProtocol } from './client/kafkajs.ts'
 import type { KafkaConnection } from './connection.ts'
-import { openMembership } from './membership.ts'
+import { type GroupMember, openMember } from './membership.ts'
 import { assignUnits, type MemberClaims } from './sticky-assignment.ts'
 
 /** Something that one process at a time runs: the owner of the partition that it writes. */
@@ -23,12 +23,9 @@ export interface OwnedWork {
   partition: number
 }
 
-export interface Ownership {
-  /** Why nothing may be assigned, when brokers are away. */
-  trouble(): string | undefined
+export interface Ownership extends GroupMember {
   /** Resolves when the group has answered after this call: by then it has revoked what this member no longer owns. */
   confirmed(signal: AbortSignal): Promise<void>
-  leave(): Promise<void>
 }
 
 interface OwnershipOptions {
@@ -40,8 +37,6 @@ interface OwnershipOptions {
   fail(error: Error): void
 }
 
-const SESSION_MS = 10_000
-const HEARTBEAT_MS = 1_500
 /** How often it is checked whether a heartbeat is due. */
 const CHECK_MS = 250
 const PROTOCOL = 'marketlog-sticky'
@@ -51,34 +46,23 @@ const unitOf = (topic: string, partition: number): string => `${topic}/${partiti
 
 /** Joins a group of writers; `assigned` is called at every generation. */
 export async function joinOwners(kafka: KafkaConnection, options: OwnershipOptions): Promise<Ownership> {
-  const { work, assigned, fail } = options
-  const group = kafka.groupName(options.group)
+  const { work, assigned } = options
   const unitOfWork = ({ topic, partition }: OwnedWork): string => unitOf(kafka.topicName(topic), partition)
   const byUnit = [...Map.groupBy(work, unitOfWork)]
   const runs = Object.fromEntries(byUnit.map(([unit, own]) => [unit, own.map(({ name }) => name)]))
   const own: MemberClaims & { owned: string[] } = { runs, owned: [], generation: 0 }
-  const membership = await openMembership(kafka, group)
-  const { brokers, log } = kafka
-  const brokerHealth = openBrokerHealth({ who: `the group ${options.group}`, brokers, log, isWaiting: () => true })
   const subscribed = [...new Set(work.map(({ topic }) => kafka.topicName(topic)))]
-  const consumer = kafka.newClient(`group-${options.group}`, {}, brokerHealth.lost).consumer({
-    groupId: group,
-    sessionTimeout: SESSION_MS,
-    rebalanceTimeout: SESSION_MS,
-    heartbeatInterval: HEARTBEAT_MS,
+  const { consumer, trouble, join, leave } = await openMember(kafka, options, {
+    rebalanceTimeout: 10_000,
     maxWaitTimeInMs: CHECK_MS,
-    allowAutoTopicCreation: false,
     partitionAssigners: [assignerOf(() => own)],
-    retry: { initialRetryTime: 100, maxRetryTime: 2_000, retries: 30 },
   })
   let answered = Promise.withResolvers<void>()
   const answer = (): void => {
     answered.resolve()
     answered = Promise.withResolvers()
   }
-  let isLeaving = false
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
-    membership.remember(payload.memberId)
     // Nothing is read: the partitions are assigned for writing.
     consumer.pause(subscribed.map(topic => ({ topic })))
     own.owned = Object.entries(payload.memberAssignment).flatMap(([topic, partitions]) =>
@@ -88,40 +72,19 @@ export async function joinOwners(kafka: KafkaConnection, options: OwnershipOptio
     answer()
   })
   consumer.on(consumer.events.HEARTBEAT, ({ payload }) => {
-    Object.assign(own, { generation: payload.groupGenerationId })
+    own.generation = payload.groupGenerationId
     answer()
   })
-  consumer.on(consumer.events.REQUEST, brokerHealth.answered)
-  consumer.on(consumer.events.CRASH, ({ payload }) => {
-    if (!payload.restart && !isLeaving) fail(payload.error)
-  })
-  await begin(consumer, subscribed).catch(error => {
-    membership.forget()
-    throw error
-  })
+  await join({ topics: subscribed }, { eachBatch: async () => undefined })
   return {
-    trouble: brokerHealth.trouble,
+    trouble,
+    leave,
     async confirmed(signal) {
-      if (signal.aborted) return
       const aborted = Promise.withResolvers<void>()
-      const end = (): void => aborted.resolve()
-      signal.addEventListener('abort', end, { once: true })
-      await Promise.race([answered.promise, aborted.promise])
-      signal.removeEventListener('abort', end)
-    },
-    async leave() {
-      isLeaving = true
-      brokerHealth.close()
-      await consumer.disconnect()
-      membership.forget()
+      const listener = addAbortListener(signal, () => aborted.resolve())
+      await Promise.race([answered.promise, aborted.promise]).finally(() => listener[Symbol.dispose]())
     },
   }
-}
-
-async function begin(consumer: Consumer, subscribed: string[]): Promise<void> {
-  await consumer.connect()
-  await consumer.subscribe({ topics: subscribed })
-  await consumer.run({ autoCommit: false, eachBatch: async () => undefined })
 }
 
 const assignerOf =

@@ -88,7 +88,7 @@ export async function connectCluster(
   topics: string[] = [],
   limitMs = BROKER_RETRY_LIMIT_MS,
 ): Promise<Cluster> {
-  const cluster = openCluster({ ...kafka, clientId: `${kafka.namespace}${kafka.role}-${name}` })
+  const cluster = openCluster(kafka, name)
   await pRetry(() => cluster.connect(), {
     ...{ retries: Number.POSITIVE_INFINITY, maxRetryTime: limitMs, minTimeout: CONNECT_AGAIN_MS, factor: 1 },
     shouldRetry: ({ error }) => refusalOf(error) === undefined,

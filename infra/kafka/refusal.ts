@@ -109,7 +109,7 @@ export function openBackoff(now: () => number, { firstMs, longestMs } = PAUSES):
  * no refusal.
  */
 export async function checkAccess(kafka: KafkaConnection): Promise<void> {
-  const cluster = openCluster({ ...kafka, clientId: `${kafka.namespace}${kafka.role}-access` })
+  const cluster = openCluster(kafka, 'access')
   try {
     await cluster.connect()
   } catch (error) {

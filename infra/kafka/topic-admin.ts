@@ -9,9 +9,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Admin, ITopicConfig } from 'kafkajs'
 import { allTopics, type TopicDefinition } from '#schemas/topics.ts'
 import { withAdmin } from './admin.ts'
-import { openCluster } from './client/cluster.ts'
+import { openCluster, sendRequest } from './client/cluster.ts'
 import { ConfigResourceTypes } from './client/kafkajs.ts'
-import { Decoder, Encoder, type WireDecoder, type WireEncoder } from './client/wire.ts'
+import { Encoder, type WireDecoder, type WireEncoder } from './client/wire.ts'
 import type { KafkaConnection } from './connection.ts'
 import { UnfitCluster } from './refusal.ts'
 
@@ -194,12 +194,6 @@ const INCREMENTAL_ALTER_CONFIGS = 44
 const TOPIC_RESOURCE = 2
 const SET_OPERATION = 0
 
-interface RefusedChange {
-  code: number
-  message: string
-  name: string
-}
-
 /**
  * Sets the named settings of topics and leaves their others alone; throws what the brokers refuse.
  *
@@ -209,21 +203,14 @@ export async function setTopicSettings(
   kafka: KafkaConnection,
   changes: ReadonlyMap<string, TopicSettings>,
 ): Promise<void> {
-  const cluster = openCluster({ ...kafka, clientId: `${kafka.namespace}${kafka.role}-settings` })
+  const cluster = openCluster(kafka, 'settings')
   await cluster.connect()
   try {
     await cluster.refreshMetadata()
     // Any broker would do: it hands the request on to the controller.
-    const { connectionPool } = await cluster.findControllerBroker()
-    const refused = await connectionPool.send<RefusedChange[]>({
-      request: {
-        apiKey: INCREMENTAL_ALTER_CONFIGS,
-        apiVersion: 0,
-        apiName: 'IncrementalAlterConfigs',
-        encode: async () => encodeChanges(changes),
-      },
-      response: { decode: async (bytes: Buffer) => decodeRefused(new Decoder(bytes)), parse: decoded => decoded },
-    })
+    const broker = await cluster.findControllerBroker()
+    const request = { apiName: 'IncrementalAlterConfigs', apiKey: INCREMENTAL_ALTER_CONFIGS, apiVersion: 0 }
+    const refused = await sendRequest(broker, { ...request, body: encodeChanges(changes) }, decodeRefused)
     if (refused.length > 0) throw new Error(refused.map(({ name, message }) => `${name}: ${message}`).join('; '))
   } finally {
     await cluster.disconnect()
@@ -244,7 +231,7 @@ function encodeChanges(changes: ReadonlyMap<string, TopicSettings>): WireEncoder
   return new Encoder().writeArray(resources).writeBoolean(false)
 }
 
-function decodeRefused(decoder: WireDecoder): RefusedChange[] {
+function decodeRefused(decoder: WireDecoder): { code: number; message: string; name: string }[] {
   decoder.readInt32() // throttle time
   return decoder
     .readArray(one => {

@@ -8,14 +8,14 @@
 import { coalesceAlike } from '#infra/runtime/async/coalesce.ts'
 import type { TopicIds } from '#infra/runtime/role.ts'
 import { allTopics, topics } from '#schemas/topics.ts'
-import { openCluster } from './client/cluster.ts'
-import { Decoder, Encoder, type WireConnection, type WireDecoder, type WireEncoder } from './client/wire.ts'
+import { openCluster, sendRequest } from './client/cluster.ts'
+import { Encoder, type WireDecoder, type WireEncoder } from './client/wire.ts'
 import type { KafkaConnection } from './connection.ts'
 
 const EVERY_MS = 10_000
 
 export function openTopicIds(kafka: KafkaConnection, everyMs: number = EVERY_MS): TopicIds {
-  const cluster = openCluster({ ...kafka, clientId: `${kafka.namespace}${kafka.role}-topic-ids` })
+  const cluster = openCluster(kafka, 'topic-ids')
   const names = allTopics.map(({ name }) => `${kafka.namespace}${name}`)
   const listeners = new Set<{ names: readonly string[]; listener: () => void }>()
   let known: ReadonlyMap<string, string> | undefined
@@ -26,8 +26,8 @@ export function openTopicIds(kafka: KafkaConnection, everyMs: number = EVERY_MS)
     if (isClosed) throw new Error('the ids of topics are read no more')
     await cluster.connect()
     await cluster.refreshMetadataIfNecessary()
-    const { connectionPool } = await cluster.findControllerBroker()
-    const [before, ids] = [known, await readTopicIds(connectionPool, names)]
+    const request = { apiName: 'Metadata', apiKey: METADATA, apiVersion: VERSION, body: encodeMetadata(names) }
+    const [before, ids] = [known, await sendRequest(await cluster.findControllerBroker(), request, decodeMetadata)]
     known = ids
     const changed = new Set(names.filter(name => before !== undefined && before.get(name) !== ids.get(name)))
     for (const { names: own, listener } of listeners) if (own.some(name => changed.has(name))) listener()
@@ -62,18 +62,6 @@ const METADATA = 3
 const VERSION = 12
 const ID_BYTES = 16
 const NO_ID = Buffer.alloc(ID_BYTES)
-
-async function readTopicIds(connection: WireConnection, topics: readonly string[]): Promise<Map<string, string>> {
-  return connection.send<Map<string, string>>({
-    request: {
-      apiKey: METADATA,
-      apiVersion: VERSION,
-      apiName: 'Metadata',
-      encode: async () => encodeMetadata(topics),
-    },
-    response: { decode: async (bytes: Buffer) => decodeMetadata(new Decoder(bytes)), parse: decoded => decoded },
-  })
-}
 
 function encodeMetadata(topics: readonly string[]): WireEncoder {
   const requested = topics.map(topic => new Encoder().writeBuffer(NO_ID).writeUVarIntString(topic).writeUVarInt(0))

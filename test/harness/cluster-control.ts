@@ -6,8 +6,8 @@
  */
 
 import { withAdmin } from '#infra/kafka/admin.ts'
-import { openCluster } from '#infra/kafka/client/cluster.ts'
-import { Decoder, Encoder, type WireDecoder, type WireEncoder } from '#infra/kafka/client/wire.ts'
+import { openCluster, sendRequest } from '#infra/kafka/client/cluster.ts'
+import { Encoder, type WireDecoder, type WireEncoder } from '#infra/kafka/client/wire.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { eventually } from './eventually.ts'
 import type { TestCluster } from './use-cluster.ts'
@@ -104,20 +104,12 @@ type Partitions = ReadonlyMap<string, readonly number[]>
  * the controller refuses. The pinned client lacks this request; its connection carries any.
  */
 async function electPreferredLeaders(kafka: KafkaConnection, partitions: Partitions): Promise<void> {
-  const cluster = openCluster({ ...kafka, clientId: `${kafka.namespace}${kafka.role}-election` })
+  const cluster = openCluster(kafka, 'election')
   await cluster.connect()
   try {
     await cluster.refreshMetadata()
-    const { connectionPool } = await cluster.findControllerBroker()
-    const refused = await connectionPool.send<string[]>({
-      request: {
-        apiKey: ELECT_LEADERS,
-        apiVersion: 1,
-        apiName: 'ElectLeaders',
-        encode: async () => encodeElection(partitions),
-      },
-      response: { decode: async (bytes: Buffer) => decodeElection(new Decoder(bytes)), parse: decoded => decoded },
-    })
+    const request = { apiName: 'ElectLeaders', apiKey: ELECT_LEADERS, apiVersion: 1, body: encodeElection(partitions) }
+    const refused = await sendRequest(await cluster.findControllerBroker(), request, decodeElection)
     if (refused.length > 0) throw new Error(refused.join('; '))
   } finally {
     await cluster.disconnect()

@@ -3,17 +3,30 @@
  *
  * Opens no connection before `connect`.
  */
-import type { ClientSecurity } from '../connection.ts'
+import type { KafkaConnection } from '../connection.ts'
 import type { FetchingBroker } from './fetch-decoding.ts'
 import { loadInternal } from './internals.ts'
 import { logLevel } from './kafkajs.ts'
-import type { WireConnection } from './wire.ts'
+import { Decoder, type WireDecoder, type WireEncoder } from './wire.ts'
 
 interface ClusterBroker extends FetchingBroker {
   listOffsets(request: object): Promise<{ responses: { partitions: { offset: string }[] }[] }>
   leaveGroup(request: { groupId: string; memberId: string }): Promise<unknown>
-  connectionPool: WireConnection
+  connectionPool: {
+    send<T>(exchange: { request: object; response: { decode: unknown; parse: (decoded: T) => T } }): Promise<T>
+  }
 }
+
+/** Sends a request that the client lacks and reads its answer. */
+export const sendRequest = <T>(
+  { connectionPool }: ClusterBroker,
+  { body, ...request }: { apiName: string; apiKey: number; apiVersion: number; body: WireEncoder },
+  decode: (answer: WireDecoder) => T,
+): Promise<T> =>
+  connectionPool.send({
+    request: { ...request, encode: async () => body },
+    response: { decode: async (bytes: Buffer) => decode(new Decoder(bytes)), parse: decoded => decoded },
+  })
 
 export interface Cluster {
   connect(): Promise<void>
@@ -31,16 +44,16 @@ export interface Cluster {
 const ClusterClass = loadInternal('cluster') as new (options: object) => Cluster
 const { createLogger } = loadInternal('loggers') as { createLogger(options: object): unknown }
 
-export function openCluster(options: {
-  brokers: readonly string[]
-  clientId: string
-  security(): ClientSecurity
-}): Cluster {
+/** `name` is part of the id by which brokers know this client. */
+export function openCluster(
+  { brokers, namespace, role, security }: Pick<KafkaConnection, 'brokers' | 'namespace' | 'role' | 'security'>,
+  name: string,
+): Cluster {
   return new ClusterClass({
     logger: createLogger({ level: logLevel.NOTHING, logCreator: () => () => undefined }),
-    ...options.security(),
-    brokers: [...options.brokers],
-    clientId: options.clientId,
+    ...security(),
+    brokers: [...brokers],
+    clientId: `${namespace}${role}-${name}`,
     connectionTimeout: 3_000,
     // A frozen broker costs a reader this once, a process that starts too; brokers answer reads after a second at most.
     requestTimeout: 10_000,

@@ -1,5 +1,5 @@
 /**
- * Requests that the client lacks are written and read with these: its encoder, its decoder, and a connection that carries any.
+ * Requests that the client lacks are written and read with these: its encoder and its decoder (cluster.ts sends them).
  *
  * The types declare what our requests use; the client's classes have more.
  */
@@ -29,10 +29,6 @@ export interface WireDecoder {
   readUVarIntString(): string | null
   readUVarIntArray<T>(read: (decoder: WireDecoder) => T): T[] | null
   readTaggedFields(): unknown
-}
-
-export interface WireConnection {
-  send<T>(exchange: { request: object; response: { decode: unknown; parse: (decoded: T) => T } }): Promise<T>
 }
 
 /** A request of the client with what reads its answer. */
