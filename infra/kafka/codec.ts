@@ -1,7 +1,8 @@
 /**
  * Events to bytes and back, in the Confluent wire format: a zero byte, the schema id, Avro.
  *
- * Schemas are registered by the set-up step alone (schema-registry.ts); a running role looks its ids up. Encoding and decoding are synchronous once prepared. Invariant: a record written with another
+ * Schemas are registered by the set-up step alone (schema-registry.ts); a running role looks its ids up. Encoding and decoding are
+ * synchronous once prepared. Invariant: a record written with another
  * version is read through a resolver that is built once per writer id, because the registry client
  * would parse the schema for every message (200 times slower). The registry may be down while
  * roles run: only an id never seen before needs it. Whoever reads the log fetches the ids of what it has read (`learn`) before it
@@ -10,8 +11,6 @@
 import { type SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry'
 import { type EventSchema, subjectOf } from '#schemas/events/event.ts'
 import { allTopics } from '#schemas/topics.ts'
-import type { JsonText } from '../runtime/json-text.ts'
-import { type AvroToJson, avroToJson, NotPlain } from './avro-json.ts'
 import { avsc, type Type } from './avsc.ts'
 import { askAgain, isNotFound, openRegistry, type RegistryAddress } from './schema-registry.ts'
 
@@ -31,17 +30,8 @@ export interface Codec {
    * for one that `learn` was not given.
    */
   decode(buffer: Buffer): Decoded
-  /** Converts a record to JSON without decoding it; undefined for one that needs decoding. */
-  plain(buffer: Buffer): PlainEvent | undefined
   /** Fetches the schemas that the writers of records used, so that they can be decoded; rejects when the registry does not answer. */
   learn(records: Iterable<{ value: Buffer | null }>): Promise<void>
-}
-
-/** An event whose bytes are converted to JSON without decoding. */
-interface PlainEvent {
-  event: string
-  /** Writes the value; throws {@link NotPlain} when these bytes need decoding all the same. */
-  write(buffer: Buffer, to: JsonText): void
 }
 
 /** The bytes are no event of ours; asking again will not help. */
@@ -59,9 +49,8 @@ export class UnknownEvent extends DecodeError {
 interface Reader {
   event: string
   type: Type
-  resolver: unknown
-  /** Of a writer whose schema is our own. */
-  plain: PlainEvent | undefined
+  /** Undefined for a writer whose schema is our own. */
+  resolver?: unknown
 }
 
 const HEADER_BYTES = 5
@@ -94,11 +83,9 @@ export function openCodec(options: { registry: RegistryAddress; namespace: strin
   const unknown = new Map<number, string>()
   /** Ids that the registry did not know when it was asked last. */
   const missing = new Set<number>()
-  const typeOf = (event: EventSchema<object>): Type => {
-    const found = types.get(event.name)
-    if (found) return found
-    const type = avsc.Type.forSchema(event.avro as avsc.Schema)
-    types.set(event.name, type)
+  const typeOf = ({ name, avro }: EventSchema<object>): Type => {
+    const type = types.get(name) ?? avsc.Type.forSchema(avro as avsc.Schema)
+    types.set(name, type)
     return type
   }
   return {
@@ -111,7 +98,7 @@ export function openCodec(options: { registry: RegistryAddress; namespace: strin
           const header = Buffer.alloc(HEADER_BYTES)
           header.writeInt32BE(id, 1)
           writers.set(event.name, { type: typeOf(event), header })
-          readers.set(id, readerOf(event, typeOf(event)))
+          readers.set(id, { event: event.name, type: typeOf(event) })
         }),
       )
     },
@@ -130,10 +117,6 @@ export function openCodec(options: { registry: RegistryAddress; namespace: strin
       throw missing.has(id)
         ? new DecodeError(`schema id ${id} is unknown`)
         : new Error(`schema id ${id} was not fetched`)
-    },
-    plain(buffer) {
-      const id = schemaIdOf(buffer)
-      return id === undefined ? undefined : readers.get(id)?.plain
     },
     async learn(records) {
       const ids = new Set<number>()
@@ -197,23 +180,10 @@ async function fetchReader(
   if (!event) return new UnknownEvent(name)
   const own = avsc.Type.forSchema(JSON.parse(JSON.stringify(writer)) as avsc.Schema)
   const type = typeOf(event)
-  if (own.equals(type)) return readerOf(event, type)
+  if (own.equals(type)) return { event: name, type }
   try {
-    return { event: event.name, type, resolver: type.createResolver(own), plain: undefined }
+    return { event: name, type, resolver: type.createResolver(own) }
   } catch {
     return new UnknownEvent(name)
   }
-}
-
-/** Reads what was written with our own schema. */
-function readerOf(event: EventSchema<object>, type: Type): Reader {
-  const toJson = avroToJson(event.avro)
-  const plain = toJson && { event: event.name, write: (buffer: Buffer, to: JsonText) => writePlain(toJson, buffer, to) }
-  return { event: event.name, type, resolver: undefined, plain }
-}
-
-function writePlain(toJson: AvroToJson, bytes: Buffer, to: JsonText): void {
-  const cursor = { bytes, at: HEADER_BYTES }
-  toJson(cursor, to)
-  if (cursor.at !== bytes.length) throw new NotPlain('bytes behind the event')
 }

@@ -2,10 +2,10 @@
  * JSON as bytes, put together piece by piece in one buffer that grows.
  *
  * For many small pieces: joined as strings they become a rope that has to be flattened and encoded, which cost more than
- * the pieces. Invariant: {@link JsonText.quoted} writes what JSON.stringify writes of the same text.
+ * the pieces.
  */
 
-const [QUOTE, BACKSLASH, MINUS, ZERO] = [0x22, 0x5c, 0x2d, 0x30]
+const [MINUS, ZERO] = [0x2d, 0x30]
 const BILLION = 1_000_000_000
 
 /** JSON being written. */
@@ -16,15 +16,6 @@ export class JsonText {
   /** `capacity`: bytes that it holds before it grows. */
   constructor(capacity: number) {
     this.bytes = Buffer.allocUnsafeSlow(capacity)
-  }
-
-  get length(): number {
-    return this.at
-  }
-
-  /** Takes back all that was written after a length. */
-  cut(length: number): void {
-    this.at = length
   }
 
   /** The bytes that were written; nothing may be written afterwards. */
@@ -64,25 +55,6 @@ export class JsonText {
     const high = Math.floor(rest / BILLION)
     this.digits(high, digitsOf(high))
     this.digits(rest - high * BILLION, 9)
-  }
-
-  /** UTF-8 text in quotes: copied, unless some of it takes escaping or is not ASCII. */
-  quoted(from: Buffer, start: number, length: number): void {
-    this.reserve(length + 2)
-    const { bytes } = this
-    let { at } = this
-    bytes[at++] = QUOTE
-    const end = start + length
-    for (let i = start; i < end; i++) {
-      const code = from[i] as number
-      if (code < 0x20 || code > 0x7f || code === QUOTE || code === BACKSLASH) {
-        this.text(JSON.stringify(from.toString('utf8', start, end)))
-        return
-      }
-      bytes[at++] = code
-    }
-    bytes[at++] = QUOTE
-    this.at = at
   }
 
   private digits(value: number, count: number): void {

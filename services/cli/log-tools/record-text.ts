@@ -4,10 +4,8 @@
  * Pure but for schemas that are read for the first time. Bytes that are no event of ours are shown as they are (`event`
  * null, `value` their base64), never dropped and never an exception.
  */
-import { NotPlain } from '#infra/kafka/avro-json.ts'
 import { type Codec, eventOf } from '#infra/kafka/codec.ts'
 import type { LogRecord } from '#infra/kafka/range-reader.ts'
-import { JsonText } from '#infra/runtime/json-text.ts'
 import type { TopicDefinition } from '#schemas/topics.ts'
 import { type Output, write } from '../output.ts'
 
@@ -37,102 +35,36 @@ export function showBytes(codec: Codec, bytes: Buffer | null): { event: string |
     : { event: null, value: bytes?.toString('base64') ?? null }
 }
 
-/** Bytes as base64 and decoded classes as plain objects, so that JSON and filters see the same. */
-function plain(value: unknown): unknown {
-  if (Buffer.isBuffer(value)) return value.toString('base64')
-  if (Array.isArray(value)) return value.map(plain)
-  if (value === null || typeof value !== 'object') return value
-  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, plain(each)]))
-}
+/** Bytes as base64, so that JSON and filters see the same; no event has bytes within other values. */
+const plain = (value: object): object =>
+  Object.values(value).some(Buffer.isBuffer)
+    ? Object.fromEntries(
+        Object.entries(value).map(([name, each]) => [name, Buffer.isBuffer(each) ? each.toString('base64') : each]),
+      )
+    : value
 
 const RECORDS_PER_WRITE = 1_000
 
 /**
- * Writes records as lines, as `tail` prints them; `isRaw` leaves the value undecoded, in base64. Resolves when the output has
- * taken them, so a slow one slows its writer and nothing accumulates.
+ * Writes records as lines, as `tail` prints them; raw lines hold the value's bytes as base64 under `raw` and no event. Resolves when the
+ * output has taken them, so a slow one slows its writer and nothing accumulates.
  */
 export function openRecordWriter(
   codec: Codec,
-  topic: TopicDefinition,
+  topic: Pick<TopicDefinition, 'name'>,
   output: Output,
   isRaw: boolean,
 ): (records: readonly LogRecord[]) => Promise<void> {
-  const textOf = openRecordText(codec, topic, isRaw)
+  const show = isRaw ? showRaw : (record: LogRecord) => showRecord(codec, topic.name, record)
   return async records => {
     for (let at = 0; at < records.length; at += RECORDS_PER_WRITE) {
-      await write(output, textOf(records.slice(at, at + RECORDS_PER_WRITE)))
+      const some = records.slice(at, at + RECORDS_PER_WRITE)
+      await write(output, some.map(record => `${JSON.stringify(show(record))}\n`).join(''))
     }
   }
-}
 
-const FIRST_CAPACITY = 64 * 1024
-const piece = (text: string): Buffer => Buffer.from(text)
-const NULL = piece('null')
-const [OFFSET, KEY, RAW] = [piece(',"offset":'), piece(',"key":'), piece(',"raw":')]
-const [TIMESTAMP, END] = [piece(',"timestamp":'), piece('}\n')]
-
-/**
- * Opens the text of a topic's records: the lines that {@link showRecord} makes, at the speed of the log; raw lines hold the value's
- * bytes as base64 under `raw` and no event.
- *
- * Values go from Avro to JSON as bytes (infra/kafka/avro-json.ts): 3.5 µs of CPU a line in total. Rejected: decoding and
- * JSON.stringify, 5.2 to 5.6; text from the Avro bytes as strings, 6.2, since fifty pieces make a rope that has to be flattened.
- */
-export function openRecordText(
-  codec: Codec,
-  { name, events }: TopicDefinition,
-  isRaw: boolean,
-): (records: readonly LogRecord[]) => Buffer<ArrayBuffer> {
-  const start = piece(`{"topic":${JSON.stringify(name)},"partition":`)
-  const eventPieces = new Map(events.map(event => [event.name, piece(`,"event":"${event.name}","value":`)]))
-  const addOrigin = (to: JsonText, { partition, offset, key }: LogRecord): void => {
-    to.ascii(start)
-    to.integer(partition)
-    to.ascii(OFFSET)
-    to.integer(offset)
-    to.ascii(KEY)
-    if (key === null) to.ascii(NULL)
-    else to.quoted(key, 0, key.length)
-  }
-  const addRaw = (to: JsonText, record: LogRecord): void => {
-    addOrigin(to, record)
-    to.ascii(TIMESTAMP)
-    to.integer(record.timestamp)
-    to.ascii(RAW)
-    to.text(record.value === null ? 'null' : `"${record.value.toString('base64')}"`)
-    to.ascii(END)
-  }
-  /** False when the record takes decoding. */
-  const addPlain = (to: JsonText, record: LogRecord): boolean => {
-    const { value, timestamp } = record
-    const plain = value === null ? undefined : codec.plain(value)
-    const event = plain && eventPieces.get(plain.event)
-    if (value === null || !event) return false
-    const before = to.length
-    try {
-      addOrigin(to, record)
-      to.ascii(event)
-      plain.write(value, to)
-    } catch (error) {
-      if (!(error instanceof NotPlain)) throw error
-      to.cut(before)
-      return false
-    }
-    to.ascii(TIMESTAMP)
-    to.integer(timestamp)
-    to.ascii(END)
-    return true
-  }
-  let capacity = FIRST_CAPACITY
-  return records => {
-    const to = new JsonText(capacity)
-    for (const record of records) {
-      if (isRaw) addRaw(to, record)
-      // A new writer schema, bytes within an event, poison: decoding handles them all.
-      else if (!addPlain(to, record)) to.text(`${JSON.stringify(showRecord(codec, name, record))}\n`)
-    }
-    const lines = to.take()
-    capacity = Math.max(FIRST_CAPACITY, Math.ceil(lines.length * 1.1))
-    return lines
+  function showRaw({ partition, offset, key, timestamp, value }: LogRecord): object {
+    const origin = { topic: topic.name, partition, offset, key: key?.toString() ?? null, timestamp }
+    return { ...origin, raw: value?.toString('base64') ?? null }
   }
 }
