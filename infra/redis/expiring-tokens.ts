@@ -5,7 +5,7 @@
  * Redis does not answer.
  */
 import { hash, randomBytes } from 'node:crypto'
-import type { Redis } from './redis.ts'
+import { type Redis, requireReady } from './redis.ts'
 
 /** A token, shown once. */
 export interface IssuedToken {
@@ -36,12 +36,9 @@ const TOKEN_FORM = /^[A-Za-z0-9_-]{43}$/
 export function openExpiringTokens(redis: Redis, options: ExpiringTokenOptions): ExpiringTokens {
   const { prefix, name, ttlMs, now } = options
   const keyOf = (token: string): string => `${prefix}${name}-token:${hash('sha256', token, 'hex')}`
-  const needRedis = (): void => {
-    if (redis.status !== 'ready') throw new Error('Redis does not answer')
-  }
   return {
     async issue(text) {
-      needRedis()
+      requireReady(redis)
       const token = randomBytes(TOKEN_BYTES).toString('base64url')
       const expiresAt = now() + ttlMs
       await redis.set(keyOf(token), text, 'PX', ttlMs)
@@ -49,11 +46,11 @@ export function openExpiringTokens(redis: Redis, options: ExpiringTokenOptions):
     },
     async read(token) {
       if (!TOKEN_FORM.test(token)) return undefined
-      needRedis()
+      requireReady(redis)
       return (await redis.get(keyOf(token))) ?? undefined
     },
     async keep(token, ttlMs) {
-      needRedis()
+      requireReady(redis)
       await redis.pexpire(keyOf(token), ttlMs, 'GT')
     },
   }

@@ -11,6 +11,7 @@ import type { Redis } from './redis.ts'
 
 export interface Lease {
   readonly key: string
+  readonly ttlMs: number
   /** Text of the key while this process holds the lease. */
   readonly token: string
   /**
@@ -41,12 +42,7 @@ export async function withLeases<T>(
   keys: readonly string[],
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const leases: Lease[] = []
-  const lost = new AbortController()
-  const renew = async (lease: Lease): Promise<void> => {
-    if (!(await lease.hold().catch(() => true))) lost.abort(new Error(`another process has taken ${lease.key}`))
-  }
-  const timer = setInterval(() => void Promise.all(leases.map(renew)), RENEW_EVERY_MS)
+  const kept: { lease: Lease; lost: AbortSignal; stop(): void }[] = []
   try {
     for (const key of keys) {
       const lease = openLease(redis, key, WORK_LEASE_MS)
@@ -56,13 +52,37 @@ export async function withLeases<T>(
         if (performance.now() > limit) throw new Error(`another process holds ${key}`)
         await pause(ASK_EVERY_MS)
       }
-      leases.push(lease)
+      kept.push({ lease, ...keepLease(lease, RENEW_EVERY_MS) })
     }
-    return await work(lost.signal)
+    return await work(AbortSignal.any(kept.map(({ lost }) => lost)))
   } finally {
-    clearInterval(timer)
-    await Promise.all(leases.map(lease => lease.release().catch(() => undefined)))
+    for (const { stop } of kept) stop()
+    await Promise.all(kept.map(({ lease }) => lease.release().catch(() => undefined)))
   }
+}
+
+/** Renews a lease that is held; `lost` aborts where another has taken it, or it could not be renewed in time. */
+export function keepLease(lease: Lease, everyMs: number): { lost: AbortSignal; stop(): void } {
+  const lost = new AbortController()
+  const stop = (): void => clearInterval(timer)
+  let renewedAt = performance.now()
+  const renew = async (): Promise<void> => {
+    const askedAt = performance.now()
+    try {
+      // A lease that is gone, with a lost store say, is taken again while it is free.
+      if (await lease.hold()) {
+        renewedAt = askedAt
+        return
+      }
+    } catch {
+      // Without an answer it is held until it expires.
+      if (performance.now() - renewedAt <= lease.ttlMs) return
+    }
+    stop()
+    lost.abort(new Error(`the lease ${lease.key} was lost`))
+  }
+  const timer = setInterval(() => void renew(), everyMs)
+  return { lost: lost.signal, stop }
 }
 
 /** Opens a lease; nothing is held yet. */
@@ -73,8 +93,7 @@ export function openLease(redis: Redis, key: string, ttlMs: number): Lease {
     return answer === 1 ? 'taken' : answer === 2 ? 'renewed' : undefined
   }
   return {
-    key,
-    token,
+    ...{ key, ttlMs, token },
     hold: () => run('take'),
     renew: async () => (await run('renew')) !== undefined,
     async release() {

@@ -198,6 +198,11 @@ async function connectWithin(redis: Redis): Promise<void> {
   }
 }
 
+/** Throws while a connection is being made again, where a command would wait: nothing is admitted uncounted, and nothing waits. */
+export function requireReady(redis: Redis): void {
+  if (redis.status !== 'ready') throw new Error('Redis does not answer')
+}
+
 const stops = new WeakMap<Redis, () => void>()
 
 /** The client gives up after some tries; users of the connection may want to wait for longer. */
@@ -276,8 +281,8 @@ export function nodeOfKey(redis: Redis, key: string, moved: ReadonlyMap<number, 
   }
   const { remoteAddress, remotePort } = redis.stream
   const host = names.get(redis) ?? remoteAddress
-  if (redis.status !== 'ready' || host === undefined) throw new Error('Redis does not answer')
-  return { host, port: remotePort as number }
+  requireReady(redis)
+  return { host: host as string, port: remotePort as number }
 }
 
 function parseNodeKey(key: string | undefined): RedisNode | undefined {

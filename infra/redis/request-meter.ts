@@ -12,7 +12,7 @@
  */
 import type { Allowance } from '#schemas/api/rate-limit.ts'
 import { MINUTE_MS } from '#schemas/values/instant.ts'
-import type { Redis } from './redis.ts'
+import { type Redis, requireReady } from './redis.ts'
 
 /** What a key may use. */
 interface RequestLimits {
@@ -107,8 +107,7 @@ export function openRequestMeter(redis: Redis, options: { prefix: string; now: (
   let current = monthOf(now())
 
   async function call({ subject, limits, countsInMonth }: Batch, wanted: number): Promise<Counted> {
-    // A connection that is being made again would let requests wait.
-    if (redis.status !== 'ready') throw new Error('Redis does not answer')
+    requireReady(redis)
     const at = now()
     if (at < current.startsAt || at >= current.endsAt) current = monthOf(at)
     const { name, startsAt, endsAt } = current
@@ -206,7 +205,7 @@ const monthKeyAt =
 
 /** Reads counters one by one: those of different keys need not share a server. */
 async function countsOf(redis: Redis, keys: readonly string[]): Promise<number[]> {
-  if (redis.status !== 'ready') throw new Error('Redis does not answer')
+  requireReady(redis)
   const counts = await Promise.all(keys.map(key => redis.get(key)))
   return counts.map(count => Number(count ?? 0))
 }

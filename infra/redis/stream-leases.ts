@@ -8,7 +8,7 @@
  * answer: no stream opens uncounted.
  */
 import { randomUUID } from 'node:crypto'
-import type { Redis } from './redis.ts'
+import { type Redis, requireReady } from './redis.ts'
 
 export interface StreamLease {
   /** Frees it; once, however often it is called. */
@@ -130,8 +130,7 @@ export function openStreamLeases(redis: Redis, options: StreamLeaseOptions): Str
   )
   return {
     async take(subject, max, name = randomUUID()) {
-      // A connection that is being made again would let requests wait.
-      if (redis.status !== 'ready') throw new Error('Redis does not answer')
+      requireReady(redis)
       const holder = randomUUID()
       if ((await redis.eval(TAKE, 2, ...keysOf(subject), leaseMs, max, name, holder)) !== 1) return undefined
       const leases = held.get(subject) ?? new Map<string, HeldLease>()

@@ -7,9 +7,9 @@
  * States of a permit: held (renewed) → released, or lost when it could not be renewed in time; a process that dies
  * frees its permits by their expiry. Rejects when Redis does not answer: nothing starts uncounted.
  */
-import { randomUUID } from 'node:crypto'
 import { DAY_MS } from '#schemas/values/instant.ts'
-import type { Redis } from './redis.ts'
+import { keepLease, openLease } from './lease.ts'
+import { type Redis, requireReady } from './redis.ts'
 
 export interface StreamQuota {
   limit: number
@@ -72,82 +72,38 @@ redis.call('ZADD', KEYS[2], now, token)
 redis.call('PEXPIRE', KEYS[2], window)
 return {'started', limit - used - 1, leaves(0), 0}`
 
-/** KEYS: lease. ARGV: token, lease. A lease that is gone, with a lost store say, is taken again while it is free. */
-const RENEW = `
-if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
-return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0`
-
-/** KEYS: lease, starts. ARGV: token, whether the start is given back. */
-const FREE = `
-if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
-if ARGV[2] == 'undo' then redis.call('ZREM', KEYS[2], ARGV[1]) end
-return 1`
-
 type TakeAnswer = [outcome: 'spent' | 'left' | 'busy' | 'started', remaining: number, resetAtMs: number, waitMs: number]
 
 export function openStreamPermits(redis: Redis, options: StreamPermitOptions): StreamPermits {
   const { prefix, leaseMs = LEASE_MS, renewEveryMs = leaseMs / RENEWALS_PER_LEASE } = options
-  const run = async (script: string, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> => {
-    // A connection that is being made again would let requests wait.
-    if (redis.status !== 'ready') throw new Error('Redis does not answer')
-    return redis.eval(script, keys.length, ...keys, ...args)
-  }
-  const take = async (subject: string, limit: number, token?: string) => {
-    const args = [DAY_MS, limit, ...(token === undefined ? [] : [token, leaseMs])]
-    const [outcome, remaining, resetAtMs, waitMs] = (await run(TAKE, keysOf(subject, prefix), args)) as TakeAnswer
+  /** Keys of a subject: its lease and its starts. */
+  const keysOf = (subject: string) => [`${prefix}{stream:${subject}}:lease`, `${prefix}{stream:${subject}}:starts`] as const
+  const take = async (subject: string, limit: number, ...lease: [token: string, leaseMs: number] | []) => {
+    requireReady(redis)
+    const answer = await redis.eval(TAKE, 2, ...keysOf(subject), DAY_MS, limit, ...lease)
+    const [outcome, remaining, resetAtMs, waitMs] = answer as TakeAnswer
     const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / 1000))
     return { outcome, quota: { limit, remaining, resetAt: Math.ceil(resetAtMs / 1000), retryAfterSeconds } }
   }
   return {
     read: async (subject, limit) => (await take(subject, limit)).quota,
     async start(subject, limit) {
-      const token = randomUUID()
-      const { outcome, quota } = await take(subject, limit, token)
+      const [key, starts] = keysOf(subject)
+      const lease = openLease(redis, key, leaseMs)
+      const { outcome, quota } = await take(subject, limit, lease.token, leaseMs)
       if (outcome === 'spent' || outcome === 'busy') return { kind: outcome, quota }
-      const keys = keysOf(subject, prefix)
-      const free = (how: 'release' | 'undo') => run(FREE, keys, [token, how])
-      const renew = async () => (await run(RENEW, keys.slice(0, 1), [token, leaseMs])) === 1
-      return { kind: 'started', quota, permit: holdPermit({ renew, free, leaseMs, renewEveryMs }) }
+      const { lost, stop } = keepLease(lease, renewEveryMs)
+      const end = async (giveBack: () => Promise<unknown>): Promise<void> => {
+        stop()
+        // What cannot be freed now expires by itself.
+        if (redis.status === 'ready') await Promise.allSettled([giveBack(), lease.release()])
+      }
+      const permit: StreamPermit = {
+        lost,
+        release: () => end(async () => undefined),
+        undo: () => end(() => redis.zrem(starts, lease.token)),
+      }
+      return { kind: 'started', quota, permit }
     },
   }
-}
-
-/** Keys of a subject: its lease and its starts. */
-const keysOf = (subject: string, prefix: string): string[] => [
-  `${prefix}{stream:${subject}}:lease`,
-  `${prefix}{stream:${subject}}:starts`,
-]
-
-interface HeldPermit {
-  renew(): Promise<boolean>
-  free(how: 'release' | 'undo'): Promise<unknown>
-  leaseMs: number
-  renewEveryMs: number
-}
-
-function holdPermit({ renew, free, leaseMs, renewEveryMs }: HeldPermit): StreamPermit {
-  const lost = new AbortController()
-  let renewedAt = performance.now()
-  const timer = setInterval(() => {
-    const askedAt = performance.now()
-    renew().then(
-      isHeld => {
-        if (isHeld) renewedAt = askedAt
-        else lose()
-      },
-      () => {
-        if (performance.now() - renewedAt > leaseMs) lose()
-      },
-    )
-  }, renewEveryMs)
-  const lose = (): void => {
-    clearInterval(timer)
-    lost.abort(new Error('the permit of a stream could not be renewed'))
-  }
-  const end = async (how: 'release' | 'undo'): Promise<void> => {
-    clearInterval(timer)
-    // What cannot be freed now expires by itself.
-    await free(how).catch(() => undefined)
-  }
-  return { lost: lost.signal, release: () => end('release'), undo: () => end('undo') }
 }

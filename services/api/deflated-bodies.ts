@@ -50,7 +50,7 @@ export function bodyLength(segments: readonly PinnedSegment[], coding: ContentCo
 }
 
 /**
- * The bytes of a body; each part is valid until the next is asked for. The first comes when the first segment has been
+ * The bytes of a body. The first comes when the first segment has been
  * found. Throws when what is stored is not what its manifest says.
  */
 export function bodyOf(

@@ -184,7 +184,7 @@ async function transfer({ first, body, out, signal }: Transfer): Promise<unknown
 
 /** The client's side of a stream. */
 interface ClientWriter {
-  /** Resolves when the system has taken all bytes, which may then be overwritten. */
+  /** Resolves when the system has taken all bytes. */
   write(bytes: Buffer): Promise<void>
   end(): Promise<void>
   /** Bytes taken so far. */
