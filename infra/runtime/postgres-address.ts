@@ -60,17 +60,18 @@ export function withDatabase(address: string, database: string): string {
 
 export const databaseOf = (address: string): string => decodeURIComponent(urlOf(address)?.pathname.slice(1) ?? '')
 
-/** The address with certificate files that the environment names, and what it says of a pooler. */
+/** The address with certificate files that the environment names, and what it says of a pooler; throws as {@link parsePostgresAddress}. */
 export function completePostgresAddress(
   address: string,
   { tls, isPooled }: { tls: TlsFiles | undefined; isPooled: boolean },
 ): string {
-  const url = urlOf(address)
-  if (url === undefined) return address
+  parsePostgresAddress(address)
+  const url = new URL(address)
   for (const [part, name] of Object.entries(FILES) as [keyof TlsFiles, string][]) {
     const file = tls?.[part]
     if (file !== undefined && !url.searchParams.has(name)) url.searchParams.set(name, file)
   }
   if (isPooled) url.searchParams.set(POOLED.name, POOLED.value)
+  parsePostgresAddress(url.href)
   return url.href
 }
