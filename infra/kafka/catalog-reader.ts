@@ -5,6 +5,7 @@
  * item never disappears, since ids are never reused.
  */
 import type { CatalogReader, TopicIds } from '#infra/runtime/role.ts'
+import type { CatalogItemPublished } from '#schemas/events/catalog-item-published.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { openCatalogIndex } from './catalog-index.ts'
 import { type Decoded, UnknownEvent } from './codec.ts'
@@ -84,15 +85,12 @@ async function decoded(kafka: KafkaConnection, records: readonly LogRecord[]): P
   return events
 }
 
-/** An event holds `supply` always, the specification's item only when it is available. */
-type PublishedItem = Omit<CatalogItem, 'supply' | 'is_provisional'> & { supply: number | null }
-
 /**
  * Makes items that hold the texts and lists of others that are the same: as decoded, thirty thousand have each its own.
  *
  * Each column is written out: copies by spread took 0.3 s more of CPU in each process that starts.
  */
-function openSharing(): (item: PublishedItem) => CatalogItem {
+function openSharing(): (item: CatalogItemPublished) => CatalogItem {
   const texts = new Map<string, string>()
   const lists = new Map<string, readonly string[]>()
   const text = <T extends string | null>(one: T): T => {

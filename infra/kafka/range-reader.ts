@@ -38,6 +38,8 @@ export interface OffsetRange {
   to: number
 }
 
+type FetchedPartition = Pick<FetchedRecords, 'partition' | 'records' | 'stableEnd'>
+
 /** Reads partitions without a group. */
 export interface RangeReader {
   /** The offset after the last record, open transactions included. */
@@ -60,11 +62,7 @@ export interface RangeReader {
    * One fetch over several partitions from their next offsets; moves `next` past what came. Throws when nothing came and something
    * failed; leaders are looked up again before that, so that the next fetch asks the new ones.
    */
-  fetch(
-    topic: string,
-    next: Map<number, number>,
-    waitMs: number,
-  ): Promise<{ partition: number; records: LogRecord[]; stableEnd: number }[]>
+  fetch(topic: string, next: Map<number, number>, waitMs: number): Promise<FetchedPartition[]>
   close(): Promise<void>
 }
 
@@ -117,12 +115,14 @@ function readerOf(cluster: Cluster, codec: Codec, fetchBytes: number): RangeRead
     await cluster.refreshMetadataIfNecessary()
     const byLeader = Map.groupBy(next.keys(), partition => leaderOf(topic, partition))
     const answers = await Promise.allSettled(
-      [...byLeader].map(async ([nodeId, partitions]) =>
-        fetchRecords(
-          await cluster.findBroker({ nodeId }),
-          fetchRequest(topic, partitions, { next, waitMs, fetchBytes }),
-        ),
-      ),
+      [...byLeader].map(async ([nodeId, partitions]) => {
+        const offsetsOf = (partition: number) => {
+          return { partition, fetchOffset: String(next.get(partition)), maxBytes: fetchBytes }
+        }
+        const limits = { maxWaitTime: waitMs, minBytes: 1, maxBytes: fetchBytes * 2, isolationLevel: READ_COMMITTED }
+        const topics = [{ topic, partitions: partitions.map(offsetsOf) }]
+        return fetchRecords(await cluster.findBroker({ nodeId }), { ...limits, topics })
+      }),
     )
     return takeFetched({ cluster, codec }, next, answers)
   }
@@ -137,23 +137,20 @@ function readerOf(cluster: Cluster, codec: Codec, fetchBytes: number): RangeRead
       return found >= 0 ? found : offset(topic, partition, READ_COMMITTED, -1)
     },
     fetch,
-    range: (topic, ranges, signal) =>
-      rangePages({ topic, ranges, start, end, signal }, next =>
-        whileLeaderMoves(cluster, () => fetch(topic, next, RANGE_WAIT_MS)),
-      ),
+    range: (topic, ranges, signal) => {
+      const fetchAfter = (next: Map<number, number>) =>
+        whileLeaderMoves(cluster, () => fetch(topic, next, RANGE_WAIT_MS))
+      return rangePages({ start, end, fetchAfter }, topic, ranges, signal)
+    },
     close: () => cluster.disconnect(),
   }
 }
 
-interface RangeRequest extends Pick<RangeReader, 'start' | 'end'> {
-  topic: string
-  ranges: ReadonlyMap<number, OffsetRange>
-  signal: AbortSignal | undefined
-}
-
 async function* rangePages(
-  { topic, ranges, start, end, signal }: RangeRequest,
-  fetchAfter: (next: Map<number, number>) => ReturnType<RangeReader['fetch']>,
+  { start, end, fetchAfter }: Pick<RangeReader, 'start' | 'end'> & {
+    fetchAfter(next: Map<number, number>): Promise<FetchedPartition[]>
+  },
+  ...[topic, ranges, signal]: Parameters<RangeReader['range']>
 ): AsyncGenerator<LogRecord[], void, void> {
   const next = new Map<number, number>()
   for (const [partition, { from, to }] of ranges) {
@@ -231,7 +228,7 @@ async function takeFetched(
   { cluster, codec }: { cluster: Cluster; codec: Codec },
   next: Map<number, number>,
   answers: PromiseSettledResult<FetchedRecords[]>[],
-): Promise<{ partition: number; records: LogRecord[]; stableEnd: number }[]> {
+): Promise<FetchedPartition[]> {
   const fetched = answers.flatMap(answer => (answer.status === 'fulfilled' ? answer.value : []))
   for (const { records } of fetched) await codec.learn(records)
   const errors: unknown[] = [
@@ -246,34 +243,11 @@ async function takeFetched(
   return brought.map(one => advance(next, one))
 }
 
-function fetchRequest(
-  topic: string,
-  partitions: number[],
-  { next, waitMs, fetchBytes }: { next: Map<number, number>; waitMs: number; fetchBytes: number },
-): object {
-  return {
-    maxWaitTime: waitMs,
-    minBytes: 1,
-    maxBytes: fetchBytes * 2,
-    isolationLevel: READ_COMMITTED,
-    topics: [
-      {
-        topic,
-        partitions: partitions.map(partition => ({
-          partition,
-          fetchOffset: String(next.get(partition)),
-          maxBytes: fetchBytes,
-        })),
-      },
-    ],
-  }
-}
-
 /** Moves a partition's next offset past what came and returns the records from there on: a batch may begin before. */
 function advance(
   next: Map<number, number>,
   { partition, records, stableEnd, next: reached }: FetchedRecords,
-): { partition: number; records: LogRecord[]; stableEnd: number } {
+): FetchedPartition {
   const position = next.get(partition) ?? 0
   if (reached === undefined) return { partition, records: [], stableEnd }
   next.set(partition, Math.max(reached, position + 1))
