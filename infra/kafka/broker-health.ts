@@ -7,23 +7,6 @@
  */
 import type { Log } from '../runtime/log.ts'
 
-export interface BrokerHealth {
-  answered(): void
-  lost(reason: string): void
-  /** The trouble in words for people; undefined while healthy. */
-  trouble(): string | undefined
-  close(): void
-}
-
-interface BrokerHealthOptions {
-  /** Who waits: `the group book`. */
-  who: string
-  brokers: readonly string[]
-  log: Log
-  /** Whether an answer is expected now; a client that asks nothing gets none. */
-  isWaiting(): boolean
-}
-
 const CHECK_EVERY_MS = 1_000
 /** Longer than a group may take to rebalance, during which its members are not answered. */
 const SILENT_AFTER_MS = 18_000
@@ -31,10 +14,18 @@ const SILENT_AFTER_MS = 18_000
 const LOST_AFTER_MS = 1_000
 const LOG_EVERY_MS = 30_000
 
-export function openBrokerHealth({ who, brokers, log, isWaiting }: BrokerHealthOptions): BrokerHealth {
+export type BrokerHealth = ReturnType<typeof openBrokerHealth>
+
+/** `who` waits: `the group book`; `isWaiting`: an answer is expected now, since a client that asks nothing gets none. */
+export function openBrokerHealth(
+  { brokers, log }: { brokers: readonly string[]; log: Log },
+  who: string,
+  isWaiting = () => true,
+) {
   let answeredAt = performance.now()
   let lost: { reason: string; at: number } | undefined
   let loggedAt: number | undefined
+  /** The trouble in words for people; undefined while healthy. */
   const trouble = (): string | undefined => {
     const now = performance.now()
     const isLost = lost !== undefined && now - lost.at > LOST_AFTER_MS
@@ -49,28 +40,25 @@ export function openBrokerHealth({ who, brokers, log, isWaiting }: BrokerHealthO
       answeredAt = now
       lost = undefined
     }
-    const found = trouble()
-    if (found === undefined) {
+    const line = trouble()
+    if (line === undefined) {
       if (loggedAt !== undefined) log.info({ brokers }, `Kafka answers ${who} again`)
       loggedAt = undefined
     } else if (loggedAt === undefined || now - loggedAt >= LOG_EVERY_MS) {
       loggedAt = now
-      log.warn(
-        { brokers },
-        `${found}; it waits and goes on by itself. Check that a broker runs and that its disk has room`,
-      )
+      log.warn({ brokers }, `${line}; it waits and goes on by itself. Check that a broker runs and that its disk has room`)
     }
   }
   const timer = setInterval(check, CHECK_EVERY_MS).unref()
   return {
-    answered() {
+    answered(): void {
       answeredAt = performance.now()
       lost = undefined
     },
-    lost(reason) {
+    lost(reason: string): void {
       lost = { reason, at: lost?.at ?? performance.now() }
     },
     trouble,
-    close: () => clearInterval(timer),
+    close: (): void => clearInterval(timer),
   }
 }

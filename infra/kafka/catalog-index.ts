@@ -8,32 +8,11 @@
  * A provisional item keeps its id and name: the item with its name, in any spelling, and phase, should the catalog come to have
  * it, answers under that id alone.
  */
-import type { CatalogItem, CatalogLookup } from '#schemas/values/catalog-item.ts'
-import { type ItemNames, nameKey, openItemNames, plainName } from '#schemas/values/item-name.ts'
-
-interface CatalogVersion extends CatalogLookup, ItemNames {
-  /** All items by ascending id. */
-  readonly items: readonly CatalogItem[]
-  byId(itemId: number): CatalogItem | undefined
-}
-
-export interface CatalogIndex {
-  /** Keeps an item for the version that comes. */
-  take(item: CatalogItem): void
-  /** Begins a version: all items that were taken are its own. */
-  complete(version: string): void
-  /** Adds items that markets list and the catalog lacks, all at once; each counts one behind a dot at the version's end. */
-  addProvisional(added: readonly CatalogItem[]): void
-  /**
-   * At the end of what the log held at first: items that only an unfinished version has count as well, since compaction
-   * may have removed their record of the version before. A plus sign at the version's end says so.
-   */
-  adopt(): void
-  current(): CatalogVersion
-}
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { nameKey, openItemNames, plainName } from '#schemas/values/item-name.ts'
 
 /** Opens an index without items, of the version ''. */
-export function openCatalogIndex(): CatalogIndex {
+export function openCatalogIndex() {
   let items: ReadonlyMap<number, CatalogItem> = new Map()
   const provisional = new Map<number, CatalogItem>()
   let published = ''
@@ -48,16 +27,23 @@ export function openCatalogIndex(): CatalogIndex {
         : versionOf(`${version}.${provisional.size}`, withProvisional(items, provisional))
   }
   return {
-    take: item => void coming.set(item.item_id, item),
-    complete(version) {
+    /** Keeps an item for the version that comes. */
+    add: (item: CatalogItem): void => void coming.set(item.item_id, item),
+    /** Begins a version: all items that were added are its own. */
+    complete(version: string): void {
       begin(version, coming)
       coming = new Map()
     },
-    adopt() {
+    /**
+     * At the end of what the log held at first: items that only an unfinished version has count as well, since compaction
+     * may have removed their record of the version before. A plus sign at the version's end says so.
+     */
+    adopt(): void {
       const unknown = new Map([...coming].filter(([id]) => !items.has(id)))
       if (unknown.size > 0) begin(`${published}+`, unknown)
     },
-    addProvisional(added) {
+    /** Adds items that markets list and the catalog lacks, all at once; each counts one behind a dot at the version's end. */
+    addProvisional(added: readonly CatalogItem[]): void {
       for (const item of added) provisional.set(item.item_id, item)
       if (added.length > 0) begin(published, NONE)
     },
@@ -89,7 +75,8 @@ function withProvisional(
   return all
 }
 
-function versionOf(version: string, byId: ReadonlyMap<number, CatalogItem>): CatalogVersion {
-  const items = [...byId.values()].sort((a, b) => a.item_id - b.item_id)
-  return { version, items, byId: itemId => byId.get(itemId), ...openItemNames(items) }
+/** All items by ascending id, and by their names. */
+function versionOf(version: string, byId: ReadonlyMap<number, CatalogItem>) {
+  const items: readonly CatalogItem[] = [...byId.values()].sort((a, b) => a.item_id - b.item_id)
+  return { version, items, byId: (itemId: number) => byId.get(itemId), ...openItemNames(items) }
 }

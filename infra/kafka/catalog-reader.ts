@@ -48,7 +48,7 @@ export async function openCatalogReader(
   await read('catalog', events => {
     for (const { event, value } of events) {
       if (event === 'CatalogVersionPublished') index.complete(value.version)
-      else if (event === 'CatalogItemPublished') index.take(shared(value))
+      else if (event === 'CatalogItemPublished') index.add(shared(value))
     }
   })
   if (index.current().version === '') {

@@ -21,18 +21,7 @@ export interface Decoded {
   value: any
 }
 
-export interface Codec {
-  /** Looks the ids of events up; must have resolved before they are encoded. */
-  prepare(events: readonly EventSchema<object>[]): Promise<void>
-  encode<T extends object>(event: EventSchema<T>, value: T): Buffer
-  /**
-   * Throws {@link UnknownEvent} for an event of another version of the platform, DecodeError for an unreadable record, and Error
-   * for one that `learn` was not given.
-   */
-  decode(buffer: Buffer): Decoded
-  /** Fetches the schemas that the writers of records used, so that they can be decoded; rejects when the registry does not answer. */
-  learn(records: Iterable<{ value: Buffer | null }>): Promise<void>
-}
+export type Codec = ReturnType<typeof openCodec>
 
 /** The bytes are no event of ours; asking again will not help. */
 export class DecodeError extends Error {}
@@ -74,7 +63,7 @@ export function eventOf(codec: Codec, bytes: Buffer | null): Decoded | undefined
 }
 
 /** Opens the codec; asks the registry for nothing until prepared. */
-export function openCodec(options: { registry: RegistryAddress; namespace: string }): Codec {
+export function openCodec(options: { registry: RegistryAddress; namespace: string }) {
   const registry = openRegistry(options.registry)
   const types = new Map<string, Type>()
   const writers = new Map<string, { type: Type; header: Buffer }>()
@@ -89,7 +78,8 @@ export function openCodec(options: { registry: RegistryAddress; namespace: strin
     return type
   }
   return {
-    async prepare(events) {
+    /** Looks the ids of events up; must have resolved before they are encoded. */
+    async prepare(events: readonly EventSchema<object>[]): Promise<void> {
       await Promise.all(
         events.map(async event => {
           const subject = options.namespace + subjectOf(event)
@@ -102,12 +92,16 @@ export function openCodec(options: { registry: RegistryAddress; namespace: strin
         }),
       )
     },
-    encode(event, value) {
+    encode<T extends object>(event: EventSchema<T>, value: T): Buffer {
       const writer = writers.get(event.name)
       if (!writer) throw new Error(`${event.name} was not prepared`)
       return write(writer, value)
     },
-    decode(buffer) {
+    /**
+     * Throws {@link UnknownEvent} for an event of another version of the platform, DecodeError for an unreadable record, and Error
+     * for one that `learn` was not given.
+     */
+    decode(buffer: Buffer): Decoded {
       const id = schemaIdOf(buffer)
       if (id === undefined) throw new DecodeError('no schema id in front')
       const reader = readers.get(id)
@@ -118,7 +112,8 @@ export function openCodec(options: { registry: RegistryAddress; namespace: strin
         ? new DecodeError(`schema id ${id} is unknown`)
         : new Error(`schema id ${id} was not fetched`)
     },
-    async learn(records) {
+    /** Fetches the schemas that the writers of records used, so that they can be decoded; rejects when the registry does not answer. */
+    async learn(records: Iterable<{ value: Buffer | null }>): Promise<void> {
       const ids = new Set<number>()
       for (const { value } of records) {
         const id = value === null ? undefined : schemaIdOf(value)

@@ -9,7 +9,7 @@ import { connect as connectPlain, isIP } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
-import type { Kafka as KafkaClient, KafkaConfig } from 'kafkajs'
+import type { KafkaConfig } from 'kafkajs'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { MINUTE_MS } from '#schemas/values/instant.ts'
 import type { PlatformConfig } from '../runtime/config.ts'
@@ -17,23 +17,9 @@ import type { KafkaSettings } from '../runtime/kafka-settings.ts'
 import type { Log } from '../runtime/log.ts'
 import { readTlsFiles } from '../runtime/tls-files.ts'
 import { CompressionCodecs, CompressionTypes, Kafka, logLevel } from './client/kafkajs.ts'
-import { type Codec, openCodec } from './codec.ts'
+import { openCodec } from './codec.ts'
 
-export interface KafkaConnection {
-  readonly namespace: string
-  readonly role: string
-  readonly brokers: readonly string[]
-  readonly settings: KafkaSettings
-  /** TLS and credentials of one client; nothing that reaches a broker goes without. */
-  security(): ClientSecurity
-  readonly codec: Codec
-  readonly log: Log
-  readonly stateDir: string
-  topicName(key: TopicKey): string
-  groupName(group: string): string
-  /** `onLost` is called when a connection was refused or broke. */
-  newClient(id: string, overrides?: Partial<KafkaConfig>, onLost?: (reason: string) => void): KafkaClient
-}
+export type KafkaConnection = ReturnType<typeof connectKafka>
 
 /**
  * How long a role retries while brokers are away before it ends and its supervisor starts it again. The client's
@@ -70,8 +56,7 @@ CompressionCodecs[CompressionTypes.ZSTD] = () => ({
   },
 })
 
-export function connectKafka(options: { config: PlatformConfig; role: string; log: Log }): KafkaConnection {
-  const { config, role, log } = options
+export function connectKafka({ config, role, log }: { config: PlatformConfig; role: string; log: Log }) {
   const brokers = config.servers.kafka
   return {
     namespace: config.namespace,
@@ -80,14 +65,16 @@ export function connectKafka(options: { config: PlatformConfig; role: string; lo
     log,
     stateDir: config.stateDir,
     settings: config.kafka,
+    /** TLS and credentials of one client; nothing that reaches a broker goes without. */
     security: () => securityOf(config.kafka),
     codec: openCodec({
       registry: { url: config.servers.schemaRegistry, settings: config.registry },
       namespace: config.namespace,
     }),
-    topicName: key => `${config.namespace}${topics[key].name}`,
-    groupName: group => `${config.namespace}${group}`,
-    newClient: (id, overrides = {}, onLost = () => undefined) =>
+    topicName: (key: TopicKey): string => `${config.namespace}${topics[key].name}`,
+    groupName: (group: string): string => `${config.namespace}${group}`,
+    /** `onLost` is called when a connection was refused or broke. */
+    newClient: (id: string, overrides: Partial<KafkaConfig> = {}, onLost: (reason: string) => void = () => undefined) =>
       new Kafka({
         clientId: `${config.namespace}${role}-${id}`,
         brokers: [...brokers],
@@ -119,7 +106,7 @@ function forward(log: Log, entry: ClientLogEntry): void {
  * TLS and credentials of a client. Certificates and the password are read when a connection is opened: new files are in force from the
  * next connection on.
  */
-export type ClientSecurity = Pick<KafkaConfig, 'ssl' | 'sasl' | 'socketFactory'>
+type ClientSecurity = Pick<KafkaConfig, 'ssl' | 'sasl' | 'socketFactory'>
 
 const KEEP_ALIVE_MS = 60_000
 

@@ -91,33 +91,29 @@ export interface PartitionLag {
 /** End offset of each partition, by topic. */
 type Ends = Map<TopicKey, number[]>
 
-export interface LagReader {
-  /** Distance of each group on each partition of a topic to the ends given, else to the ends of now. */
-  read(groups: readonly { group: string; topic: TopicKey }[], ends?: Ends): Promise<PartitionLag[]>
-  ends(keys: readonly TopicKey[]): Promise<Ends>
-  close(): Promise<void>
-}
+export type LagReader = Awaited<ReturnType<typeof openLagReader>>
 
 const NOTHING_COMMITTED = { next: -1, note: '' }
 
-export async function openLagReader(kafka: KafkaConnection, keys: readonly TopicKey[]): Promise<LagReader> {
+export async function openLagReader(kafka: KafkaConnection, keys: readonly TopicKey[]) {
   const reader = await openRangeReader(kafka, [...new Set(keys.map(kafka.topicName))])
   const admin = kafka.newClient('lag').admin()
   await admin.connect().catch(async error => {
     await reader.close()
     throw error
   })
-  const ends: LagReader['ends'] = async wanted => {
-    const found: Ends = new Map()
-    for (const key of new Set(wanted)) {
+  const ends = async (requested: readonly TopicKey[]): Promise<Ends> => {
+    const byTopic: Ends = new Map()
+    for (const key of new Set(requested)) {
       const partitions = Array.from({ length: topics[key].partitions }, (_, partition) => partition)
-      found.set(key, await Promise.all(partitions.map(each => reader.end(kafka.topicName(key), each))))
+      byTopic.set(key, await Promise.all(partitions.map(each => reader.end(kafka.topicName(key), each))))
     }
-    return found
+    return byTopic
   }
   return {
     ends,
-    async read(groups, given) {
+    /** Distance of each group on each partition of a topic to the ends given, else to the ends of now. */
+    async read(groups: readonly { group: string; topic: TopicKey }[], given?: Ends): Promise<PartitionLag[]> {
       const targets = given ?? (await ends(groups.map(each => each.topic)))
       const lags: PartitionLag[] = []
       for (const each of groups) {
@@ -132,7 +128,7 @@ export async function openLagReader(kafka: KafkaConnection, keys: readonly Topic
       }
       return lags
     },
-    async close() {
+    async close(): Promise<void> {
       await reader.close()
       await admin.disconnect()
     },

@@ -6,14 +6,10 @@
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
-import { connectKafka, type KafkaConnection } from './connection.ts'
-import { type OffsetRange, openRangeReader, type RangeReader } from './range-reader.ts'
+import { connectKafka } from './connection.ts'
+import { type OffsetRange, openRangeReader } from './range-reader.ts'
 
-export interface LogAccess {
-  readonly kafka: KafkaConnection
-  readonly reader: RangeReader
-  close(): Promise<void>
-}
+export type LogAccess = Awaited<ReturnType<typeof openLogAccess>>
 
 /** A position in a topic: an offset of each partition, a time, or so many records before the end of each partition. */
 export type TopicPosition = { offset: number } | { time: number } | { last: number }
@@ -35,7 +31,7 @@ export async function openLogAccess(
   log: Log,
   keys: readonly TopicKey[],
   role = 'log-tools',
-): Promise<LogAccess> {
+) {
   const kafka = connectKafka({ config, role, log })
   const reader = await openRangeReader(kafka, keys.map(kafka.topicName), {
     connectLimitMs: CONNECT_LIMIT_MS,

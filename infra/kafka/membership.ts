@@ -17,7 +17,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, wri
 import { connect, createServer, type Server } from 'node:net'
 import { hostname } from 'node:os'
 import { join, relative } from 'node:path'
-import type { Consumer, ConsumerConfig, ConsumerRunConfig, ConsumerSubscribeTopics } from 'kafkajs'
+import type { ConsumerConfig, ConsumerRunConfig, ConsumerSubscribeTopics } from 'kafkajs'
 import { DAY_MS } from '#schemas/values/instant.ts'
 import { openBrokerHealth } from './broker-health.ts'
 import type { KafkaConnection } from './connection.ts'
@@ -37,12 +37,6 @@ export interface GroupMember {
   leave(): Promise<void>
 }
 
-interface JoiningMember extends GroupMember {
-  consumer: Consumer
-  isLeaving(): boolean
-  join(subscription: ConsumerSubscribeTopics, run: ConsumerRunConfig): Promise<void>
-}
-
 /**
  * Opens a member of a group, in whose place dead members have left it. A crash that kafkajs does not restart fails the process, because
  * its consumer would stop while the process lives on.
@@ -51,10 +45,9 @@ export async function openMember(
   kafka: KafkaConnection,
   { group, fail }: { group: string; fail(error: Error): void },
   config: Omit<ConsumerConfig, 'groupId'>,
-): Promise<JoiningMember> {
+) {
   const membership = await openMembership(kafka, kafka.groupName(group))
-  const { brokers, log } = kafka
-  const brokerHealth = openBrokerHealth({ who: `the group ${group}`, brokers, log, isWaiting: () => true })
+  const brokerHealth = openBrokerHealth(kafka, `the group ${group}`)
   const consumer = kafka.newClient(`group-${group}`, {}, brokerHealth.lost).consumer({
     groupId: kafka.groupName(group),
     sessionTimeout: 10_000,
@@ -73,7 +66,7 @@ export async function openMember(
     consumer,
     trouble: brokerHealth.trouble,
     isLeaving: () => isLeaving,
-    async join(subscription, run) {
+    async join(subscription: ConsumerSubscribeTopics, run: ConsumerRunConfig): Promise<void> {
       try {
         await consumer.connect()
         await consumer.subscribe(subscription)
@@ -83,7 +76,7 @@ export async function openMember(
         throw error
       }
     },
-    async leave() {
+    async leave(): Promise<void> {
       isLeaving = true
       brokerHealth.close()
       await consumer.disconnect()

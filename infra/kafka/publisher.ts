@@ -25,24 +25,18 @@ export interface Outgoing {
   partition?: number
 }
 
-export interface Publisher {
-  send(records: readonly Outgoing[]): Promise<void>
-  /** Why records wait, when brokers are away. */
-  trouble(): string | undefined
-  close(): Promise<void>
-}
+export type Publisher = Awaited<ReturnType<typeof openPublisher>>
 
 const CLOSE_LIMIT_MS = 5_000
 
 /** Opens a publisher for a writer of the catalogue and looks the ids of its events up. */
-export async function openPublisher(kafka: KafkaConnection, writer: string): Promise<Publisher> {
+export async function openPublisher(kafka: KafkaConnection, writer: string) {
   const owned = Object.values(topics).filter(topic => topic.writer === writer)
   if (owned.length === 0) throw new Error(`${writer} owns no topic of the catalogue`)
   await kafka.codec.prepare(owned.flatMap(topic => [...topic.events]))
   const sends = new PQueue({ concurrency: 1 })
   const isWaiting = (): boolean => sends.size + sends.pending > 0
-  const { brokers, log } = kafka
-  const brokerHealth = openBrokerHealth({ who: `the writer ${writer}`, brokers, log, isWaiting })
+  const brokerHealth = openBrokerHealth(kafka, `the writer ${writer}`, isWaiting)
   const producer = kafka.newClient(`publisher-${writer}`, { retry: BROKER_RETRY_POLICY }, brokerHealth.lost).producer({
     idempotent: true,
     maxInFlightRequests: 1,
@@ -52,12 +46,13 @@ export async function openPublisher(kafka: KafkaConnection, writer: string): Pro
   producer.on(producer.events.REQUEST, brokerHealth.answered)
   await producer.connect()
   return {
-    async send(records) {
+    async send(records: readonly Outgoing[]): Promise<void> {
       const topicMessages = groupByTopic(kafka, records, [writer])
       await sends.add(() => producer.sendBatch({ acks: -1, compression: CompressionTypes.ZSTD, topicMessages }))
     },
+    /** Why records wait, when brokers are away. */
     trouble: () => (isWaiting() ? brokerHealth.trouble() : undefined),
-    async close() {
+    async close(): Promise<void> {
       brokerHealth.close()
       // What waits for a broker that is away is not acknowledged: no acknowledged record is lost.
       await Promise.race([sends.onIdle(), delay(CLOSE_LIMIT_MS, undefined, { ref: false })])
@@ -86,18 +81,13 @@ export function groupByTopic(
   return [...byTopic].map(([topic, messages]) => ({ topic: kafka.topicName(topic), messages }))
 }
 
-interface TopicCopy {
-  send(records: readonly LogRecord[]): Promise<void>
-  close(): Promise<void>
-}
-
 const MAX_MESSAGE_BYTES = 16 * 2 ** 20
 
 /**
  * Opens a topic of the operator, by its name without the namespace, for replays: records go there as they are, key, bytes, partition and
  * time. Creates it when it is missing; throws when it is the catalogue's, each of which has its one writer, or has fewer partitions.
  */
-export async function openTopicCopy(kafka: KafkaConnection, name: string, partitions: number): Promise<TopicCopy> {
+export async function openTopicCopy(kafka: KafkaConnection, name: string, partitions: number) {
   if (allTopics.some(topic => topic.name === name)) throw new Error(`${name} has its writer; copies go elsewhere`)
   const topic = kafka.namespace + name
   await provideTopic(kafka, topic, partitions)
@@ -110,7 +100,7 @@ export async function openTopicCopy(kafka: KafkaConnection, name: string, partit
   })
   await producer.connect()
   return {
-    async send(records) {
+    async send(records: readonly LogRecord[]): Promise<void> {
       const messages = records.map(({ key, value, partition, timestamp }) => {
         return { key, value, partition, timestamp: String(timestamp) }
       })

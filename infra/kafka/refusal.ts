@@ -53,50 +53,40 @@ export function refusalOf(error: unknown): string | undefined {
 /** How long refusals are retried: a right or a certificate that is being replaced is there again by then. */
 const REFUSED_FOR_MS = 10_000
 
-export interface RefusalLimit {
-  /** Whether an error is a refusal, and brokers have refused for {@link REFUSED_FOR_MS} without an answer in between. */
-  isReached(error: unknown): boolean
-  /** Something was not refused. */
-  answered(): void
-}
-
 /** Opens the limit of one reader; `now` is a monotonic clock in milliseconds. */
-export function openRefusalLimit(now: () => number): RefusalLimit {
+export function openRefusalLimit(now: () => number) {
   let since: number | undefined
   return {
-    isReached(error) {
+    /** Whether an error is a refusal, and brokers have refused for {@link REFUSED_FOR_MS} without an answer in between. */
+    isReached(error: unknown): boolean {
       if (refusalOf(error) === undefined) return false
       since ??= now()
       return now() - since >= REFUSED_FOR_MS
     },
-    answered() {
+    /** Something was not refused. */
+    answered(): void {
       since = undefined
     },
   }
 }
 
-/** Counts failures in a row and returns how long to pause, in milliseconds; throws the error at the limit. */
-export interface Backoff {
-  failed(error: unknown): number
-  succeeded(): void
-}
-
 const PAUSES = { firstMs: 200, longestMs: 5_000 }
 
 /** Bounded backoff: growing pauses, for ten minutes of nothing but failures, or ten seconds of refusals. */
-export function openBackoff(now: () => number, { firstMs, longestMs } = PAUSES): Backoff {
+export function openBackoff(now: () => number, { firstMs, longestMs } = PAUSES) {
   let since: number | undefined
   let pause = firstMs
   const refusals = openRefusalLimit(now)
   return {
-    failed(error) {
+    /** Returns how long to pause, in milliseconds; throws the error at the limit. */
+    failed(error: unknown): number {
       since ??= now()
       if (refusals.isReached(error) || now() - since > BROKER_RETRY_LIMIT_MS) throw error
       const current = pause
       pause = Math.min(longestMs, pause * 2)
       return current
     },
-    succeeded() {
+    succeeded(): void {
       since = undefined
       refusals.answered()
       pause = firstMs

@@ -21,19 +21,7 @@ interface ConsumedUpTo {
   next: number
 }
 
-/** Writes records and offsets together or not at all. */
-export interface TransactionalProducer {
-  /** Ends what a former owner left open and fences it; reads of state are sound only afterwards. */
-  lock(): Promise<void>
-  /**
-   * The offset after all that former owners wrote to a partition; once locked, reading up to it reads everything. It is that of
-   * an aborted record: a broker that was frozen returns an old end until it learns that another leads, but appends no record.
-   */
-  fencedEndOffset(topic: TopicKey, partition: number): Promise<number>
-  /** Without `upTo` the records alone, for a writer that no topic feeds. */
-  commit(records: readonly Outgoing[], upTo?: ConsumedUpTo): Promise<void>
-  close(): Promise<void>
-}
+export type TransactionalProducer = Awaited<ReturnType<typeof openTransactionalProducer>>
 
 const TRANSACTION_TIMEOUT_MS = 60_000
 const LOCK_RETRIES = { retries: 49, minTimeout: 100, factor: 1 }
@@ -57,7 +45,7 @@ interface TransactionalOptions {
 export async function openTransactionalProducer(
   kafka: KafkaConnection,
   options: TransactionalOptions,
-): Promise<TransactionalProducer> {
+) {
   const retry = { initialRetryTime: options.firstPauseMs ?? 20, multiplier: 1.5, maxRetryTime: 1_000, retries: 40 }
   const client = kafka.newClient(`tx-${options.transactionalId}`, { retry }, options.brokerHealth?.lost)
   const producer = client.producer({
@@ -71,8 +59,13 @@ export async function openTransactionalProducer(
   if (options.brokerHealth) producer.on(producer.events.REQUEST, options.brokerHealth.answered)
   await producer.connect()
   return {
-    lock: () => pRetry(async () => (await producer.transaction()).abort(), LOCK_RETRIES),
-    async fencedEndOffset(topic, partition) {
+    /** Ends what a former owner left open and fences it; reads of state are sound only afterwards. */
+    lock: (): Promise<void> => pRetry(async () => (await producer.transaction()).abort(), LOCK_RETRIES),
+    /**
+     * The offset after all that former owners wrote to a partition; once locked, reading up to it reads everything. It is that of
+     * an aborted record: a broker that was frozen returns an old end until it learns that another leads, but appends no record.
+     */
+    async fencedEndOffset(topic: TopicKey, partition: number): Promise<number> {
       const transaction = await producer.transaction()
       const topicMessages = groupByTopic(kafka, [{ topic, partition, key: END_KEY, value: null }], options.writers)
       const [written] = await transaction.sendBatch({ acks: -1, topicMessages })
@@ -81,7 +74,8 @@ export async function openTransactionalProducer(
         throw new Error(`the end of ${topics[topic].name}-${partition} is not known`)
       return Number(written.baseOffset)
     },
-    async commit(records, upTo) {
+    /** Writes records and offsets together or not at all; without `upTo` the records alone, for a writer that no topic feeds. */
+    async commit(records: readonly Outgoing[], upTo?: ConsumedUpTo): Promise<void> {
       const transaction = await producer.transaction()
       for (let start = 0; start < records.length; start += RECORDS_PER_SEND) {
         const topicMessages = groupByTopic(kafka, records.slice(start, start + RECORDS_PER_SEND), options.writers)

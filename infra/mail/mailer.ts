@@ -29,13 +29,6 @@ export interface Mailer {
   close(): void
 }
 
-interface MailSettings {
-  /** `smtp://user:password@host:587` or `smtps://...`; undefined: no mail leaves. */
-  smtpUrl: string | undefined
-  /** Address that mails come from, with or without a name. */
-  from: string
-}
-
 const CONNECT_LIMIT_MS = 5_000
 const IDLE_LIMIT_MS = 10_000
 const SEND_LIMIT_MS = 20_000
@@ -56,8 +49,11 @@ const REASONS: Record<string, string> = {
   ETIMEDOUT: 'The mail server did not answer in time.',
 }
 
-/** Opens the mailer; it connects when the first mail comes. Throws when the URL is invalid. */
-export function openMailer({ smtpUrl, from }: MailSettings): Mailer {
+/**
+ * Opens the mailer; it connects when the first mail comes. `smtpUrl` is `smtp://user:password@host:587` or `smtps://...`; undefined: no
+ * mail leaves. Throws when it is invalid.
+ */
+export function openMailer({ smtpUrl, from }: { smtpUrl: string | undefined; from: string }): Mailer {
   if (!smtpUrl) {
     return { send: async () => ({ kind: 'failed', isFinal: true, error: UNSET }), close: () => undefined }
   }

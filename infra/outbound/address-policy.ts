@@ -8,12 +8,7 @@
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
-export interface AddressPolicy {
-  /** A connection to an address may be opened. */
-  allows(address: string, port: number): boolean
-  /** A name may have a port, whatever it resolves to. */
-  allowsPort(port: number): boolean
-}
+export type AddressPolicy = ReturnType<typeof openAddressPolicy>
 
 /** Ports of HTTP and HTTPS: others are those of servers that speak something else. */
 const WEB_PORTS: readonly number[] = [80, 443]
@@ -27,13 +22,15 @@ const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')
  * Opens the policy: `ports` are those of public addresses that may be reached, `allowed` lists `address:port` pairs, IPv6 in
  * brackets, that may be reached whatever they are.
  */
-export function openAddressPolicy(allowed: readonly string[], ports: readonly number[] = WEB_PORTS): AddressPolicy {
+export function openAddressPolicy(allowed: readonly string[], ports: readonly number[] = WEB_PORTS) {
   const pairs = new Set(allowed.map(pairOf))
   const pairPorts = new Set([...pairs].map(pair => Number(pair.slice(pair.lastIndexOf(' ') + 1))))
   const isNamed = (address: string, port: number) => pairs.has(`${spelling(address)} ${port}`)
   return {
-    allows: (address, port) => (isPublic(address) && ports.includes(port)) || isNamed(address, port),
-    allowsPort: port => ports.includes(port) || pairPorts.has(port),
+    /** A connection to an address may be opened. */
+    allows: (address: string, port: number): boolean => (isPublic(address) && ports.includes(port)) || isNamed(address, port),
+    /** A name may have a port, whatever it resolves to. */
+    allowsPort: (port: number): boolean => ports.includes(port) || pairPorts.has(port),
   }
 }
 

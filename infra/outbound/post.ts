@@ -7,6 +7,7 @@
  * Errors are reported without addresses, since they are shown to the client that chose the host.
  */
 import { Resolver } from 'node:dns/promises'
+import { addAbortListener } from 'node:events'
 import { type ClientRequest, Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
 import { isIPv6, type LookupFunction } from 'node:net'
@@ -36,11 +37,7 @@ interface Post {
   signal: AbortSignal
 }
 
-export interface Outbound {
-  /** The URL spells out an address or port that must not be reached, or a local name; other names are checked when connecting. */
-  refuses(url: URL): boolean
-  post(request: Post): Promise<PostResult>
-}
+export type Outbound = ReturnType<typeof openOutbound>
 
 const EXCERPT_BYTES = 4_096
 /** Of a body, once the status is known: the status decides, the body is only shown. */
@@ -56,26 +53,28 @@ export function openOutbound(options: {
   ports?: readonly number[]
   dns: readonly string[]
   dnsLimitMs?: number
-}): Outbound {
+}) {
   const policy = openAddressPolicy(options.allow, options.ports)
-  const resolver = openHostResolver(options.dns, options.dnsLimitMs)
+  const resolve = openHostResolver(options.dns, options.dnsLimitMs)
   return {
-    refuses: url => {
+    /** The URL spells out an address or port that must not be reached, or a local name; other names are checked when connecting. */
+    refuses: (url: URL): boolean => {
       const literal = literalAddress(url)
       return literal === undefined
         ? isLocalName(url) || !policy.allowsPort(portOf(url))
         : !policy.allows(literal, portOf(url))
     },
-    post: request => post(request, policy, resolver),
+    post: (request: Post): Promise<PostResult> => post(request, policy, resolve),
   }
 }
 
-async function post(request: Post, policy: AddressPolicy, resolver: HostResolver): Promise<PostResult> {
+async function post(request: Post, policy: AddressPolicy, resolve: Resolve): Promise<PostResult> {
   const late = AbortSignal.timeout(request.limitMs)
   const signal = AbortSignal.any([late, request.signal])
   try {
     const url = new URL(request.url)
-    const addresses = await untilAborted(addressesOf(url, resolver), signal)
+    const literal = literalAddress(url)
+    const addresses = literal === undefined ? await untilAborted(resolve(url.hostname), signal) : [literal]
     if (addresses.length === 0) return { kind: 'unreachable', reason: 'The host name does not resolve.' }
     if (!addresses.every(address => policy.allows(address, portOf(url)))) return { kind: 'refused' }
     return await exchange(url, request, addresses, signal)
@@ -84,11 +83,6 @@ async function post(request: Post, policy: AddressPolicy, resolver: HostResolver
     if (late.aborted) return { kind: 'timeout' }
     return { kind: 'unreachable', reason: reasonOf(error as NodeJS.ErrnoException) }
   }
-}
-
-async function addressesOf(url: URL, resolver: HostResolver): Promise<string[]> {
-  const literal = literalAddress(url)
-  return literal === undefined ? resolver.resolve(url.hostname) : [literal]
 }
 
 const portOf = (url: URL): number => Number(url.port || (url.protocol === 'https:' ? 443 : 80))
@@ -162,14 +156,8 @@ async function beginningOf(response: IncomingMessage): Promise<Buffer> {
 
 async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const aborted = Promise.withResolvers<never>()
-  const abort = () => aborted.reject(signal.reason)
-  if (signal.aborted) abort()
-  signal.addEventListener('abort', abort, { once: true })
-  try {
-    return await Promise.race([work, aborted.promise])
-  } finally {
-    signal.removeEventListener('abort', abort)
-  }
+  const listener = addAbortListener(signal, () => aborted.reject(signal.reason))
+  return Promise.race([work, aborted.promise]).finally(() => listener[Symbol.dispose]())
 }
 
 const REASONS: Record<string, string> = {
@@ -194,9 +182,7 @@ function reasonOf(error: NodeJS.ErrnoException): string {
 }
 
 /** Resolves a name to its addresses of both families; empty when it has none or no server answers. */
-interface HostResolver {
-  resolve(host: string): Promise<string[]>
-}
+type Resolve = (host: string) => Promise<string[]>
 
 const ASK_LIMIT_MS = 1_500
 const TRIES = 2
@@ -209,15 +195,13 @@ const LOCALHOST = /(^|\.)localhost\.?$/
  *
  * Opens a resolver; `servers` are `address` or `address:port`, none means those of the system.
  */
-function openHostResolver(servers: readonly string[], limitMs = ASK_LIMIT_MS): HostResolver {
+function openHostResolver(servers: readonly string[], limitMs = ASK_LIMIT_MS): Resolve {
   const resolver = new Resolver({ timeout: limitMs, tries: TRIES, maxTimeout: limitMs * TRIES })
   if (servers.length > 0) resolver.setServers([...servers])
-  return {
-    async resolve(host) {
-      if (LOCALHOST.test(host)) return ['127.0.0.1', '::1']
-      const none = (): string[] => []
-      const [v4, v6] = await Promise.all([resolver.resolve4(host).catch(none), resolver.resolve6(host).catch(none)])
-      return [...v4, ...v6]
-    },
+  return async host => {
+    if (LOCALHOST.test(host)) return ['127.0.0.1', '::1']
+    const none = (): string[] => []
+    const [v4, v6] = await Promise.all([resolver.resolve4(host).catch(none), resolver.resolve6(host).catch(none)])
+    return [...v4, ...v6]
   }
 }

@@ -17,25 +17,10 @@ export interface RecordColumn {
   type: ColumnType
 }
 
-/** A file that takes rows. */
-interface RecordFile {
-  /** A row in the order of the columns; long integers as bigint, times as Date, bytes as Uint8Array. */
-  append(row: readonly unknown[]): Promise<void>
-  /** Completes the file; it has its name from then on. */
-  finish(): Promise<void>
-  /** Removes what was written, when it is not complete. */
-  abandon(): void
-}
-
 /** Rows of a group when nothing else is asked for. */
 const ROWS_PER_GROUP = 20_000
 
-/** Opens a file. */
-export function openRecordFile(
-  path: string,
-  columns: readonly RecordColumn[],
-  rowsPerGroup = ROWS_PER_GROUP,
-): RecordFile {
+export function openRecordFile(path: string, columns: readonly RecordColumn[], rowsPerGroup = ROWS_PER_GROUP) {
   const unfinished = `${path}.part`
   const empty = (): ColumnSource[] => columns.map(({ name, type }) => ({ name, type, data: [], nullable: true }))
   const out = new ParquetWriter({
@@ -53,16 +38,19 @@ export function openRecordFile(
     await out.write({ columnData, rowGroupSize: rowsPerGroup })
   }
   return {
-    async append(row) {
+    /** Adds a row in the order of the columns; long integers as bigint, times as Date, bytes as Uint8Array. */
+    async append(row: readonly unknown[]): Promise<void> {
       for (const [at, column] of rows.entries()) column.push(row[at] ?? null)
       count += 1
       if (count >= rowsPerGroup) await writeGroup()
     },
-    async finish() {
+    /** Completes the file; it has its name from then on. */
+    async finish(): Promise<void> {
       await writeGroup()
       await out.finish()
       renameSync(unfinished, path)
     },
-    abandon: () => rmSync(unfinished, { force: true }),
+    /** Removes what was written, when it is not complete. */
+    abandon: (): void => rmSync(unfinished, { force: true }),
   }
 }

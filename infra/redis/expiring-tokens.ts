@@ -14,42 +14,33 @@ export interface IssuedToken {
   expiresAt: number
 }
 
-export interface ExpiringTokens {
-  issue(text: string): Promise<IssuedToken>
-  /** The text of a token that has not expired. */
-  read(token: string): Promise<string | undefined>
-  /** Lets a token that has not expired last for `ttlMs` from now at least. */
-  keep(token: string, ttlMs: number): Promise<void>
-}
-
-interface ExpiringTokenOptions {
-  prefix: string
-  /** Kind of the tokens; part of their keys, so that no other kind is accepted. */
-  name: string
-  ttlMs: number
-  now: () => number
-}
+export type ExpiringTokens = ReturnType<typeof openExpiringTokens>
 
 const TOKEN_BYTES = 32
 const TOKEN_FORM = /^[A-Za-z0-9_-]{43}$/
 
-export function openExpiringTokens(redis: Redis, options: ExpiringTokenOptions): ExpiringTokens {
-  const { prefix, name, ttlMs, now } = options
+/** `name` is the kind of the tokens, a part of their keys, so that no other kind is accepted. */
+export function openExpiringTokens(
+  redis: Redis,
+  { prefix, name, ttlMs, now }: { prefix: string; name: string; ttlMs: number; now: () => number },
+) {
   const keyOf = (token: string): string => `${prefix}${name}-token:${hash('sha256', token, 'hex')}`
   return {
-    async issue(text) {
+    async issue(text: string): Promise<IssuedToken> {
       requireReady(redis)
       const token = randomBytes(TOKEN_BYTES).toString('base64url')
       const expiresAt = now() + ttlMs
       await redis.set(keyOf(token), text, 'PX', ttlMs)
       return { token, expiresAt }
     },
-    async read(token) {
+    /** The text of a token that has not expired. */
+    async read(token: string): Promise<string | undefined> {
       if (!TOKEN_FORM.test(token)) return undefined
       requireReady(redis)
       return (await redis.get(keyOf(token))) ?? undefined
     },
-    async keep(token, ttlMs) {
+    /** Lets a token that has not expired last for a time from now at least. */
+    async keep(token: string, ttlMs: number): Promise<void> {
       requireReady(redis)
       await redis.pexpire(keyOf(token), ttlMs, 'GT')
     },

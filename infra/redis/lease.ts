@@ -9,19 +9,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Redis } from './redis.ts'
 
-export interface Lease {
-  readonly key: string
-  readonly ttlMs: number
-  /** Text of the key while this process holds the lease. */
-  readonly token: string
-  /**
-   * Takes or renews the lease. `taken`: it was free, and another may have held it since this process did; undefined: another holds it.
-   */
-  hold(): Promise<'taken' | 'renewed' | undefined>
-  /** Renews the lease if it is still held; never takes it. */
-  renew(): Promise<boolean>
-  release(): Promise<void>
-}
+export type Lease = ReturnType<typeof openLease>
 
 const HOLD = `
 local holder = redis.call('GET', KEYS[1])
@@ -86,17 +74,21 @@ export function keepLease(lease: Lease, everyMs: number): { lost: AbortSignal; s
 }
 
 /** Opens a lease; nothing is held yet. */
-export function openLease(redis: Redis, key: string, ttlMs: number): Lease {
+export function openLease(redis: Redis, key: string, ttlMs: number) {
   const token = randomUUID()
   const run = async (how: 'take' | 'renew'): Promise<'taken' | 'renewed' | undefined> => {
     const answer = await redis.eval(HOLD, 1, key, token, String(ttlMs), how)
     return answer === 1 ? 'taken' : answer === 2 ? 'renewed' : undefined
   }
   return {
-    ...{ key, ttlMs, token },
+    ...{ key, ttlMs },
+    /** Text of the key while this process holds the lease. */
+    token: token as string,
+    /** Takes or renews the lease. `taken`: it was free, and another may have held it since this process did; undefined: another holds it. */
     hold: () => run('take'),
-    renew: async () => (await run('renew')) !== undefined,
-    async release() {
+    /** Renews the lease if it is still held; never takes it. */
+    renew: async (): Promise<boolean> => (await run('renew')) !== undefined,
+    async release(): Promise<void> {
       await redis.eval(RELEASE, 1, key, token)
     },
   }

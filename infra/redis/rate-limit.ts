@@ -9,15 +9,10 @@ import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limite
 import { networkOf } from '#infra/runtime/trusted-proxies.ts'
 import type { Redis } from './redis.ts'
 
-export interface RateLimit {
-  /** Counts a request; the seconds to wait, at least 1, when its subject is over the limit. */
-  charge(subject: string, perMinute: number): Promise<number | undefined>
-  /** Takes a request back that was not to be counted after all; never rejects. */
-  giveBack(subject: string, perMinute: number): Promise<void>
-}
+export type RateLimit = ReturnType<typeof openRateLimit>
 
 /** Opens a count whose keys begin with a prefix. */
-export function openRateLimit(redis: Redis, keyPrefix: string): RateLimit {
+export function openRateLimit(redis: Redis, keyPrefix: string) {
   const limiters = new Map<number, RateLimiterRedis>()
   const limiterOf = (perMinute: number): RateLimiterRedis => {
     const limit = { points: perMinute, duration: 60 }
@@ -35,7 +30,8 @@ export function openRateLimit(redis: Redis, keyPrefix: string): RateLimit {
     return limiter
   }
   return {
-    async charge(subject, perMinute) {
+    /** Counts a request; the seconds to wait, at least 1, when its subject is over the limit. */
+    async charge(subject: string, perMinute: number): Promise<number | undefined> {
       try {
         await limiterOf(perMinute).consume(subject)
         return undefined
@@ -44,7 +40,8 @@ export function openRateLimit(redis: Redis, keyPrefix: string): RateLimit {
         return Math.max(Math.ceil(refused.msBeforeNext / 1000), 1)
       }
     },
-    async giveBack(subject, perMinute) {
+    /** Takes a request back that was not to be counted after all; never rejects. */
+    async giveBack(subject: string, perMinute: number): Promise<void> {
       await limiterOf(perMinute)
         .reward(subject)
         .catch(() => undefined)
@@ -57,23 +54,18 @@ const BUDGETS = ['requests', 'credentials', 'sign-in', 'redirects', 'documents']
 /** Counts a request without a valid key; `credentials` are those that were refused. */
 export type AddressBudget = (typeof BUDGETS)[number]
 
-/** Budgets do not touch each other: who follows links or guesses keys leaves sign-in open to others of the same address. */
-export interface AddressLimit {
-  /** Of each budget. */
-  perMinute: number
-  charge(address: string | undefined, budget: AddressBudget): Promise<number | undefined>
-  giveBack(address: string | undefined, budget: AddressBudget): Promise<void>
-}
+export type AddressLimit = ReturnType<typeof openAddressLimit>
 
-/** Opens the counts of a namespace by address; each budget has `perMinute`. */
-export function openAddressLimit(redis: Redis, options: { prefix: string; perMinute: number }): AddressLimit {
-  const { prefix, perMinute } = options
+/**
+ * Opens the counts of a namespace by address. Each budget has `perMinute`, and they do not touch each other: who follows links or guesses
+ * keys leaves sign-in open to others of the same address.
+ */
+export function openAddressLimit(redis: Redis, { prefix, perMinute }: { prefix: string; perMinute: number }) {
   const opened = BUDGETS.map(budget => [budget, openRateLimit(redis, `${prefix}address-${budget}`)])
   const limits: Record<AddressBudget, RateLimit> = Object.fromEntries(opened)
-  const subjectOf = (address = 'unknown'): string => networkOf(address)
   return {
     perMinute,
-    charge: (address, budget) => limits[budget].charge(subjectOf(address), perMinute),
-    giveBack: (address, budget) => limits[budget].giveBack(subjectOf(address), perMinute),
+    charge: (address = 'unknown', budget: AddressBudget) => limits[budget].charge(networkOf(address), perMinute),
+    giveBack: (address = 'unknown', budget: AddressBudget) => limits[budget].giveBack(networkOf(address), perMinute),
   }
 }

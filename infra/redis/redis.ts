@@ -229,17 +229,12 @@ export async function closeRedis(redis: Redis): Promise<void> {
 /** The servers that hold keys: each master of a Cluster, or the one there is. */
 export const mastersOf = (redis: Redis): SingleRedis[] => (redis instanceof Cluster ? redis.nodes('master') : [redis])
 
-interface OpenedServers {
-  opened: { name: string; redis: SingleRedis }[]
-  close(): Promise<void>
-}
-
 /** Opens each server that holds keys or may come to hold them: masters and replicas; those that do not answer are left out. */
-export async function openServers(settings: RedisSettings, { log, name }: RedisOptions): Promise<OpenedServers> {
+export async function openServers(settings: RedisSettings, { log, name }: RedisOptions) {
   const address = addressOf(settings)
   const redis = await openRedis(settings, { log, name })
   const nodes = redis instanceof Cluster ? nodesOf(redis) : await withReplicas(redis, address)
-  const opened: OpenedServers['opened'] = []
+  const opened: { name: string; redis: SingleRedis }[] = []
   for (const node of nodes) {
     const server = newSingle(settings, { ...address, kind: 'single', nodes: [node] }, { log, name })
     server.on('error', (error: Error) => log.warn({ connection: name, ...node, reason: error.message }, 'a replica'))
@@ -252,7 +247,7 @@ export async function openServers(settings: RedisSettings, { log, name }: RedisO
   }
   return {
     opened,
-    async close() {
+    async close(): Promise<void> {
       for (const server of [redis, ...opened.map(each => each.redis)]) await closeRedis(server)
     },
   }

@@ -30,15 +30,7 @@ export interface Metered {
   resetAt: number
 }
 
-/** Counts requests. */
-export interface RequestMeter {
-  /** Counts a request if it may pass; one that is exempt from the monthly quota counts in its minute alone. */
-  take(subject: string, limits: RequestLimits, options: { countsInMonth: boolean }): Promise<Metered>
-  /** What a key has left; counts nothing. */
-  read(subject: string, limits: RequestLimits): Promise<Metered>
-  /** Requests of the month that runs, by key in the given order. */
-  monthOf(subjects: readonly string[]): Promise<number[]>
-}
+export type RequestMeter = ReturnType<typeof openRequestMeter>
 
 /** Requests that wait for one call. */
 interface Batch {
@@ -51,12 +43,6 @@ interface Batch {
 /** What a call came to, and what was left before it. */
 interface Counted extends Metered {
   admitted: number
-}
-
-interface Month {
-  name: string
-  startsAt: number
-  endsAt: number
 }
 
 /**
@@ -100,8 +86,7 @@ export const monthKey = (subject: string, month: string, prefix = ''): string =>
 export const minuteKey = (subject: string, prefix = ''): string => `${prefix}{requests:${subject}}:minute`
 
 /** Opens the meter of a namespace; `now` is the wall clock in milliseconds. */
-export function openRequestMeter(redis: Redis, options: { prefix: string; now: () => number }): RequestMeter {
-  const { prefix, now } = options
+export function openRequestMeter(redis: Redis, { prefix, now }: { prefix: string; now: () => number }) {
   redis.defineCommand('meterRequests', { numberOfKeys: 2, lua: SCRIPT })
   const run = (redis as unknown as { meterRequests: Run }).meterRequests.bind(redis)
   let current = monthOf(now())
@@ -141,12 +126,22 @@ export function openRequestMeter(redis: Redis, options: { prefix: string; now: (
   })
 
   return {
-    take: (subject, limits, { countsInMonth }) => join({ subject, limits, countsInMonth }),
-    async read(subject, limits) {
+    /** Counts a request if it may pass; one that is exempt from the monthly quota counts in its minute alone. */
+    take: (subject: string, limits: RequestLimits, { countsInMonth }: { countsInMonth: boolean }): Promise<Metered> =>
+      join({ subject, limits, countsInMonth }),
+    /** The remainder of a key; counts nothing. */
+    async read(subject: string, limits: RequestLimits): Promise<Metered> {
       const counted = await call({ subject, limits, countsInMonth: false, waiting: [] }, 0)
       return { ...counted, refusedBy: undefined }
     },
-    monthOf: subjects => countsOf(redis, subjects.map(monthKeyAt(now(), prefix))),
+    /** Requests of the month that runs, by key in the given order. */
+    async monthOf(subjects: readonly string[]): Promise<number[]> {
+      requireReady(redis)
+      const { name } = monthOf(now())
+      // One by one: the counters of different keys need not share a server.
+      const counts = await Promise.all(subjects.map(subject => redis.get(monthKey(subject, name, prefix))))
+      return counts.map(count => Number(count ?? 0))
+    },
   }
 }
 
@@ -198,19 +193,7 @@ function settle({ waiting, countsInMonth }: Batch, { admitted, refusedBy, minute
   for (const [i, { resolve }] of waiting.entries()) resolve(i < admitted ? after(i + 1, undefined) : refusal)
 }
 
-const monthKeyAt =
-  (at: number, prefix: string) =>
-  (subject: string): string =>
-    monthKey(subject, monthOf(at).name, prefix)
-
-/** Reads counters one by one: those of different keys need not share a server. */
-async function countsOf(redis: Redis, keys: readonly string[]): Promise<number[]> {
-  requireReady(redis)
-  const counts = await Promise.all(keys.map(key => redis.get(key)))
-  return counts.map(count => Number(count ?? 0))
-}
-
-function monthOf(instant: number): Month {
+function monthOf(instant: number) {
   const date = new Date(instant)
   const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()]
   return {

@@ -17,12 +17,7 @@ export interface StreamLease {
   readonly replaced: AbortSignal
 }
 
-export interface StreamLeases {
-  /** A lease, or undefined when the subject holds `max` already. One that is taken by a name replaces the one of that name. */
-  take(subject: string, max: number, name?: string): Promise<StreamLease | undefined>
-  /** Ends the renewal; resolves when all that was released has been sent. */
-  close(): Promise<void>
-}
+export type StreamLeases = ReturnType<typeof openStreamLeases>
 
 interface StreamLeaseOptions {
   prefix: string
@@ -83,7 +78,7 @@ interface HeldLease {
   replace: AbortController
 }
 
-export function openStreamLeases(redis: Redis, options: StreamLeaseOptions): StreamLeases {
+export function openStreamLeases(redis: Redis, options: StreamLeaseOptions) {
   const { prefix, name: kind, leaseMs = LEASE_MS } = options
   /** Subject -> holder -> lease. */
   const held = new Map<string, Map<string, HeldLease>>()
@@ -129,7 +124,8 @@ export function openStreamLeases(redis: Redis, options: StreamLeaseOptions): Str
     leaseMs / RENEWALS_PER_LEASE / PARTS_PER_RENEWAL,
   )
   return {
-    async take(subject, max, name = randomUUID()) {
+    /** A lease, or undefined when the subject holds `max` already. One that is taken by a name replaces the one of that name. */
+    async take(subject: string, max: number, name: string = randomUUID()): Promise<StreamLease | undefined> {
       requireReady(redis)
       const holder = randomUUID()
       if ((await redis.eval(TAKE, 2, ...keysOf(subject), leaseMs, max, name, holder)) !== 1) return undefined
@@ -145,7 +141,8 @@ export function openStreamLeases(redis: Redis, options: StreamLeaseOptions): Str
         },
       }
     },
-    async close() {
+    /** Ends the renewal; resolves when all that was released has been sent. */
+    async close(): Promise<void> {
       clearInterval(timer)
       await Promise.all(sent)
     },

@@ -34,20 +34,9 @@ export type StreamStart =
   | { kind: 'spent'; quota: StreamQuota }
   | { kind: 'busy'; quota: StreamQuota }
 
-export interface StreamPermits {
-  /** The quota of a subject; takes nothing. */
-  read(subject: string, limit: number): Promise<StreamQuota>
-  start(subject: string, limit: number): Promise<StreamStart>
-}
+export type StreamPermits = ReturnType<typeof openStreamPermits>
 
-interface StreamPermitOptions {
-  prefix: string
-  /** How long a permit outlives a process that died. */
-  leaseMs?: number
-  renewEveryMs?: number
-}
-
-/** How far back starts count. */
+/** How long a permit outlives a process that died. */
 const LEASE_MS = 15_000
 /** Two renewals may fail before a permit is lost. */
 const RENEWALS_PER_LEASE = 3
@@ -74,7 +63,10 @@ return {'started', limit - used - 1, leaves(0), 0}`
 
 type TakeAnswer = [outcome: 'spent' | 'left' | 'busy' | 'started', remaining: number, resetAtMs: number, waitMs: number]
 
-export function openStreamPermits(redis: Redis, options: StreamPermitOptions): StreamPermits {
+export function openStreamPermits(
+  redis: Redis,
+  options: { prefix: string; leaseMs?: number; renewEveryMs?: number },
+) {
   const { prefix, leaseMs = LEASE_MS, renewEveryMs = leaseMs / RENEWALS_PER_LEASE } = options
   /** Keys of a subject: its lease and its starts. */
   const keysOf = (subject: string) => [`${prefix}{stream:${subject}}:lease`, `${prefix}{stream:${subject}}:starts`] as const
@@ -86,8 +78,9 @@ export function openStreamPermits(redis: Redis, options: StreamPermitOptions): S
     return { outcome, quota: { limit, remaining, resetAt: Math.ceil(resetAtMs / 1000), retryAfterSeconds } }
   }
   return {
-    read: async (subject, limit) => (await take(subject, limit)).quota,
-    async start(subject, limit) {
+    /** The quota of a subject; takes nothing. */
+    read: async (subject: string, limit: number): Promise<StreamQuota> => (await take(subject, limit)).quota,
+    async start(subject: string, limit: number): Promise<StreamStart> {
       const [key, starts] = keysOf(subject)
       const lease = openLease(redis, key, leaseMs)
       const { outcome, quota } = await take(subject, limit, lease.token, leaseMs)

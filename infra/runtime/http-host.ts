@@ -84,7 +84,7 @@ export function openHttpHost(options: HttpHostOptions): HttpHost {
   const { now = () => performance.now() } = options
   const mounted: { prefix: string; handler: Handler }[] = []
   const roles = new Map<string, () => Promise<string | undefined>>()
-  const server = createServer(serverOptions(limits))
+  const server = openServer(limits)
   const serve = wellFormed((request, response) => {
     const found = mounted.find(({ prefix }) => isBelow(pathOf(request), prefix))
     if (found) found.handler(request, response)
@@ -93,14 +93,6 @@ export function openHttpHost(options: HttpHostOptions): HttpHost {
   const take = limitConnections(server, serve, { limits: clients, metrics, now })
   server.on('request', take).on('checkExpectation', take)
   const operatorServer = openOperatorServer(roles, metrics, limits)
-  const servers = [server, operatorServer]
-  for (const each of servers) {
-    each.keepAliveTimeout = limits.idleMs
-    each.headersTimeout = limits.headersMs
-    each.requestTimeout = limits.requestMs
-    refuseWhatIsNoRequest(each)
-  }
-
   const host: HttpHost = {
     mount(prefixes, handler) {
       for (const prefix of prefixes) mounted.push({ prefix, handler })
@@ -112,17 +104,22 @@ export function openHttpHost(options: HttpHostOptions): HttpHost {
       operatorPort: await listen(operatorServer, operator),
       port: await listen(server, options),
     }),
-    close: async () => void (await Promise.all(servers.map(close))),
+    close: async () => void (await Promise.all([server, operatorServer].map(close))),
   }
   host.mount(['/healthz'], answerHealth)
   return host
 }
 
-/** Node would answer a request without a host in a form of its own. */
-const serverOptions = ({ checkEveryMs }: HttpLimits) => ({
-  connectionsCheckingInterval: checkEveryMs,
-  requireHostHeader: false,
-})
+function openServer({ idleMs, headersMs, requestMs, checkEveryMs }: HttpLimits): Server {
+  const server = createServer({
+    ...{ keepAliveTimeout: idleMs, headersTimeout: headersMs, requestTimeout: requestMs },
+    connectionsCheckingInterval: checkEveryMs,
+    // Node would answer a request without a host in a form of its own.
+    requireHostHeader: false,
+  })
+  refuseWhatIsNoRequest(server)
+  return server
+}
 
 function openOperatorServer(
   roles: ReadonlyMap<string, () => Promise<string | undefined>>,
@@ -139,7 +136,7 @@ function openOperatorServer(
     if (answer) answer(request, response)
     else answerError(response, 'NOT_FOUND', 'An operator finds /healthz, /readyz and /metrics here.')
   })
-  const server = createServer(serverOptions(limits), serve)
+  const server = openServer(limits).on('request', serve)
   server.maxConnections = OPERATOR_CONNECTIONS_MAX
   return server
 }

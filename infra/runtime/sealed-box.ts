@@ -8,12 +8,7 @@
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 
-export interface SealedBox {
-  /** Encrypts; `location` names where the text is stored, for example `webhooks/<id>`. */
-  seal(text: string, location: string): string
-  /** Decrypts; throws when the text was not sealed with this key for this location. */
-  open(sealed: string, location: string): string
-}
+export type SealedBox = ReturnType<typeof openSealedBox>
 
 const CIPHER = 'aes-256-gcm'
 const VERSION = 'v1.'
@@ -28,17 +23,19 @@ export const isSecretKey = (text: string): boolean => BASE64.test(text)
 export const newSecretKey = (): string => randomBytes(KEY_BYTES).toString('base64')
 
 /** Opens the box of a key; throws when it is none. */
-export function openSealedBox(secretKey: string): SealedBox {
+export function openSealedBox(secretKey: string) {
   if (!isSecretKey(secretKey)) throw new Error('MARKETLOG_SECRET_KEY must be 32 bytes in base64')
   const key = Buffer.from(secretKey, 'base64')
   return {
-    seal(text, location) {
+    /** Encrypts; `location` names where the text is stored, for example `webhooks/<id>`. */
+    seal(text: string, location: string): string {
       const nonce = randomBytes(NONCE_BYTES)
       const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES }).setAAD(Buffer.from(location))
       const parts = [nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]
       return VERSION + Buffer.concat(parts).toString('base64url')
     },
-    open(sealed, location) {
+    /** Decrypts; throws when the text was not sealed with this key for this location. */
+    open(sealed: string, location: string): string {
       const bytes = Buffer.from(sealed.slice(VERSION.length), 'base64url')
       if (!sealed.startsWith(VERSION) || bytes.length < NONCE_BYTES + TAG_BYTES) throw new Error('no sealed text')
       const decipher = createDecipheriv(CIPHER, key, bytes.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES })

@@ -42,12 +42,7 @@ type SignInOutcome =
   /** The provider cannot be asked at the moment. */
   | { kind: 'unreachable'; reason: string }
 
-export interface IdentityProvider {
-  /** The URL for the browser; undefined when the provider cannot be asked. */
-  begin(): Promise<{ url: string; state: string; checks: SignInChecks } | undefined>
-  /** `query` is that with which the browser came back. */
-  finish(query: string, state: string, checks: SignInChecks): Promise<SignInOutcome>
-}
+export type IdentityProvider = ReturnType<typeof openIdentityProvider>
 
 interface IdentityProviderSettings {
   /** URL of the issuer or of its discovery document. */
@@ -63,7 +58,7 @@ const LIMIT_SECONDS = 5
 const SCOPE = 'openid email'
 
 /** Opens a provider without asking it anything yet. */
-export function openIdentityProvider(settings: IdentityProviderSettings): IdentityProvider {
+export function openIdentityProvider(settings: IdentityProviderSettings) {
   let discovered: Promise<Configuration> | undefined
   const configuration = (): Promise<Configuration> => {
     discovered ??= discover(settings).catch(error => {
@@ -73,7 +68,8 @@ export function openIdentityProvider(settings: IdentityProviderSettings): Identi
     return discovered
   }
   return {
-    async begin() {
+    /** The URL for the browser; undefined when the provider cannot be asked. */
+    async begin(): Promise<{ url: string; state: string; checks: SignInChecks } | undefined> {
       const config = await configuration().catch(() => undefined)
       if (!config) return undefined
       const [state, nonce, codeVerifier] = [randomState(), randomNonce(), randomPKCECodeVerifier()]
@@ -88,7 +84,8 @@ export function openIdentityProvider(settings: IdentityProviderSettings): Identi
       })
       return { url: url.href, state, checks: { nonce, codeVerifier } }
     },
-    async finish(query, state, checks) {
+    /** `query` is that with which the browser came back. */
+    async finish(query: string, state: string, checks: SignInChecks): Promise<SignInOutcome> {
       try {
         const config = await configuration()
         const returned = new URL(`${settings.redirectUri}?${query}`)

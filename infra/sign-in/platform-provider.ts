@@ -13,12 +13,7 @@ type PlatformOutcome =
   | { kind: 'refused'; reason: string }
   | { kind: 'unreachable'; reason: string }
 
-export interface PlatformProvider {
-  /** The URL for the browser; `state` comes back in the query. */
-  begin(state: string): string
-  /** `query` is that with which the browser came back. */
-  finish(query: string, state: string, now: number): Promise<PlatformOutcome>
-}
+export type PlatformProvider = ReturnType<typeof openPlatformProvider>
 
 interface PlatformProviderSettings {
   /** The OpenID 2.0 endpoint; ids are `<its origin>/openid/id/<17 digits>`. */
@@ -37,13 +32,14 @@ const ANSWER_MAX_BYTES = 8_192
 const AGE_MAX_MS = 5 * MINUTE_MS
 const NEEDED = ['op_endpoint', 'return_to', 'response_nonce', 'claimed_id', 'identity']
 
-export function openPlatformProvider(settings: PlatformProviderSettings): PlatformProvider {
+export function openPlatformProvider(settings: PlatformProviderSettings) {
   const { endpoint, realm } = settings
   const returnTo = (state: string): string => `${settings.returnTo}?state=${encodeURIComponent(state)}`
   const idForm = new RegExp(`^${new URL(endpoint).origin.replaceAll('.', '\\.')}/openid/id/([0-9]{17})$`)
 
   return {
-    begin(state) {
+    /** The URL for the browser; `state` comes back in the query. */
+    begin(state: string): string {
       const url = new URL(endpoint)
       const parameters = {
         ns: VERSION,
@@ -56,7 +52,8 @@ export function openPlatformProvider(settings: PlatformProviderSettings): Platfo
       for (const [name, value] of Object.entries(parameters)) url.searchParams.set(`openid.${name}`, value)
       return url.href
     },
-    async finish(query, state, now) {
+    /** `query` is that with which the browser came back. */
+    async finish(query: string, state: string, now: number): Promise<PlatformOutcome> {
       const params = new URLSearchParams(query)
       const of = (name: string): string => params.get(`openid.${name}`) ?? ''
       if (of('mode') !== 'id_res') return { kind: 'refused', reason: of('mode') === 'cancel' ? 'cancelled' : 'mode' }

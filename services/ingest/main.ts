@@ -42,7 +42,7 @@ export const start: StartRole = async context => {
       waiting -= 1
     })
   }
-  const brokerHealth = openBrokerHealth({ who: 'the writer ingest', brokers: kafka.brokers, log, isWaiting })
+  const brokerHealth = openBrokerHealth({ brokers: kafka.brokers, log }, 'the writer ingest', isWaiting)
   let ownership: Ownership | undefined
   const confirmed = async (signal: AbortSignal) => ownership?.confirmed(signal)
   try {

@@ -15,7 +15,7 @@ const indexOf = (log: readonly Entry[]) => {
   const index = openCatalogIndex()
   for (const entry of log) {
     if (typeof entry === 'string') index.complete(entry)
-    else index.take(entry as CatalogItem)
+    else index.add(entry as CatalogItem)
   }
   return index
 }
@@ -60,7 +60,7 @@ describe('the catalog index', () => {
       [100_000, 100_001],
     ])
     expect(before.items.map(one => one.is_provisional)).to.deep.equal([undefined, true, true])
-    index.take({ ...item(2, 'new', 'Ruby'), rarity_name: 'Covert' })
+    index.add({ ...item(2, 'new', 'Ruby'), rarity_name: 'Covert' })
     index.complete('v2')
     const after = index.current()
     expect([after.version, after.idOf('new', 'Ruby'), after.byId(2)]).to.deep.equal(['v2.2', 100_001, undefined])
@@ -78,14 +78,14 @@ describe('the catalog index', () => {
   it('used to have an item twice: a provisional one, and that of the catalog whose name has another blank', () => {
     const index = indexOf([item(1, 'Team | Event'), 'v1'])
     index.addProvisional([item(100_000, 'New Team | Event')])
-    index.take({ ...item(2, 'New Team  | Event'), rarity_name: 'Covert' })
+    index.add({ ...item(2, 'New Team  | Event'), rarity_name: 'Covert' })
     index.complete('v2')
     const { idOf, byId } = index.current()
     expect([idOf('New Team | Event', null), idOf('New Team  | Event', null), byId(2)]).to.deep.equal([
       ...[100_000, 100_000, undefined],
     ])
     expect(byId(100_000)).to.deep.equal({ ...item(100_000, 'New Team | Event'), rarity_name: 'Covert' })
-    index.take(item(3, 'New Team | Event'))
+    index.add(item(3, 'New Team | Event'))
     index.complete('v3')
     const exact = index.current()
     expect([exact.idOf('New Team | Event', null), exact.idOf('New Team  | Event', null)]).to.deep.equal([100_000, 2])

@@ -1,13 +1,9 @@
 import PQueue from 'p-queue'
 
-/** Queues by key, each of which runs one task at a time, in the order in which they came. */
-export interface SerialQueues {
-  /** Runs work when all earlier work of the key is done. */
-  add<T>(key: string, work: () => Promise<T>): Promise<T>
-}
+export type SerialQueues = ReturnType<typeof openSerialQueues>
 
-/** Rejects with `refusal` where `limit` tasks of a key are running or waiting; work of other keys is not held up. */
-export function openSerialQueues(limit: number, refusal: () => Error): SerialQueues {
+/** Queues by key, each of which runs one task at a time, in the order in which they came. Rejects with `refusal` where `limit` tasks of a key are running or waiting; work of other keys is not held up. */
+export function openSerialQueues(limit: number, refusal: () => Error) {
   const queues = new Map<string, PQueue>()
   const open = (key: string): PQueue => {
     const queue = new PQueue({ concurrency: 1 })
@@ -16,7 +12,8 @@ export function openSerialQueues(limit: number, refusal: () => Error): SerialQue
     return queue
   }
   return {
-    async add(key, work) {
+    /** Runs work when all earlier work of the key is done. */
+    async add<T>(key: string, work: () => Promise<T>): Promise<T> {
       const queue = queues.get(key) ?? open(key)
       if (queue.size + queue.pending >= limit) throw refusal()
       return queue.add(work)
