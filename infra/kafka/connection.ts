@@ -82,24 +82,16 @@ export function connectKafka({ config, role, log }: { config: PlatformConfig; ro
         connectionTimeout: 3_000,
         requestTimeout: 30_000,
         logLevel: logLevel.WARN,
-        logCreator: () => entry => {
-          if (entry.namespace === 'Connection' && entry.level === logLevel.ERROR) onLost(entry.log.message)
-          forward(log, entry)
-        },
+        logCreator:
+          () =>
+          ({ level, namespace: client, log: { message, error } }) => {
+            if (client === 'Connection' && level === logLevel.ERROR) onLost(message)
+            // The client retries by itself and reports each try as an error; only what it gives up on is ours to log as one.
+            log.debug({ client, level, error }, `kafkajs: ${message}`)
+          },
         ...overrides,
       }),
   }
-}
-
-interface ClientLogEntry {
-  level: number
-  namespace: string
-  log: { message: string; error?: unknown }
-}
-
-/** The client retries by itself and reports each try as an error; only what it gives up on is ours to log as one. */
-function forward(log: Log, entry: ClientLogEntry): void {
-  log.debug({ client: entry.namespace, level: entry.level, error: entry.log.error }, `kafkajs: ${entry.log.message}`)
 }
 
 /**

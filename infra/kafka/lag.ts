@@ -51,18 +51,10 @@ export async function groupOffsets(
 /** Up to this distance a fetch finds out whether only transaction markers are left. */
 const PROBE_BELOW = 5_000
 
-/** A position in a partition, and the end that it is measured against. */
-interface Stretch {
-  topic: string
-  partition: number
-  position: number
-  end: number
-}
-
-/** The position moved over what no consumer ever sees: expired records, transaction markers and aborted records. */
+/** The position of a partition moved over what no consumer ever sees: expired records, transaction markers and aborted records. */
 export async function nextRecordAt(
   reader: Pick<RangeReader, 'start' | 'fetch'>,
-  { topic, partition, position, end }: Stretch,
+  { topic, partition, position, end }: { topic: string; partition: number; position: number; end: number },
 ): Promise<number> {
   let at = position
   if (at < end) at = Math.max(at, await reader.start(topic, partition))

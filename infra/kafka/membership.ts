@@ -23,14 +23,6 @@ import { openBrokerHealth } from './broker-health.ts'
 import type { KafkaConnection } from './connection.ts'
 import { connectCluster } from './range-reader.ts'
 
-/** A process's membership of a group, from before it joins until it has left. */
-interface Membership {
-  /** Keeps the id of the member that has joined. */
-  remember(memberId: string): void
-  /** Deletes the record of a member that has left its group. */
-  forget(): void
-}
-
 export interface GroupMember {
   /** Why nothing comes, when brokers are away. */
   trouble(): string | undefined
@@ -89,8 +81,11 @@ const FILE_FORM = /^(.+)\.([0-9a-f]{8})\.([0-9a-f]{16})\.member$/
 const BOOT_FILE = '/proc/sys/kernel/random/boot_id'
 const OTHERS_KEPT_MS = DAY_MS
 
-/** Sends LeaveGroup for members of the group whose processes have died, and opens a membership of this one's own. */
-export async function openMembership(kafka: KafkaConnection, group: string): Promise<Membership> {
+/**
+ * Sends LeaveGroup for members of the group whose processes have died, and opens a membership of this one's own, from before it joins
+ * until it has left.
+ */
+export async function openMembership(kafka: KafkaConnection, group: string) {
   const { stateDir, log } = kafka
   mkdirSync(stateDir, { recursive: true })
   await evictDeadMembers(kafka, group)
@@ -100,10 +95,12 @@ export async function openMembership(kafka: KafkaConnection, group: string): Pro
   })
   const file = join(stateDir, `${group}.${bootName()}.${token}.member`)
   return {
-    remember(memberId) {
+    /** Keeps the id of the member that has joined. */
+    remember(memberId: string): void {
       if (lock) writeFileSync(file, memberId)
     },
-    forget() {
+    /** Deletes the record of a member that has left its group. */
+    forget(): void {
       rmSync(file, { force: true })
       lock?.close()
     },
@@ -140,11 +137,10 @@ export async function evictMembers(
 ): Promise<unknown[]> {
   const cluster = await connectCluster(kafka, 'evict')
   const failures: unknown[] = []
-  for (const memberId of memberIds)
-    await cluster
-      .findGroupCoordinator({ groupId })
-      .then(coordinator => coordinator.leaveGroup({ groupId, memberId }))
-      .catch(error => failures.push(error))
+  for (const memberId of memberIds) {
+    const leaving = cluster.findGroupCoordinator({ groupId }).then(broker => broker.leaveGroup({ groupId, memberId }))
+    await leaving.catch(error => failures.push(error))
+  }
   await cluster.disconnect()
   return failures
 }

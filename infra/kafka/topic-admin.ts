@@ -7,6 +7,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Admin, ITopicConfig } from 'kafkajs'
+import pRetry from 'p-retry'
 import { allTopics, type TopicDefinition } from '#schemas/topics.ts'
 import { withAdmin } from './admin.ts'
 import { openCluster, sendRequest } from './client/cluster.ts'
@@ -29,49 +30,35 @@ const MIN_IN_SYNC = 'min.insync.replicas'
 /** Without these, records are refused, ordered otherwise or forgotten: they are set whatever a topic has. */
 const NEEDED = ['max.message.bytes', 'message.timestamp.type', 'cleanup.policy']
 
-interface TopicPlan {
-  missing: ITopicConfig[]
-  changes: ReadonlyMap<string, TopicSettings>
-}
-
 /** Creates missing topics and gives existing ones the settings that they lack; what an operator has set stays. */
 export async function setUpTopics(kafka: KafkaConnection): Promise<{ created: number; changed: string[] }> {
   return withAdmin(kafka, async admin => {
-    const { missing, changes } = await planWith(kafka, admin)
-    if (missing.length > 0) await createTopics(admin, missing)
+    const { factor, inSync } = await replicationOf(kafka, admin)
+    const existing = new Set(await admin.listTopics())
+    const named = allTopics.map(topic => ({ ...topic, name: kafka.namespace + topic.name }))
+    const missing = named.filter(({ name }) => !existing.has(name))
+    const kept = named.filter(({ name }) => existing.has(name))
+    const changes = kept.length > 0 ? await changesOf(admin, kept, inSync) : new Map<string, TopicSettings>()
+    const topicOf = (topic: TopicDefinition): ITopicConfig => {
+      const settings = { ...settingsOf(topic), [MIN_IN_SYNC]: String(inSync) }
+      const configEntries = Object.entries(settings).map(([name, value]) => ({ name, value }))
+      return { topic: topic.name, numPartitions: topic.partitions, replicationFactor: factor, configEntries }
+    }
+    if (missing.length > 0) await createTopics(admin, missing.map(topicOf))
     if (changes.size > 0) await setTopicSettings(kafka, changes)
     return { created: missing.length, changed: [...changes.keys()] }
   })
 }
 
-async function planWith(kafka: KafkaConnection, admin: Admin): Promise<TopicPlan> {
-  const replication = await replicationOf(kafka, admin)
-  const existing = new Set(await admin.listTopics())
-  const named = allTopics.map(topic => ({ ...topic, name: kafka.namespace + topic.name }))
-  const missing = named
-    .filter(topic => !existing.has(topic.name))
-    .map(topic => ({
-      topic: topic.name,
-      numPartitions: topic.partitions,
-      replicationFactor: replication.factor,
-      configEntries: Object.entries({ ...settingsOf(topic), [MIN_IN_SYNC]: String(replication.inSync) }).map(
-        ([name, value]) => ({ name, value }),
-      ),
-    }))
-  const kept = named.filter(topic => existing.has(topic.name))
-  const changes = kept.length > 0 ? await changesOf(admin, kept, replication.inSync) : new Map<string, TopicSettings>()
-  return { missing, changes }
-}
-
 /** Replicas of a topic and how many must hold a record: those of the settings, else the most that the cluster has, up to three. */
 async function replicationOf(kafka: KafkaConnection, admin: Admin): Promise<{ factor: number; inSync: number }> {
   const { replicationFactor, minInsyncReplicas } = kafka.settings
-  const countBrokers = async () => (await admin.describeCluster()).brokers.length
-  let brokers = await countBrokers()
   const limit = performance.now() + BROKERS_LIMIT_MS
-  while (brokers < (replicationFactor ?? 1) && performance.now() < limit) {
+  let brokers = 0
+  for (;;) {
+    brokers = (await admin.describeCluster()).brokers.length
+    if (brokers >= (replicationFactor ?? 1) || performance.now() > limit) break
     await delay(LEADER_POLL_MS)
-    brokers = await countBrokers()
   }
   const factor = replicationFactor ?? Math.min(DEFAULT_REPLICAS, brokers)
   const inSync = minInsyncReplicas ?? Math.max(1, factor - 1)
@@ -99,12 +86,10 @@ async function changesOf(
   for (const { resourceName, configEntries } of resources) {
     const topic = topics.find(({ name }) => name === resourceName)
     if (topic === undefined) continue
+    // Types lack where a setting comes from.
     const entries = configEntries as unknown as { configName: string; configValue: string; configSource: number }[]
-    const own = new Map(
-      entries
-        .filter(({ configSource }) => configSource === OWN_SETTING)
-        .map(({ configName, configValue }) => [configName, configValue]),
-    )
+    const ownEntries = entries.filter(({ configSource }) => configSource === OWN_SETTING)
+    const own = new Map(ownEntries.map(({ configName, configValue }) => [configName, configValue]))
     if (own.get(UNCLEAN) === 'true')
       throw new UnfitCluster(
         `${resourceName} has ${UNCLEAN}=true: an election may lose acknowledged records. Remove that setting, or set it to false`,
@@ -133,23 +118,15 @@ const LEADER_POLL_MS = 50
 export async function createTopics(admin: Admin, topics: readonly ITopicConfig[]): Promise<void> {
   await admin.createTopics({ waitForLeaders: false, topics: [...topics] })
   const names = topics.map(({ topic }) => topic)
-  await waitForLeaders(admin, names)
+  await pRetry(
+    async () => {
+      const { topics: created } = await admin.fetchTopicMetadata({ topics: names })
+      if (!created.every(({ partitions }) => partitions.length > 0 && partitions.every(({ leader }) => leader >= 0)))
+        throw new Error(`no leader for all of ${names.join(', ')} after ${LEADER_LIMIT_MS} ms`)
+    },
+    { retries: Number.POSITIVE_INFINITY, maxRetryTime: LEADER_LIMIT_MS, minTimeout: LEADER_POLL_MS, factor: 1 },
+  )
   for (const name of names) await admin.fetchTopicOffsets(name)
-}
-
-async function waitForLeaders(admin: Admin, names: string[]): Promise<void> {
-  const limit = Date.now() + LEADER_LIMIT_MS
-  for (;;) {
-    try {
-      const { topics } = await admin.fetchTopicMetadata({ topics: names })
-      if (topics.every(({ partitions }) => partitions.length > 0 && partitions.every(({ leader }) => leader >= 0)))
-        return
-    } catch (error) {
-      if (Date.now() > limit) throw error
-    }
-    if (Date.now() > limit) throw new Error(`no leader for all of ${names.join(', ')} after ${LEADER_LIMIT_MS} ms`)
-    await delay(LEADER_POLL_MS)
-  }
 }
 
 /** Refuses another number of partitions than the catalogue's; the replicas of each topic. */

@@ -31,14 +31,7 @@ export function formatDay(instant: Instant): string {
 export function parseInstant(text: string): Instant | undefined {
   const match = FORM.exec(text)
   if (!match) return undefined
-  const [year, month, day, hour, minute, second] = [1, 2, 3, 4, 5, 6].map(i => Number(match[i] ?? 0)) as [
-    number,
-    number,
-    number,
-    number,
-    number,
-    number,
-  ]
+  const [year = 0, month = 0, day, hour = 0, minute = 0, second = 0] = [1, 2, 3, 4, 5, 6].map(i => Number(match[i] ?? 0))
   const local = Date.UTC(year, month - 1, day, hour, minute, second)
   const date = new Date(local)
   const isReal =

@@ -20,15 +20,23 @@ export async function exchange(server: Server, request: Buffer): Promise<string>
 
 /** The same with a server on this machine, which ends the connection. */
 export async function exchangeAt(port: number, request: Buffer): Promise<string> {
+  const { socket, text, ended } = await dial(port, 'utf8')
+  socket.write(request)
+  await within(ended, 'the server to end the connection')
+  return text()
+}
+
+/** A connection to a server on this machine, and the text that it has sent. */
+export async function dial(port: number, encoding: BufferEncoding = 'latin1') {
   const socket = connect(port, '127.0.0.1')
   let text = ''
-  socket.setEncoding('utf8').on('data', chunk => {
+  socket.setEncoding(encoding).on('data', chunk => {
     text += chunk
   })
   socket.on('error', () => undefined)
-  socket.write(request)
-  await within(once(socket, 'close'), 'the server to end the connection')
-  return text
+  const ended = once(socket, 'close')
+  await once(socket, 'connect')
+  return { socket, text: () => text, ended }
 }
 
 /** An answer, read from its text. */

@@ -1,12 +1,12 @@
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
-import { connect, type Socket } from 'node:net'
+import { connect } from 'node:net'
 import { expect } from 'chai'
 import { type HttpHost, type HttpLimits, openHttpHost } from '#infra/runtime/http-host.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import { errorReply } from '#schemas/api/error.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
-import { answerOf, exchangeAt } from '#test/harness/exchange.ts'
+import { answerOf, dial, exchangeAt } from '#test/harness/exchange.ts'
 
 const PATIENT: HttpLimits = { idleMs: 600_000, headersMs: 600_000, requestMs: 600_000, checkEveryMs: 20 }
 
@@ -40,18 +40,6 @@ describe('the HTTP host', () => {
     await open()
   })
   afterEach('end of the host', () => host.close())
-
-  const dial = async (): Promise<{ socket: Socket; text: () => string; ended: Promise<unknown> }> => {
-    const socket = connect(port, '127.0.0.1')
-    let text = ''
-    socket.setEncoding('latin1').on('data', chunk => {
-      text += chunk
-    })
-    socket.on('error', () => undefined)
-    const ended = once(socket, 'close')
-    await once(socket, 'connect')
-    return { socket, text: () => text, ended }
-  }
 
   const say = (bytes: string, at = port): Promise<string> => exchangeAt(at, Buffer.from(bytes, 'latin1'))
 
@@ -116,11 +104,8 @@ describe('the HTTP host', () => {
     })
 
   it('says what to do with a target that holds more than ASCII', async () => {
-    for (const at of [port, operatorPort]) {
-      expect(await say(`GET /\xe2\x98\x85 HTTP/1.1\r\n${HOST}\r\n`, at)).to.match(
-        /^HTTP\/1.1 400 [\s\S]*percent-encode/,
-      )
-    }
+    for (const at of [port, operatorPort])
+      expect(await say(`GET /\xe2\x98\x85 HTTP/1.1\r\n${HOST}\r\n`, at)).to.match(/^HTTP\/1.1 400 [\s\S]*percent-encode/)
   })
 
   it('hands an address of any host to its handlers as a path', async () => {
@@ -156,17 +141,13 @@ describe('the HTTP host', () => {
   })
 
   it('refuses what it is expected to do and does not know', async () => {
-    const bytes = `POST / HTTP/1.1\r\n${HOST}Expect: 200-ok\r\nContent-Length: 3\r\n\r\nabc${SMUGGLED}`
-    expectRefusal(await say(bytes), 417, 'EXPECTATION_FAILED')
+    expectRefusal(await say(post('Expect: 200-ok\r\nContent-Length: 3', 'abc')), 417, 'EXPECTATION_FAILED')
     expect(served).to.deep.equal([])
   })
 
   it('refuses headers that are too large', async () => {
-    for (const bytes of [
-      `GET / HTTP/1.1\r\n${HOST}X-A: ${'a'.repeat(20_000)}\r\n\r\n`,
-      `GET /${'a'.repeat(20_000)} HTTP/1.1\r\n${HOST}\r\n`,
-      `GET / HTTP/1.1\r\n${HOST}${'X-A: b\r\n'.repeat(5_000)}\r\n`,
-    ])
+    const long = 'a'.repeat(20_000)
+    for (const bytes of [get(`X-A: ${long}`), `GET /${long} HTTP/1.1\r\n${HOST}\r\n`, get('X-A: b\r\n'.repeat(5_000))])
       expectRefusal(await say(bytes), 431, 'REQUEST_HEADERS_TOO_LARGE')
     expect(served).to.deep.equal([])
   })
@@ -181,14 +162,14 @@ describe('the HTTP host', () => {
     await reopen({ headersMs: 150, requestMs: 200 })
     expectRefusal(await say(`POST / HTTP/1.1\r\n${HOST}Content-Length: 10\r\n\r\nabc`), 408, 'REQUEST_TIMEOUT')
     await reopen({ idleMs: 150 })
-    const { socket, text, ended } = await dial()
+    const { socket, text, ended } = await dial(port)
     socket.write(`GET /a HTTP/1.1\r\n${HOST}\r\n`)
     await within(ended, 'the idle connection to end')
     expect(text()).to.match(/^HTTP\/1.1 200 /)
   })
 
   it('drains: refuses new connections, answers what is under way, then ends its connections', async () => {
-    const [busy, idle] = [await dial(), await dial()]
+    const [busy, idle] = [await dial(port), await dial(port)]
     idle.socket.write(`GET /a HTTP/1.1\r\n${HOST}\r\n`)
     busy.socket.write(`GET /slow HTTP/1.1\r\n${HOST}\r\n`)
     await eventually(() => waiting.length === 1 && idle.text() !== '', 'both requests')

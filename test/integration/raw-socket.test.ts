@@ -1,10 +1,11 @@
-import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { type AddressInfo, connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
 import { takeSocketOver } from '#infra/runtime/raw-socket.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
+import { dial } from '#test/harness/exchange.ts'
+import { listen } from '#test/harness/listen.ts'
 
 const GET = (path: string) => `GET ${path} HTTP/1.1\r\nHost: test\r\n\r\n`
 
@@ -27,32 +28,21 @@ describe('a connection that is taken over', () => {
 
   beforeEach(async () => {
     taken = []
-    server = createServer((request, response) => void answer(request, response)).listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    port = (server.address() as AddressInfo).port
+    server = createServer((request, response) => void answer(request, response))
+    ;({ port } = await listen(server))
   })
   afterEach(async () => {
     for (const socket of [...dialed.splice(0), ...taken]) socket.destroy()
     server.close()
   })
 
-  const dial = async () => {
-    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+  const open = async () => {
+    const { socket, text } = await dial(port)
     dialed.push(socket)
-    let text = ''
-    socket.setEncoding('latin1').on('data', chunk => {
-      text += chunk
-    })
-    socket.on('error', () => undefined)
-    await once(socket, 'connect')
-    return { socket, text: () => text }
-  }
-  const open = async (): Promise<{ socket: Socket; text: () => string; own: Socket }> => {
-    const dialing = await dial()
     const before = taken.length
-    dialing.socket.write(GET('/'))
-    await eventually(() => dialing.text().endsWith('first\n'), 'the head and what follows')
-    return { ...dialing, own: taken[before] as Socket }
+    socket.write(GET('/'))
+    await eventually(() => text().endsWith('first\n'), 'the head and what follows')
+    return { socket, text, own: taken[before] as Socket }
   }
   const connections = (): Promise<number> => promisify(server.getConnections.bind(server))()
 

@@ -4,13 +4,14 @@
  * never got an answer from that broker again.
  */
 import { once } from 'node:events'
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import { expect } from 'chai'
 import { loadInternal } from '#infra/kafka/client/internals.ts'
 import { Encoder } from '#infra/kafka/client/wire.ts'
 // Installs the corrections.
 import '#infra/kafka/client/kafkajs.ts'
 import { within } from '#test/harness/eventually.ts'
+import { listen } from '#test/harness/listen.ts'
 
 interface Connection {
   socket: Socket | null
@@ -47,26 +48,16 @@ function answerTo(request: Buffer, says: string): Buffer {
 
 async function withServer(
   onSocket: (socket: Socket) => void,
-  use: (open: (socketFactory: SocketFactory, connectMs?: number) => Connection, server: Server) => Promise<void>,
+  use: (open: (socketFactory: SocketFactory, connectMs?: number) => Connection) => Promise<void>,
 ): Promise<void> {
-  const server = createServer(onSocket).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  const server = createServer(onSocket)
+  const { port } = await listen(server)
   const Connection = loadInternal('network/connection') as new (options: object) => Connection
   try {
-    await use(
-      (socketFactory, connectMs = NEVER_MS) =>
-        new Connection({
-          host: '127.0.0.1',
-          port,
-          logger: silent,
-          socketFactory,
-          requestTimeout: NEVER_MS,
-          connectionTimeout: connectMs,
-          enforceRequestTimeout: false,
-        }),
-      server,
-    )
+    await use((socketFactory, connectionTimeout = NEVER_MS) => {
+      const timing = { requestTimeout: NEVER_MS, connectionTimeout, enforceRequestTimeout: false }
+      return new Connection({ host: '127.0.0.1', port, logger: silent, socketFactory, ...timing })
+    })
   } finally {
     server.close()
   }

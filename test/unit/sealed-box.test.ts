@@ -1,4 +1,3 @@
-import { createDecipheriv } from 'node:crypto'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { isSecretKey, newSecretKey, openSealedBox } from '#infra/runtime/sealed-box.ts'
@@ -31,13 +30,6 @@ describe('the sealed box', () => {
     for (const text of ['', 'v1.', 'v1.AAAA', 'whsec_something', sealed.slice(0, -2)]) {
       expect(() => box.open(text, 'webhooks/1'), text).to.throw()
     }
-  })
-
-  it('is AES-256-GCM as the header says, by the platform itself', () => {
-    const bytes = Buffer.from(box.seal('text', 'place').slice(3), 'base64url')
-    const decipher = createDecipheriv('aes-256-gcm', Buffer.from(key, 'base64'), bytes.subarray(0, 12))
-    decipher.setAAD(Buffer.from('place')).setAuthTag(bytes.subarray(-16))
-    expect(Buffer.concat([decipher.update(bytes.subarray(12, -16)), decipher.final()]).toString()).to.equal('text')
   })
 
   it('takes a key of 32 bytes and nothing else', () => {

@@ -20,16 +20,11 @@ interface Message {
   value: Buffer | string | null
 }
 
-interface TopicMessages {
-  topic: string
-  messages: Message[]
-}
-
 interface SendOptions {
   acks: number
   timeout?: number
   compression?: number
-  topicMessages: TopicMessages[]
+  topicMessages: { topic: string; messages: Message[] }[]
 }
 
 interface PartitionAnswer {
@@ -37,12 +32,8 @@ interface PartitionAnswer {
   errorCode: number
 }
 
-interface ProduceAnswer {
-  topics: { topicName: string; partitions: PartitionAnswer[] }[]
-}
-
 interface Broker extends ExchangingBroker {
-  produce(request: object): Promise<ProduceAnswer | undefined>
+  produce(request: object): Promise<{ topics: { topicName: string; partitions: PartitionAnswer[] }[] } | undefined>
 }
 
 interface Cluster {
@@ -74,13 +65,11 @@ interface EosManager {
   addPartitionsToTransaction(topics: TopicData[]): Promise<void>
 }
 
-type Retrier = <T>(work: (bail: (error: unknown) => void) => Promise<T>) => Promise<T>
-
 interface Parts {
   cluster: Cluster
   eosManager: EosManager
   partitioner(choice: { topic: string; partitionMetadata: object[]; message: Message }): number
-  retrier: Retrier
+  retrier<T>(work: (bail: (error: unknown) => void) => Promise<T>): Promise<T>
 }
 
 /** The records of a send that go to one partition. */
@@ -150,7 +139,7 @@ function retried<T>({ cluster, retrier }: Parts, work: () => Promise<T>): Promis
 }
 
 /** The partitions of a send; a record's partition is chosen once, whatever is repeated later. */
-async function entriesOf({ cluster, partitioner, eosManager }: Parts, sent: TopicMessages[]): Promise<Entry[]> {
+async function entriesOf({ cluster, partitioner, eosManager }: Parts, sent: SendOptions['topicMessages']): Promise<Entry[]> {
   await cluster.addMultipleTargetTopics(sent.map(({ topic }) => topic))
   await cluster.refreshMetadataIfNecessary()
   return sent.flatMap(({ topic, messages }) => {
