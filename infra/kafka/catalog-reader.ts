@@ -95,16 +95,16 @@ function openSharing(): (item: CatalogItemPublished) => CatalogItem {
   const lists = new Map<string, readonly string[]>()
   const text = <T extends string | null>(one: T): T => {
     if (one === null) return one
-    const found = texts.get(one)
-    if (found !== undefined) return found as T
+    const same = texts.get(one)
+    if (same !== undefined) return same as T
     texts.set(one, one)
     return one
   }
   const list = (some: readonly string[]): readonly string[] => {
     const key = some.join('\n')
-    const found = lists.get(key) ?? some.map(text)
-    lists.set(key, found)
-    return found
+    const same = lists.get(key) ?? some.map(text)
+    lists.set(key, same)
+    return same
   }
   return item => {
     const shared: CatalogItem = {

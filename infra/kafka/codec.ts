@@ -47,7 +47,7 @@ const HEADER_BYTES = 5
 const MISSING_MAX = 10_000
 /** Of all events of the platform, whatever their version (schemas/events/event.ts). */
 const NAMESPACE = 'marketlog'
-const known = new Map<string, EventSchema<object>>(
+const eventsByName = new Map<string, EventSchema<object>>(
   allTopics.flatMap(topic => topic.events).map(event => [event.name, event]),
 )
 
@@ -121,9 +121,9 @@ export function openCodec(options: { registry: RegistryAddress; namespace: strin
       }
       if (missing.size > MISSING_MAX) missing.clear()
       for (const id of ids) {
-        const found = await fetchReader(registry, id, typeOf)
-        if (found instanceof UnknownEvent) unknown.set(id, found.event)
-        else if (found) readers.set(id, found)
+        const reader = await fetchReader(registry, id, typeOf)
+        if (reader instanceof UnknownEvent) unknown.set(id, reader.event)
+        else if (reader) readers.set(id, reader)
         else missing.add(id)
       }
     },
@@ -171,7 +171,7 @@ async function fetchReader(
   const writer = schema as unknown as Type | undefined
   const [namespace, name] = writer?.name?.split('.') ?? []
   if (!writer || namespace !== NAMESPACE || name === undefined) return undefined
-  const event = known.get(name)
+  const event = eventsByName.get(name)
   if (!event) return new UnknownEvent(name)
   const own = avsc.Type.forSchema(JSON.parse(JSON.stringify(writer)) as avsc.Schema)
   const type = typeOf(event)

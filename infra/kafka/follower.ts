@@ -21,7 +21,7 @@ interface FollowOptions {
   signal: AbortSignal
   /** How long a fetch may wait for records. */
   waitMs?: number
-  /** By them a topic is told from the one before it; left out where it is read for moments alone. */
+  /** They distinguish a topic from the one before it; left out where it is read for moments alone. */
   ids?: TopicIds | undefined
 }
 

@@ -105,13 +105,13 @@ export async function openLagReader(kafka: KafkaConnection, keys: readonly Topic
   return {
     ends,
     /** Distance of each group on each partition of a topic to the ends given, else to the ends of now. */
-    async read(groups: readonly { group: string; topic: TopicKey }[], given?: Ends): Promise<PartitionLag[]> {
-      const targets = given ?? (await ends(groups.map(each => each.topic)))
+    async read(groups: readonly { group: string; topic: TopicKey }[], targets?: Ends): Promise<PartitionLag[]> {
+      const endsOf = targets ?? (await ends(groups.map(each => each.topic)))
       const lags: PartitionLag[] = []
       for (const each of groups) {
         const name = kafka.topicName(each.topic)
         const positions = await groupOffsets(admin, kafka.groupName(each.group), name)
-        for (const [partition, end] of (targets.get(each.topic) ?? []).entries()) {
+        for (const [partition, end] of (endsOf.get(each.topic) ?? []).entries()) {
           const { next, note } = positions.get(partition) ?? NOTHING_COMMITTED
           const position = await nextRecordAt(reader, { topic: name, partition, position: next, end })
           const lag = Math.max(0, end - position)

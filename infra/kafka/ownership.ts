@@ -134,11 +134,11 @@ export async function runningWork(kafka: KafkaConnection, group: string): Promis
     async admin => {
       const members = await pRetry(async () => {
         const { groups } = await admin.describeGroups([kafka.groupName(group)])
-        const [found] = groups
+        const [description] = groups
         // While the group rebalances, the coordinator returns no metadata of its members.
-        if (found === undefined || found.state === 'PreparingRebalance' || found.state === 'CompletingRebalance')
+        if (description === undefined || description.state === 'PreparingRebalance' || description.state === 'CompletingRebalance')
           throw new Error(`the group ${group} is rebalancing`)
-        return found.members
+        return description.members
       }, ASKED_AGAIN)
       return new Set(members.flatMap(({ memberMetadata }) => Object.values(claimsOf(memberMetadata).runs).flat()))
     },

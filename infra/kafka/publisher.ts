@@ -121,8 +121,8 @@ async function provideTopic(kafka: KafkaConnection, topic: string, partitions: n
         return
       }
       const { topics } = await admin.fetchTopicMetadata({ topics: [topic] })
-      const found = topics[0]?.partitions.length ?? 0
-      if (found < partitions) throw new Error(`${topic} has ${found} partitions, the source ${partitions}`)
+      const count = topics[0]?.partitions.length ?? 0
+      if (count < partitions) throw new Error(`${topic} has ${count} partitions, the source ${partitions}`)
     },
     { name: 'copy' },
   )

@@ -124,7 +124,7 @@ function readerOf(cluster: Cluster, codec: Codec, fetchBytes: number): RangeRead
         return fetchRecords(await cluster.findBroker({ nodeId }), { ...limits, topics })
       }),
     )
-    return takeFetched({ cluster, codec }, next, answers)
+    return joinAnswers({ cluster, codec }, next, answers)
   }
   const start: RangeReader['start'] = (topic, partition) => offset(topic, partition, READ_UNCOMMITTED, -2)
   const end: RangeReader['end'] = (topic, partition) => offset(topic, partition, READ_UNCOMMITTED, -1)
@@ -133,8 +133,8 @@ function readerOf(cluster: Cluster, codec: Codec, fetchBytes: number): RangeRead
     stableEnd: (topic, partition) => offset(topic, partition, READ_COMMITTED, -1),
     start,
     async atTime(topic, partition, timestamp) {
-      const found = await offset(topic, partition, READ_COMMITTED, timestamp)
-      return found >= 0 ? found : offset(topic, partition, READ_COMMITTED, -1)
+      const first = await offset(topic, partition, READ_COMMITTED, timestamp)
+      return first >= 0 ? first : offset(topic, partition, READ_COMMITTED, -1)
     },
     fetch,
     range: (topic, ranges, signal) => {
@@ -166,7 +166,7 @@ async function* rangePages(
     const now = performance.now()
     if (now - movedAt > STUCK_LIMIT_MS) throw new Error(`${topic}: nothing came for ${STUCK_LIMIT_MS / 1000} s`)
     const ends = await Promise.all([...next.keys()].map(async each => [each, await end(topic, each)] as const))
-    const short = ends.find(([partition, found]) => found < toOf(partition))
+    const short = ends.find(([partition, offset]) => offset < toOf(partition))
     if (short === undefined) thereAt = now
     else if (now - thereAt > SHORT_LIMIT_MS) throw new Error(`${topic}-${short[0]} ends before ${toOf(short[0])}`)
     await delay(HELD_BACK_MS)
@@ -224,7 +224,7 @@ const refreshIfAnswered = (cluster: Cluster): Promise<boolean> =>
  * Joins the answers of leaders. When one is away, or leads no more, the others' records are returned, and its partitions are fetched
  * from their new leaders next time. Throws when nothing came and something failed; `next` has not moved then.
  */
-async function takeFetched(
+async function joinAnswers(
   { cluster, codec }: { cluster: Cluster; codec: Codec },
   next: Map<number, number>,
   answers: PromiseSettledResult<FetchedRecords[]>[],

@@ -44,8 +44,8 @@ export function refusalOf(error: unknown): string | undefined {
   if (status === 401 || status === 403)
     return `the schema registry refuses the credentials (${status}); check SCHEMA_REGISTRY_USER and SCHEMA_REGISTRY_PASSWORD, or SCHEMA_REGISTRY_TOKEN`
   for (const inner of [cause, originalError, ...errors]) {
-    const found = refusalOf(inner)
-    if (found !== undefined) return found
+    const line = refusalOf(inner)
+    if (line !== undefined) return line
   }
   return undefined
 }

@@ -24,10 +24,10 @@ export function assignUnits(members: ReadonlyMap<string, MemberClaims>): Map<str
   // The heaviest first, so that what comes last can even out.
   const units = [...weights.keys()].sort((a, b) => weightOf(b) - weightOf(a) || (a < b ? -1 : 1))
   const share = Math.ceil([...weights.values()].reduce((sum, weight) => sum + weight, 0) / Math.max(1, ids.length))
-  const given = new Map<string, string[]>(ids.map(id => [id, []]))
+  const assignment = new Map<string, string[]>(ids.map(id => [id, []]))
   const loads = new Map<string, number>(ids.map(id => [id, 0]))
   const give = (unit: string, id: string): void => {
-    given.get(id)?.push(unit)
+    assignment.get(id)?.push(unit)
     loads.set(id, loadOf(id) + weightOf(unit))
   }
   function weightOf(unit: string): number {
@@ -48,7 +48,7 @@ export function assignUnits(members: ReadonlyMap<string, MemberClaims>): Map<str
     const least = able.reduce((best, id) => (loadOf(id) < loadOf(best) ? id : best))
     give(unit, least)
   }
-  return given
+  return assignment
 }
 
 /** The member that runs a unit now, if it still can. */

@@ -37,8 +37,8 @@ export async function setUpTopics(kafka: KafkaConnection): Promise<{ created: nu
     const existing = new Set(await admin.listTopics())
     const named = allTopics.map(topic => ({ ...topic, name: kafka.namespace + topic.name }))
     const missing = named.filter(({ name }) => !existing.has(name))
-    const kept = named.filter(({ name }) => existing.has(name))
-    const changes = kept.length > 0 ? await changesOf(admin, kept, inSync) : new Map<string, TopicSettings>()
+    const present = named.filter(({ name }) => existing.has(name))
+    const changes = present.length > 0 ? await changesOf(admin, present, inSync) : new Map<string, TopicSettings>()
     const topicOf = (topic: TopicDefinition): ITopicConfig => {
       const settings = { ...settingsOf(topic), [MIN_IN_SYNC]: String(inSync) }
       const configEntries = Object.entries(settings).map(([name, value]) => ({ name, value }))
@@ -94,11 +94,11 @@ async function changesOf(
       throw new UnfitCluster(
         `${resourceName} has ${UNCLEAN}=true: an election may lose acknowledged records. Remove that setting, or set it to false`,
       )
-    const wanted: TopicSettings = {
+    const needed: TopicSettings = {
       ...settingsOf(topic),
       [MIN_IN_SYNC]: String(Math.min(inSync, replicas.get(resourceName) ?? 1)),
     }
-    const lacking = Object.entries(wanted).filter(([name, value]) =>
+    const lacking = Object.entries(needed).filter(([name, value]) =>
       NEEDED.includes(name) ? own.get(name) !== value : !own.has(name),
     )
     if (lacking.length > 0) changes.set(resourceName, Object.fromEntries(lacking))
@@ -131,17 +131,17 @@ export async function createTopics(admin: Admin, topics: readonly ITopicConfig[]
 
 /** Refuses another number of partitions than the catalogue's; the replicas of each topic. */
 async function refuseOtherPartitions(admin: Admin, topics: readonly TopicDefinition[]): Promise<Map<string, number>> {
-  const { topics: found } = await admin.fetchTopicMetadata({ topics: topics.map(topic => topic.name) })
-  for (const { name, partitions } of found) {
-    const wanted = topics.find(topic => topic.name === name)?.partitions
-    if (wanted !== undefined && wanted !== partitions.length) {
+  const { topics: present } = await admin.fetchTopicMetadata({ topics: topics.map(topic => topic.name) })
+  for (const { name, partitions } of present) {
+    const expected = topics.find(topic => topic.name === name)?.partitions
+    if (expected !== undefined && expected !== partitions.length) {
       throw new UnfitCluster(
-        `${name} has ${partitions.length} partitions, the catalogue says ${wanted}: keys would move`,
+        `${name} has ${partitions.length} partitions, the catalogue says ${expected}: keys would move`,
       )
     }
   }
   return new Map(
-    found.map(({ name, partitions }) => [name, Math.min(...partitions.map(({ replicas }) => replicas.length))]),
+    present.map(({ name, partitions }) => [name, Math.min(...partitions.map(({ replicas }) => replicas.length))]),
   )
 }
 

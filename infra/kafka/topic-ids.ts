@@ -18,7 +18,7 @@ export function openTopicIds(kafka: KafkaConnection, everyMs: number = EVERY_MS)
   const cluster = openCluster(kafka, 'topic-ids')
   const names = allTopics.map(({ name }) => `${kafka.namespace}${name}`)
   const listeners = new Set<{ names: readonly string[]; listener: () => void }>()
-  let known: ReadonlyMap<string, string> | undefined
+  let lastIds: ReadonlyMap<string, string> | undefined
   let isClosed = false
 
   /** An answer under way may be older than what its caller has seen, so those that ask meanwhile share the next one. */
@@ -27,8 +27,8 @@ export function openTopicIds(kafka: KafkaConnection, everyMs: number = EVERY_MS)
     await cluster.connect()
     await cluster.refreshMetadataIfNecessary()
     const request = { apiName: 'Metadata', apiKey: METADATA, apiVersion: VERSION, body: encodeMetadata(names) }
-    const [before, ids] = [known, await sendRequest(await cluster.findControllerBroker(), request, decodeMetadata)]
-    known = ids
+    const [before, ids] = [lastIds, await sendRequest(await cluster.findControllerBroker(), request, decodeMetadata)]
+    lastIds = ids
     const changed = new Set(names.filter(name => before !== undefined && before.get(name) !== ids.get(name)))
     for (const { names: own, listener } of listeners) if (own.some(name => changed.has(name))) listener()
     return ids

@@ -30,7 +30,7 @@ export async function withLeases<T>(
   keys: readonly string[],
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const kept: { lease: Lease; lost: AbortSignal; stop(): void }[] = []
+  const leases: { lease: Lease; lost: AbortSignal; stop(): void }[] = []
   try {
     for (const key of keys) {
       const lease = openLease(redis, key, WORK_LEASE_MS)
@@ -40,12 +40,12 @@ export async function withLeases<T>(
         if (performance.now() > limit) throw new Error(`another process holds ${key}`)
         await pause(ASK_EVERY_MS)
       }
-      kept.push({ lease, ...keepLease(lease, RENEW_EVERY_MS) })
+      leases.push({ lease, ...keepLease(lease, RENEW_EVERY_MS) })
     }
-    return await work(AbortSignal.any(kept.map(({ lost }) => lost)))
+    return await work(AbortSignal.any(leases.map(({ lost }) => lost)))
   } finally {
-    for (const { stop } of kept) stop()
-    await Promise.all(kept.map(({ lease }) => lease.release().catch(() => undefined)))
+    for (const { stop } of leases) stop()
+    await Promise.all(leases.map(({ lease }) => lease.release().catch(() => undefined)))
   }
 }
 
@@ -76,7 +76,7 @@ export function keepLease(lease: Lease, everyMs: number): { lost: AbortSignal; s
 /** Opens a lease; nothing is held yet. */
 export function openLease(redis: Redis, key: string, ttlMs: number) {
   const token = randomUUID()
-  const run = async (how: 'take' | 'renew'): Promise<'taken' | 'renewed' | undefined> => {
+  const run = async (how: 'acquire' | 'renew'): Promise<'taken' | 'renewed' | undefined> => {
     const answer = await redis.eval(HOLD, 1, key, token, String(ttlMs), how)
     return answer === 1 ? 'taken' : answer === 2 ? 'renewed' : undefined
   }
@@ -85,7 +85,7 @@ export function openLease(redis: Redis, key: string, ttlMs: number) {
     /** Text of the key while this process holds the lease. */
     token: token as string,
     /** Takes or renews the lease. `taken`: it was free, and another may have held it since this process did; undefined: another holds it. */
-    hold: () => run('take'),
+    hold: () => run('acquire'),
     /** Renews the lease if it is still held; never takes it. */
     renew: async (): Promise<boolean> => (await run('renew')) !== undefined,
     async release(): Promise<void> {

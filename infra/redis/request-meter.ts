@@ -14,7 +14,6 @@ import type { Allowance } from '#schemas/api/rate-limit.ts'
 import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { type Redis, requireReady } from './redis.ts'
 
-/** What a key may use. */
 interface RequestLimits {
   perMinute: number
   perMonth: number
@@ -40,7 +39,7 @@ interface Batch {
   waiting: PromiseWithResolvers<Metered>[]
 }
 
-/** What a call came to, and what was left before it. */
+/** The result of a call, with what was left before it. */
 interface Counted extends Metered {
   admitted: number
 }
@@ -91,13 +90,13 @@ export function openRequestMeter(redis: Redis, { prefix, now }: { prefix: string
   const run = (redis as unknown as { meterRequests: Run }).meterRequests.bind(redis)
   let current = monthOf(now())
 
-  async function call({ subject, limits, countsInMonth }: Batch, wanted: number): Promise<Counted> {
+  async function call({ subject, limits, countsInMonth }: Batch, count: number): Promise<Counted> {
     requireReady(redis)
     const at = now()
     if (at < current.startsAt || at >= current.endsAt) current = monthOf(at)
     const { name, startsAt, endsAt } = current
     const keys = [minuteKey(subject, prefix), monthKey(subject, name, prefix)] as const
-    const args = [wanted, limits.perMinute, limits.perMonth, countsInMonth ? 1 : 0]
+    const args = [count, limits.perMinute, limits.perMonth, countsInMonth ? 1 : 0]
     const counts = await run(...keys, ...args, endsAt / 1000 + MONTH_KEPT_SECONDS)
     const [admitted, monthBefore, minuteLeftMs, minuteBefore] = counts
     const month = {
@@ -174,10 +173,10 @@ function openBatches(send: (batch: Batch) => Promise<void>): (counted: Omit<Batc
       if (!pausing.has(name)) setImmediate(() => close(name, opened))
       batch = opened
     }
-    const wanted = Promise.withResolvers<Metered>()
-    batch.waiting.push(wanted)
+    const answer = Promise.withResolvers<Metered>()
+    batch.waiting.push(answer)
     if (batch.waiting.length === MOST_SHARED) close(name, batch)
-    return wanted.promise
+    return answer.promise
   }
 }
 

@@ -66,8 +66,8 @@ const refusalOf = (name: string, policy: string): string =>
 /** Managed servers often refuse CONFIG, and INFO says the same. */
 async function readPolicy(redis: Redis): Promise<string | undefined> {
   const info = await redis.info('memory').catch(() => '')
-  const [, told] = /^maxmemory_policy:(\S+)/m.exec(info) ?? []
-  if (told !== undefined) return told
-  const [, policy] = (await redis.config('GET', 'maxmemory-policy').catch(() => [])) as string[]
-  return policy
+  const [, policy] = /^maxmemory_policy:(\S+)/m.exec(info) ?? []
+  if (policy !== undefined) return policy
+  const [, setting] = (await redis.config('GET', 'maxmemory-policy').catch(() => [])) as string[]
+  return setting
 }

@@ -81,20 +81,20 @@ interface HeldLease {
 export function openStreamLeases(redis: Redis, options: StreamLeaseOptions) {
   const { prefix, name: kind, leaseMs = LEASE_MS } = options
   /** Subject -> holder -> lease. */
-  const held = new Map<string, Map<string, HeldLease>>()
+  const leasesOf = new Map<string, Map<string, HeldLease>>()
   const sent = new Set<Promise<unknown>>()
   const keysOf = (subject: string): [string, string] => [
     `${prefix}{${kind}:${subject}}:places`,
     `${prefix}{${kind}:${subject}}:holders`,
   ]
   const drop = (subject: string, holder: string): boolean => {
-    const own = held.get(subject)
+    const own = leasesOf.get(subject)
     const isHeld = own?.delete(holder) ?? false
-    if (own?.size === 0) held.delete(subject)
+    if (own?.size === 0) leasesOf.delete(subject)
     return isHeld
   }
   const replace = (subject: string, holder: string): void => {
-    const lease = held.get(subject)?.get(holder)
+    const lease = leasesOf.get(subject)?.get(holder)
     if (drop(subject, holder)) lease?.replace.abort()
   }
   /** A failure is made good by the next renewal, or by expiry. */
@@ -107,14 +107,14 @@ export function openStreamLeases(redis: Redis, options: StreamLeaseOptions) {
     const replaced = (await redis.eval(RENEW, 2, ...keysOf(subject), leaseMs, ...members)) as string[]
     for (const holder of replaced) replace(subject, holder)
   }
-  let round = held.entries()
+  let round = leasesOf.entries()
   const timer = setInterval(
     () => {
       if (redis.status !== 'ready') return
-      for (let left = Math.ceil(held.size / PARTS_PER_RENEWAL); left > 0; left--) {
+      for (let left = Math.ceil(leasesOf.size / PARTS_PER_RENEWAL); left > 0; left--) {
         let next = round.next()
         if (next.done) {
-          round = held.entries()
+          round = leasesOf.entries()
           next = round.next()
         }
         if (next.done) return
@@ -129,10 +129,10 @@ export function openStreamLeases(redis: Redis, options: StreamLeaseOptions) {
       requireReady(redis)
       const holder = randomUUID()
       if ((await redis.eval(TAKE, 2, ...keysOf(subject), leaseMs, max, name, holder)) !== 1) return undefined
-      const leases = held.get(subject) ?? new Map<string, HeldLease>()
+      const leases = leasesOf.get(subject) ?? new Map<string, HeldLease>()
       for (const [earlier, lease] of leases) if (lease.name === name) replace(subject, earlier)
       const controller = new AbortController()
-      held.set(subject, leases.set(holder, { name, replace: controller }))
+      leasesOf.set(subject, leases.set(holder, { name, replace: controller }))
       return {
         replaced: controller.signal,
         release() {

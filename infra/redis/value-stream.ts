@@ -47,12 +47,12 @@ export async function* readValues({ keys, ...source }: ValueRequest): AsyncGener
       if (ahead !== undefined) wires.ask(ahead)
       if (length < 0) throw new ValueMissing(`${key} is not there`)
       for (let left = length; left > 0; ) {
-        const bytes = await wire.take(left)
+        const bytes = await wire.read(left)
         left -= bytes.length
         yield { index, bytes }
       }
       // What ends a value may itself come in two pieces.
-      for (let left = 2; left > 0; ) left -= (await wire.take(left)).length
+      for (let left = 2; left > 0; ) left -= (await wire.read(left)).length
     }
   } finally {
     wires.close()
@@ -72,7 +72,7 @@ function openWires({ settings, redis, signal }: Omit<ValueRequest, 'keys'>) {
   const route = { tls: tlsOf(settings, address), greeting: greetingOf(settings, address), signal }
   /** Slots that are elsewhere; the client's own connection learns it by itself. */
   const moved = new Map<number, RedisNode>()
-  const wires = { asked: new Map<string, Wire>(), redirected: new Map<string, Wire>() }
+  const wires = { ahead: new Map<string, Wire>(), redirected: new Map<string, Wire>() }
   const wireTo = (node: RedisNode, kind: keyof typeof wires): Wire => {
     const name = `${node.host}:${node.port}`
     const wire = wires[kind].get(name) ?? openWire(node, route)
@@ -83,7 +83,7 @@ function openWires({ settings, redis, signal }: Omit<ValueRequest, 'keys'>) {
   return {
     ask(key: string): void {
       const node = address.kind === 'single' ? (address.nodes[0] as RedisNode) : nodeOfKey(redis, key, moved)
-      const wire = wireTo(node, 'asked')
+      const wire = wireTo(node, 'ahead')
       wire.send([['GET', key]])
       waiting.push({ wire, node })
     },
@@ -105,7 +105,7 @@ function openWires({ settings, redis, signal }: Omit<ValueRequest, 'keys'>) {
       }
     },
     close(): void {
-      for (const wire of [...wires.asked.values(), ...wires.redirected.values()]) wire.close()
+      for (const wire of [...wires.ahead.values(), ...wires.redirected.values()]) wire.close()
     },
   }
 }
@@ -147,7 +147,7 @@ function openWire(
     if (arrival.done) throw new Error('Redis closed the connection')
     chunk = arrival.value
   }
-  const takeLine = async (): Promise<string> => {
+  const readLine = async (): Promise<string> => {
     let line = ''
     for (;;) {
       await fill()
@@ -163,15 +163,15 @@ function openWire(
   return {
     send,
     /** At least one and at most `most` bytes. */
-    async take(most: number): Promise<Buffer> {
+    async read(most: number): Promise<Buffer> {
       await fill()
-      const taken = chunk.subarray(0, most)
-      chunk = chunk.subarray(taken.length)
-      return taken
+      const piece = chunk.subarray(0, most)
+      chunk = chunk.subarray(piece.length)
+      return piece
     },
     async header(): Promise<string> {
-      for (; greetings > 0; greetings--) lengthOf(await takeLine())
-      return takeLine()
+      for (; greetings > 0; greetings--) lengthOf(await readLine())
+      return readLine()
     },
     close(): void {
       listener[Symbol.dispose]()

@@ -22,7 +22,7 @@ const KEY_START = /sk_live_/
 
 /** The client's own request id where it is harmless, else a new one. */
 export function requestIdOf({ headers }: Pick<IncomingMessage, 'headers'>): string {
-  const given = headers['x-request-id']
-  const isHarmless = typeof given === 'string' && REQUEST_ID.test(given) && !KEY_START.test(given)
-  return isHarmless ? given : crypto.randomUUID()
+  const id = headers['x-request-id']
+  const isHarmless = typeof id === 'string' && REQUEST_ID.test(id) && !KEY_START.test(id)
+  return isHarmless ? id : crypto.randomUUID()
 }

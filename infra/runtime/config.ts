@@ -139,10 +139,10 @@ function readPort(env: Environment, name: string, otherwise: number, faults: str
 }
 
 function readPorts(env: Environment, name: string, otherwise: readonly number[], faults: string[]): readonly number[] {
-  const given = listed(env[name]).map(Number)
+  const ports = listed(env[name]).map(Number)
   const isPort = (port: number) => Number.isInteger(port) && port > 0 && port <= 65_535
-  if (!given.every(isPort)) faults.push(`${name} must list ports, such as 80,443,8443`)
-  return given.length === 0 ? otherwise : given
+  if (!ports.every(isPort)) faults.push(`${name} must list ports, such as 80,443,8443`)
+  return ports.length === 0 ? otherwise : ports
 }
 
 /** An address that others reach must be named, since links and sign-in lead there, and be safe, since keys are sent to it. */

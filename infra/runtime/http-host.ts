@@ -21,14 +21,7 @@ import { isLoopback, openTrustedProxies } from './trusted-proxies.ts'
 /** A request handler, an Express application included. */
 export type Handler = (request: IncomingMessage, response: ServerResponse) => void
 
-export interface HttpHost {
-  /** Hands requests whose path equals or lies below a prefix to a handler; `/` takes the rest. */
-  mount(prefixes: string[], handler: Handler): void
-  /** Adds a role to `/readyz`. */
-  watch(name: string, ready: () => Promise<string | undefined>): void
-  listen(): Promise<HostPorts>
-  close(): Promise<void>
-}
+export type HttpHost = ReturnType<typeof openHttpHost>
 
 export interface HostPorts {
   port: number
@@ -62,7 +55,7 @@ export function clientsOf({ clients }: Pick<PlatformConfig, 'clients'>): Connect
   }
 }
 
-export interface HttpHostOptions {
+interface HttpHostOptions {
   host: string
   port: number
   metrics: Metrics
@@ -79,35 +72,35 @@ const OPERATOR = { host: '127.0.0.1', port: 0 }
 const OPERATOR_CONNECTIONS_MAX = 256
 
 /** Opens a host for an address; `listen` starts it. */
-export function openHttpHost(options: HttpHostOptions): HttpHost {
+export function openHttpHost(options: HttpHostOptions) {
   const { limits = LIMITS, clients = CONNECTION_LIMITS, operator = OPERATOR, metrics } = options
   const { now = () => performance.now() } = options
-  const mounted: { prefix: string; handler: Handler }[] = []
+  const mounted = [{ prefix: '/healthz', handler: answerHealth }]
   const roles = new Map<string, () => Promise<string | undefined>>()
   const server = openServer(limits)
   const serve = wellFormed((request, response) => {
-    const found = mounted.find(({ prefix }) => isBelow(pathOf(request), prefix))
-    if (found) found.handler(request, response)
+    const mount = mounted.find(({ prefix }) => isBelow(pathOf(request), prefix))
+    if (mount) mount.handler(request, response)
     else answerError(response, 'NOT_FOUND', 'No role of this process serves this path.')
   })
   const take = limitConnections(server, serve, { limits: clients, metrics, now })
   server.on('request', take).on('checkExpectation', take)
   const operatorServer = openOperatorServer(roles, metrics, limits)
-  const host: HttpHost = {
-    mount(prefixes, handler) {
+  return {
+    /** Hands requests whose path equals or lies below a prefix to a handler; `/` takes the rest. */
+    mount(prefixes: string[], handler: Handler): void {
       for (const prefix of prefixes) mounted.push({ prefix, handler })
       mounted.sort((a, b) => b.prefix.length - a.prefix.length)
     },
-    watch: (name, ready) => void roles.set(name, ready),
-    // Who is told that the process listens may ask at once whether it is ready.
-    listen: async () => ({
+    /** Adds a role to `/readyz`. */
+    watch: (name: string, ready: () => Promise<string | undefined>): void => void roles.set(name, ready),
+    // A caller that knows that the process listens may ask at once whether it is ready.
+    listen: async (): Promise<HostPorts> => ({
       operatorPort: await listen(operatorServer, operator),
       port: await listen(server, options),
     }),
-    close: async () => void (await Promise.all([server, operatorServer].map(close))),
+    close: async (): Promise<void> => void (await Promise.all([server, operatorServer].map(close))),
   }
-  host.mount(['/healthz'], answerHealth)
-  return host
 }
 
 function openServer({ idleMs, headersMs, requestMs, checkEveryMs }: HttpLimits): Server {

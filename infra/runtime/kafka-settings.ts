@@ -40,11 +40,11 @@ export function readKafkaSettings(env: Environment, faults: string[]): KafkaSett
 }
 
 function readTls(env: Environment, faults: string[]): TlsFiles | undefined {
-  const wanted = env.KAFKA_TLS || ''
-  if (!['', 'true', 'false'].includes(wanted)) faults.push('KAFKA_TLS must be true or false')
+  const setting = env.KAFKA_TLS || ''
+  if (!['', 'true', 'false'].includes(setting)) faults.push('KAFKA_TLS must be true or false')
   const files = readTlsFileNames(env, 'KAFKA_TLS', faults)
-  if (wanted === 'false' && files) faults.push('KAFKA_TLS is false, but its files are named')
-  return wanted === 'true' ? (files ?? { ca: undefined, certificate: undefined, key: undefined }) : files
+  if (setting === 'false' && files) faults.push('KAFKA_TLS is false, but its files are named')
+  return setting === 'true' ? (files ?? { ca: undefined, certificate: undefined, key: undefined }) : files
 }
 
 function readSasl(env: Environment, faults: string[]): SaslSettings | undefined {

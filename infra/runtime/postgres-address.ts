@@ -39,9 +39,9 @@ export function parsePostgresAddress(address: string): PostgresAddress {
     throw new Error(`must not have ${refused}; of a server and its TLS only sslmode and certificate files are read`)
   const [ca, certificate, key] = Object.values(FILES).map(name => parameters.get(name) ?? undefined)
   const hasFiles = (ca ?? certificate ?? key) !== undefined
-  const given = parameters.get('sslmode') ?? (hasFiles ? 'verify-full' : 'disable')
-  const sslMode = SSL_MODES.find(mode => mode === given)
-  if (sslMode === undefined) throw new Error(`must have sslmode = ${SSL_MODES.join(', ')}, not ${given}`)
+  const modeText = parameters.get('sslmode') ?? (hasFiles ? 'verify-full' : 'disable')
+  const sslMode = SSL_MODES.find(mode => mode === modeText)
+  if (sslMode === undefined) throw new Error(`must have sslmode = ${SSL_MODES.join(', ')}, not ${modeText}`)
   if (sslMode === 'disable' && hasFiles) throw new Error('has sslmode=disable, but certificate files are named')
   if ((certificate === undefined) !== (key === undefined)) throw new Error('needs both of sslcert and sslkey')
   const isPooled = parameters.get(POOLED.name) === POOLED.value

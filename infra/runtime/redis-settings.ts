@@ -53,10 +53,10 @@ export function parseRedisUrl(text: string): RedisAddress | undefined {
   const [, secure, form, login = '', hosts = '', database = '', query = ''] = FORM.exec(text) ?? []
   const kind = form === '-sentinel' ? 'sentinel' : form === '-cluster' ? 'cluster' : 'single'
   const nodes = hosts.split(',').map(host => parseNode(host, kind === 'sentinel' ? SENTINEL_PORT : PORT))
-  const wanted = new URLSearchParams(query)
-  const master = wanted.get('master') ?? ''
-  wanted.delete('master')
-  if (nodes.includes(undefined) || wanted.size > 0 || (kind === 'sentinel') !== (master !== '')) return undefined
+  const parameters = new URLSearchParams(query)
+  const master = parameters.get('master') ?? ''
+  parameters.delete('master')
+  if (nodes.includes(undefined) || parameters.size > 0 || (kind === 'sentinel') !== (master !== '')) return undefined
   if (kind === 'single' && nodes.length > 1) return undefined
   if (kind === 'cluster' && Number(database) > 0) return undefined
   const proof = parseLogin(login)
@@ -75,8 +75,8 @@ const WRONG_ADDRESS =
   'redis-cluster://host:port,host:port; rediss… with TLS (infra/README.md, "Redis")'
 
 function parseNode(text: string, port: number): RedisNode | undefined {
-  const [, literal, name, given] = NODE.exec(text.trim()) ?? []
-  const [host, at] = [literal ?? name, Number(given ?? port)]
+  const [, literal, name, portText] = NODE.exec(text.trim()) ?? []
+  const [host, at] = [literal ?? name, Number(portText ?? port)]
   return host === undefined || at > HIGHEST_PORT ? undefined : { host, port: at }
 }
 

@@ -11,9 +11,9 @@ const cached = new Int8Array(CACHED_IDS).fill(-1)
 
 /** The partition of an item among `ITEM_PARTITIONS`, 0-based. */
 export function partitionOfItem(itemId: number): number {
-  const known = cached[itemId]
-  if (known !== undefined && known >= 0) return known
+  const cachedPartition = cached[itemId]
+  if (cachedPartition !== undefined && cachedPartition >= 0) return cachedPartition
   const partition = partitionOf(String(itemId), ITEM_PARTITIONS)
-  if (known !== undefined) cached[itemId] = partition
+  if (cachedPartition !== undefined) cached[itemId] = partition
   return partition
 }

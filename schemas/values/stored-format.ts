@@ -18,9 +18,9 @@ export function parseStored<T>(what: string, text: string, decoders: Decoders<T>
   const format = formatOf(stored)
   const decode = decoders[format]
   if (decode !== undefined) return decode(stored)
-  const known = Object.keys(decoders).join(', ')
+  const versions = Object.keys(decoders).join(', ')
   throw new UnknownFormat(
-    `${what} is stored in version ${format} of its form, and this process reads ${known}: upgrade the processes that read it first`,
+    `${what} is stored in version ${format} of its form, and this process reads ${versions}: upgrade the processes that read it first`,
   )
 }
 

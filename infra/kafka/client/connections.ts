@@ -50,7 +50,7 @@ export function correctConnections(): void {
     return attempt
   }
   prototype.disconnect = function () {
-    // A closed socket takes another listener each time that it is told not to keep the process alive.
+    // A closed socket takes another listener each time that it is asked not to keep the process alive.
     if (this.socket?.destroyed) this.socket = null
     return disconnect.call(this)
   }

@@ -46,13 +46,13 @@ const LIMIT_MS = 3_000
 
 /** A cluster as a transactional producer sees it: a coordinator is asked for once in a while. */
 export function withKnownCoordinators<T extends CoordinatorSearch>(cluster: T, now: () => number): T {
-  const known = new Map<string, { until: number; metadata: { coordinator: Broker } }>()
+  const cache = new Map<string, { until: number; metadata: { coordinator: Broker } }>()
   const findGroupCoordinatorMetadata: CoordinatorSearch['findGroupCoordinatorMetadata'] = async group => {
     const key = `${group.coordinatorType} ${group.groupId}`
-    const cached = known.get(key)
-    if (cached && now() < cached.until) return cached.metadata
+    const entry = cache.get(key)
+    if (entry && now() < entry.until) return entry.metadata
     const metadata = await cluster.findGroupCoordinatorMetadata(group)
-    known.set(key, { until: now() + COORDINATOR_KNOWN_MS, metadata })
+    cache.set(key, { until: now() + COORDINATOR_KNOWN_MS, metadata })
     return metadata
   }
   return Object.assign(Object.create(cluster) as T, { findGroupCoordinatorMetadata })

@@ -71,9 +71,9 @@ async function askAnyBroker<T>(
   const nodeIds = shuffle(Object.keys(this.brokers)).sort((a, b) => rank(a) - rank(b))
   if (nodeIds.length === 0) throw new KafkaJSBrokerNotFound('No brokers in the broker pool')
   for (const nodeId of nodeIds) {
-    const asked = this.findBroker({ nodeId }).then(broker => ask({ nodeId, broker }))
+    const asking = this.findBroker({ nodeId }).then(broker => ask({ nodeId, broker }))
     // A failure is no answer; null says that there was none at all.
-    const [answer] = await Promise.allSettled([asked])
+    const [answer] = await Promise.allSettled([asking])
     if (answer.status === 'fulfilled') return answer.value
   }
   return null

@@ -36,24 +36,24 @@ export function coalesceAlike<Answer>(work: () => Promise<Answer>): () => Promis
 
 /** One answer for all that ask while it is on its way, and for some milliseconds after it came. A failure is not kept. */
 export function cached<Answer>(ask: () => Promise<Answer>, forMs: number): { get(): Promise<Answer>; forget(): void } {
-  let known: { answer: Promise<Answer>; until: number } | undefined
+  let cache: { answer: Promise<Answer>; until: number } | undefined
   return {
     get() {
-      if (known !== undefined && performance.now() < known.until) return known.answer
+      if (cache !== undefined && performance.now() < cache.until) return cache.answer
       const own = { answer: ask(), until: Number.POSITIVE_INFINITY }
-      known = own
+      cache = own
       own.answer.then(
         () => {
           own.until = performance.now() + forMs
         },
         () => {
-          if (known === own) known = undefined
+          if (cache === own) cache = undefined
         },
       )
       return own.answer
     },
     forget() {
-      known = undefined
+      cache = undefined
     },
   }
 }
