@@ -3,7 +3,7 @@
  *
  * Rights are given and never taken away. The retention that brokers have may differ from the catalogue's until the next set-up.
  */
-import type { Admin } from 'kafkajs'
+import type { Admin, KafkaConfig } from 'kafkajs'
 import { allTopics } from '#schemas/topics.ts'
 import { sendRequest } from './client/cluster.ts'
 import {
@@ -17,16 +17,13 @@ import { Encoder, type WireDecoder } from './client/wire.ts'
 import type { KafkaConnection } from './connection.ts'
 import { connectCluster } from './range-reader.ts'
 
-/** How the client is named to brokers, and its settings beside those of the connection. */
-type AdminOptions = Parameters<KafkaConnection['newClient']>[1] & { name?: string }
-
 /** Works with an administrator's client that is opened for it, and closed after it. */
 export async function withAdmin<T>(
   kafka: Pick<KafkaConnection, 'newClient'>,
   work: (admin: Admin) => Promise<T>,
-  { name = 'admin', ...settings }: AdminOptions = {},
+  settings: Partial<KafkaConfig> = {},
 ): Promise<T> {
-  const admin = kafka.newClient(name, settings).admin()
+  const admin = kafka.newClient('admin', settings).admin()
   await admin.connect()
   try {
     return await work(admin)
@@ -48,23 +45,16 @@ export interface Acl {
 
 /** Gives rights; those that are there already stay as they are. */
 export async function applyAcls(kafka: KafkaConnection, acls: readonly Acl[]): Promise<void> {
-  return withAdmin(
-    kafka,
-    async admin => {
-      await admin.createAcls({
-        acl: acls.map(({ principal, resource, name, isPrefix, operation }) => ({
-          principal,
-          host: '*',
-          resourceName: name,
-          resourceType: AclResourceTypes[resource],
-          resourcePatternType: isPrefix ? ResourcePatternTypes.PREFIXED : ResourcePatternTypes.LITERAL,
-          operation: AclOperationTypes[operation],
-          permissionType: AclPermissionTypes.ALLOW,
-        })),
-      })
-    },
-    { name: 'acls' },
-  )
+  const acl = acls.map(({ principal, resource, name, isPrefix, operation }) => ({
+    principal,
+    host: '*',
+    resourceName: name,
+    resourceType: AclResourceTypes[resource],
+    resourcePatternType: isPrefix ? ResourcePatternTypes.PREFIXED : ResourcePatternTypes.LITERAL,
+    operation: AclOperationTypes[operation],
+    permissionType: AclPermissionTypes.ALLOW,
+  }))
+  await withAdmin(kafka, admin => admin.createAcls({ acl }))
 }
 
 /** The retention of a topic as the brokers have it. */
@@ -77,34 +67,27 @@ export interface LiveRetention {
 }
 
 export async function liveRetentions(kafka: KafkaConnection): Promise<Map<string, LiveRetention>> {
-  return withAdmin(
-    kafka,
-    async admin => {
-      const existing = new Set(await admin.listTopics())
-      const names = allTopics.map(({ name }) => name).filter(name => existing.has(kafka.namespace + name))
-      if (names.length === 0) return new Map()
-      const { resources } = await admin.describeConfigs({
-        includeSynonyms: false,
-        resources: names.map(name => ({
-          type: ConfigResourceTypes.TOPIC,
-          name: kafka.namespace + name,
-          configNames: ['cleanup.policy', 'retention.ms', 'retention.bytes'],
-        })),
-      })
-      return new Map(
-        resources.map(({ resourceName, configEntries }) => {
-          const settings = new Map(configEntries.map(({ configName, configValue }) => [configName, configValue]))
-          const retention = {
-            isCompacted: settings.get('cleanup.policy')?.includes('compact') ?? false,
-            ms: Number(settings.get('retention.ms') ?? -1),
-            bytes: Number(settings.get('retention.bytes') ?? -1),
-          }
-          return [resourceName.slice(kafka.namespace.length), retention]
-        }),
-      )
-    },
-    { name: 'settings' },
-  )
+  return withAdmin(kafka, async admin => {
+    const existing = new Set(await admin.listTopics())
+    const names = allTopics.map(({ name }) => kafka.namespace + name).filter(name => existing.has(name))
+    if (names.length === 0) return new Map()
+    const configNames = ['cleanup.policy', 'retention.ms', 'retention.bytes']
+    const { resources } = await admin.describeConfigs({
+      includeSynonyms: false,
+      resources: names.map(name => ({ type: ConfigResourceTypes.TOPIC, name, configNames })),
+    })
+    return new Map(
+      resources.map(({ resourceName, configEntries }) => {
+        const settings = new Map(configEntries.map(({ configName, configValue }) => [configName, configValue]))
+        const retention = {
+          isCompacted: settings.get('cleanup.policy')?.includes('compact') ?? false,
+          ms: Number(settings.get('retention.ms') ?? -1),
+          bytes: Number(settings.get('retention.bytes') ?? -1),
+        }
+        return [resourceName.slice(kafka.namespace.length), retention]
+      }),
+    )
+  })
 }
 
 interface PartitionBytes {
@@ -116,11 +99,11 @@ interface PartitionBytes {
 /** Bytes on disk of every partition of the brokers: of its replicas the largest, since the others may be on their way. */
 export async function readDiskBytes(kafka: KafkaConnection): Promise<PartitionBytes[]> {
   const cluster = await connectCluster(kafka, 'disk-bytes', [], DISK_BYTES_LIMIT_MS)
+  const request = { ...DESCRIBE_LOG_DIRS, body: new Encoder().writeInt32(ALL_TOPICS) }
   const largest = new Map<string, PartitionBytes>()
   try {
     for (const { nodeId } of cluster.brokerPool.metadata?.brokers ?? []) {
-      const broker = await cluster.findBroker({ nodeId })
-      for (const one of await sendRequest(broker, { ...DESCRIBE_LOG_DIRS, body: new Encoder().writeInt32(ALL_TOPICS) }, decodeLogDirs)) {
+      for (const one of await sendRequest(await cluster.findBroker({ nodeId }), request, decodeLogDirs)) {
         const name = `${one.topic}/${one.partition}`
         if ((largest.get(name)?.bytes ?? -1) < one.bytes) largest.set(name, one)
       }

@@ -24,9 +24,7 @@ export async function committedOffsets(
   group: string,
   topic: TopicKey,
 ): Promise<Map<number, number>> {
-  const offsets = await withAdmin(kafka, admin => groupOffsets(admin, kafka.groupName(group), kafka.topicName(topic)), {
-    name: `offsets-${group}`,
-  })
+  const offsets = await withAdmin(kafka, admin => groupOffsets(admin, kafka.groupName(group), kafka.topicName(topic)))
   return new Map([...offsets].map(([partition, { next }]) => [partition, next]))
 }
 

@@ -129,19 +129,14 @@ const ASKED_AGAIN = { retries: 30, minTimeout: 500, factor: 1 }
 
 /** The names of all that the living members of a group of writers run. */
 export async function runningWork(kafka: KafkaConnection, group: string): Promise<Set<string>> {
-  return withAdmin(
-    kafka,
-    async admin => {
-      const members = await pRetry(async () => {
-        const { groups } = await admin.describeGroups([kafka.groupName(group)])
-        const [description] = groups
-        // While the group rebalances, the coordinator returns no metadata of its members.
-        if (description === undefined || description.state === 'PreparingRebalance' || description.state === 'CompletingRebalance')
-          throw new Error(`the group ${group} is rebalancing`)
-        return description.members
-      }, ASKED_AGAIN)
-      return new Set(members.flatMap(({ memberMetadata }) => Object.values(claimsOf(memberMetadata).runs).flat()))
-    },
-    { name: `members-${group}` },
-  )
+  return withAdmin(kafka, async admin => {
+    const members = await pRetry(async () => {
+      const { groups } = await admin.describeGroups([kafka.groupName(group)])
+      // While the group rebalances, the coordinator returns no metadata of its members.
+      if (groups[0] === undefined || ['PreparingRebalance', 'CompletingRebalance'].includes(groups[0].state))
+        throw new Error(`the group ${group} is rebalancing`)
+      return groups[0].members
+    }, ASKED_AGAIN)
+    return new Set(members.flatMap(({ memberMetadata }) => Object.values(claimsOf(memberMetadata).runs).flat()))
+  })
 }

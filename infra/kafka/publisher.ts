@@ -111,19 +111,13 @@ export async function openTopicCopy(kafka: KafkaConnection, name: string, partit
 }
 
 async function provideTopic(kafka: KafkaConnection, topic: string, partitions: number): Promise<void> {
-  return withAdmin(
-    kafka,
-    async admin => {
-      const exists = (await admin.listTopics()).includes(topic)
-      if (!exists) {
-        const configEntries = [{ name: 'max.message.bytes', value: String(MAX_MESSAGE_BYTES) }]
-        await createTopics(admin, [{ topic, numPartitions: partitions, configEntries }])
-        return
-      }
-      const { topics } = await admin.fetchTopicMetadata({ topics: [topic] })
-      const count = topics[0]?.partitions.length ?? 0
-      if (count < partitions) throw new Error(`${topic} has ${count} partitions, the source ${partitions}`)
-    },
-    { name: 'copy' },
-  )
+  await withAdmin(kafka, async admin => {
+    if (!(await admin.listTopics()).includes(topic)) {
+      const configEntries = [{ name: 'max.message.bytes', value: String(MAX_MESSAGE_BYTES) }]
+      return createTopics(admin, [{ topic, numPartitions: partitions, configEntries }])
+    }
+    const { topics } = await admin.fetchTopicMetadata({ topics: [topic] })
+    const count = topics[0]?.partitions.length ?? 0
+    if (count < partitions) throw new Error(`${topic} has ${count} partitions, the source ${partitions}`)
+  })
 }
