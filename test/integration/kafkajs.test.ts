@@ -7,6 +7,7 @@
 import { createHook } from 'node:async_hooks'
 import { connect, type Socket } from 'node:net'
 import { expect } from 'chai'
+import { withAdmin } from '#infra/kafka/admin.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { createTopics } from '#infra/kafka/topic-admin.ts'
@@ -119,11 +120,8 @@ describe('kafkajs as corrected', () => {
   /** Creates a topic of one partition. */
   async function createTopic(name: string, settings: Record<string, string> = {}): Promise<string> {
     const topic = `${platform.namespace}${name}`
-    const admin = kafka.newClient('admin').admin()
-    await admin.connect()
     const configEntries = Object.entries(settings).map(([key, value]) => ({ name: key, value }))
-    await createTopics(admin, [{ topic, numPartitions: 1, configEntries }])
-    await admin.disconnect()
+    await withAdmin(kafka, admin => createTopics(admin, [{ topic, numPartitions: 1, configEntries }]))
     return topic
   }
 
@@ -303,11 +301,8 @@ describe('kafkajs as corrected', () => {
 
   it('creates topics that can be written at once', async () => {
     const names = Array.from({ length: 30 }, (_, number) => `${platform.namespace}created-${number}`)
-    const admin = kafka.newClient('admin').admin()
-    await admin.connect()
     const topics = names.map(topic => ({ topic, numPartitions: 8 }))
-    await createTopics(admin, topics)
-    await admin.disconnect()
+    await withAdmin(kafka, admin => createTopics(admin, topics))
     const messages = Array.from({ length: 8 }, (_, partition) => ({ value: 'x', partition }))
     const producer = kafka.newClient('once', { retry: { retries: 0 } }).producer()
     await producer.connect()
