@@ -26,13 +26,8 @@ const CONNECT_LIMIT_MS = 5_000
 /** A page of records is freed while it is young: larger pages cost replay a quarter of its time in the collector. */
 const FETCH_BYTES = 512 * 1024
 
-export async function openLogAccess(
-  config: PlatformConfig,
-  log: Log,
-  keys: readonly TopicKey[],
-  role = 'log-tools',
-) {
-  const kafka = connectKafka({ config, role, log })
+export async function openLogAccess(config: PlatformConfig, log: Log, keys: readonly TopicKey[]) {
+  const kafka = connectKafka({ config, role: 'log-tools', log })
   const reader = await openRangeReader(kafka, keys.map(kafka.topicName), {
     connectLimitMs: CONNECT_LIMIT_MS,
     fetchBytes: FETCH_BYTES,

@@ -14,7 +14,7 @@ import type { KafkaConnection } from './connection.ts'
 
 const EVERY_MS = 10_000
 
-export function openTopicIds(kafka: KafkaConnection, everyMs: number = EVERY_MS): TopicIds {
+export function openTopicIds(kafka: KafkaConnection): TopicIds {
   const cluster = openCluster(kafka, 'topic-ids')
   const names = allTopics.map(({ name }) => `${kafka.namespace}${name}`)
   const listeners = new Set<{ names: readonly string[]; listener: () => void }>()
@@ -36,7 +36,7 @@ export function openTopicIds(kafka: KafkaConnection, everyMs: number = EVERY_MS)
   const poll = (): void => {
     ask().catch(error => kafka.log.debug({ error }, 'the ids of topics could not be read'))
   }
-  const timer = setInterval(poll, everyMs)
+  const timer = setInterval(poll, EVERY_MS)
   return {
     async idOf(topic) {
       const id = (await ask()).get(kafka.topicName(topic))
