@@ -46,7 +46,10 @@ export function openBrokerHealth(
       loggedAt = undefined
     } else if (loggedAt === undefined || now - loggedAt >= LOG_EVERY_MS) {
       loggedAt = now
-      log.warn({ brokers }, `${line}; it waits and goes on by itself. Check that a broker runs and that its disk has room`)
+      log.warn(
+        { brokers },
+        `${line}; it waits and goes on by itself. Check that a broker runs and that its disk has room`,
+      )
     }
   }
   const timer = setInterval(check, CHECK_EVERY_MS).unref()

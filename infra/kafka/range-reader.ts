@@ -147,7 +147,11 @@ function readerOf(cluster: Cluster, codec: Codec, fetchBytes: number): RangeRead
 }
 
 async function* rangePages(
-  { start, end, fetchAfter }: Pick<RangeReader, 'start' | 'end'> & {
+  {
+    start,
+    end,
+    fetchAfter,
+  }: Pick<RangeReader, 'start' | 'end'> & {
     fetchAfter(next: Map<number, number>): Promise<FetchedPartition[]>
   },
   ...[topic, ranges, signal]: Parameters<RangeReader['range']>

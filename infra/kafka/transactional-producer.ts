@@ -42,10 +42,7 @@ interface TransactionalOptions {
 }
 
 /** Opens the producer of one input partition, or of one feed, for a writer of the catalogue. */
-export async function openTransactionalProducer(
-  kafka: KafkaConnection,
-  options: TransactionalOptions,
-) {
+export async function openTransactionalProducer(kafka: KafkaConnection, options: TransactionalOptions) {
   const retry = { initialRetryTime: options.firstPauseMs ?? 20, multiplier: 1.5, maxRetryTime: 1_000, retries: 40 }
   const client = kafka.newClient(`tx-${options.transactionalId}`, { retry }, options.brokerHealth?.lost)
   const producer = client.producer({

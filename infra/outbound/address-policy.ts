@@ -28,7 +28,8 @@ export function openAddressPolicy(allowed: readonly string[], ports: readonly nu
   const isNamed = (address: string, port: number) => pairs.has(`${spelling(address)} ${port}`)
   return {
     /** A connection to an address may be opened. */
-    allows: (address: string, port: number): boolean => (isPublic(address) && ports.includes(port)) || isNamed(address, port),
+    allows: (address: string, port: number): boolean =>
+      (isPublic(address) && ports.includes(port)) || isNamed(address, port),
     /** A name may have a port, whatever it resolves to. */
     allowsPort: (port: number): boolean => ports.includes(port) || pairPorts.has(port),
   }

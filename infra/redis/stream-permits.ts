@@ -63,13 +63,11 @@ return {'started', limit - used - 1, leaves(0), 0}`
 
 type TakeAnswer = [outcome: 'spent' | 'left' | 'busy' | 'started', remaining: number, resetAtMs: number, waitMs: number]
 
-export function openStreamPermits(
-  redis: Redis,
-  options: { prefix: string; leaseMs?: number; renewEveryMs?: number },
-) {
+export function openStreamPermits(redis: Redis, options: { prefix: string; leaseMs?: number; renewEveryMs?: number }) {
   const { prefix, leaseMs = LEASE_MS, renewEveryMs = leaseMs / RENEWALS_PER_LEASE } = options
   /** Keys of a subject: its lease and its starts. */
-  const keysOf = (subject: string) => [`${prefix}{stream:${subject}}:lease`, `${prefix}{stream:${subject}}:starts`] as const
+  const keysOf = (subject: string) =>
+    [`${prefix}{stream:${subject}}:lease`, `${prefix}{stream:${subject}}:starts`] as const
   const take = async (subject: string, limit: number, ...lease: [token: string, leaseMs: number] | []) => {
     requireReady(redis)
     const answer = await redis.eval(TAKE, 2, ...keysOf(subject), DAY_MS, limit, ...lease)

@@ -67,21 +67,16 @@ export type OfferUrlChanged = EventValue<typeof offerUrlChanged>
  * Broadcast to every partition after a refresh's changes, all of which come before it: the watermark of that provider and
  * side.
  */
-export const refreshMarked = defineEvent(
-  'RefreshMarked',
-  2,
-  'All changes of a refresh stand before this record.',
-  {
-    side,
-    provider: 'string',
-    refresh_id: 'string',
-    /** When the provider was last refreshed, whether or not a price changed. */
-    last_updated: 'long',
-    source_partition: 'int',
-    source_offset: 'long',
-    /** The version of the catalog by which all of its names were resolved; null in records of before version 2. */
-    catalog_version: addedLater('string'),
-  },
-)
+export const refreshMarked = defineEvent('RefreshMarked', 2, 'All changes of a refresh stand before this record.', {
+  side,
+  provider: 'string',
+  refresh_id: 'string',
+  /** When the provider was last refreshed, whether or not a price changed. */
+  last_updated: 'long',
+  source_partition: 'int',
+  source_offset: 'long',
+  /** The version of the catalog by which all of its names were resolved; null in records of before version 2. */
+  catalog_version: addedLater('string'),
+})
 
 export type RefreshMarked = EventValue<typeof refreshMarked>

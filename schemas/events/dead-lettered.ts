@@ -9,12 +9,13 @@ import { defineEvent, type EventValue, nullable } from './event.ts'
 
 const origin = { group: 'string', topic: 'string', partition: 'int', offset: 'long' } as const
 
-export const deadLettered = defineEvent(
-  'DeadLettered',
-  1,
-  'A record could not be read or accepted by a group.',
-  { ...origin, key: nullable('bytes'), value: nullable('bytes'), reason: 'string', detail: 'string' },
-)
+export const deadLettered = defineEvent('DeadLettered', 1, 'A record could not be read or accepted by a group.', {
+  ...origin,
+  key: nullable('bytes'),
+  value: nullable('bytes'),
+  reason: 'string',
+  detail: 'string',
+})
 
 export type DeadLettered = EventValue<typeof deadLettered>
 

@@ -28,7 +28,15 @@ export interface EventSchema<T> {
 /** The decoded value of an event. */
 export type EventValue<E> = E extends EventSchema<infer T> ? T : never
 
-type Primitives = { null: null; boolean: boolean; int: number; long: number; double: number; string: string; bytes: Buffer }
+type Primitives = {
+  null: null
+  boolean: boolean
+  int: number
+  long: number
+  double: number
+  string: string
+  bytes: Buffer
+}
 
 /** The decoded value of an Avro type. */
 type AvroValue<T> = T extends keyof Primitives

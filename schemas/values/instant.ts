@@ -31,7 +31,9 @@ export function formatDay(instant: Instant): string {
 export function parseInstant(text: string): Instant | undefined {
   const match = FORM.exec(text)
   if (!match) return undefined
-  const [year = 0, month = 0, day, hour = 0, minute = 0, second = 0] = [1, 2, 3, 4, 5, 6].map(i => Number(match[i] ?? 0))
+  const [year = 0, month = 0, day, hour = 0, minute = 0, second = 0] = [1, 2, 3, 4, 5, 6].map(i =>
+    Number(match[i] ?? 0),
+  )
   const local = Date.UTC(year, month - 1, day, hour, minute, second)
   const date = new Date(local)
   const isReal =

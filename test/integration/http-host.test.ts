@@ -105,7 +105,9 @@ describe('the HTTP host', () => {
 
   it('says what to do with a target that holds more than ASCII', async () => {
     for (const at of [port, operatorPort])
-      expect(await say(`GET /\xe2\x98\x85 HTTP/1.1\r\n${HOST}\r\n`, at)).to.match(/^HTTP\/1.1 400 [\s\S]*percent-encode/)
+      expect(await say(`GET /\xe2\x98\x85 HTTP/1.1\r\n${HOST}\r\n`, at)).to.match(
+        /^HTTP\/1.1 400 [\s\S]*percent-encode/,
+      )
   })
 
   it('hands an address of any host to its handlers as a path', async () => {

@@ -46,11 +46,13 @@ describe('lines of records', () => {
     const key = Buffer.from([0, 255])
     const origin = { group: 'g', topic: 't', partition: 1, offset: 2 }
     const letter = { ...origin, key, value: null, reason: 'r', detail: 'd' }
-    expect(await linesOf([writer.encode(saleObserved, SALE), writer.encode(deadLettered, letter), null])).to.deep.equal([
-      shown({ event: 'SaleObserved', value: SALE }),
-      shown({ event: 'DeadLettered', value: { ...letter, key: key.toString('base64') } }),
-      shown({ event: null, value: null }),
-    ])
+    expect(await linesOf([writer.encode(saleObserved, SALE), writer.encode(deadLettered, letter), null])).to.deep.equal(
+      [
+        shown({ event: 'SaleObserved', value: SALE }),
+        shown({ event: 'DeadLettered', value: { ...letter, key: key.toString('base64') } }),
+        shown({ event: null, value: null }),
+      ],
+    )
   })
 
   it('hold the bytes as they are when asked to', async () => {

@@ -33,10 +33,12 @@ async function failureOf(mechanism: 'plain' | 'scram-sha-512', answer: Buffer | 
     () => Promise.reject(new Error('the client logged in')),
     (error: Error) => error,
   )
-  return within(connected, 'the end of the login').finally(async () => {
+  try {
+    return await within(connected, 'the end of the login')
+  } finally {
     await admin.disconnect()
     await broker.close()
-  })
+  }
 }
 
 describe('a login of the Kafka client', () => {

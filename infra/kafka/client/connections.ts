@@ -86,7 +86,9 @@ function connectAfresh(connection: Connection, connect: Connection['connect']): 
   const { socket, host, port } = connection
   // What was connected before, or could not be opened at all, has no socket of this attempt.
   if (socket === former) return promise
-  socket?.once('close', () => reject(new KafkaJSConnectionError('Connection closed early', { broker: `${host}:${port}` })))
+  socket?.once('close', () =>
+    reject(new KafkaJSConnectionError('Connection closed early', { broker: `${host}:${port}` })),
+  )
   return promise.catch(error => {
     socket?.destroy()
     throw error

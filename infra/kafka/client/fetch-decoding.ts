@@ -71,7 +71,10 @@ export const correctFetches = (): void =>
     parse,
     async decode(bytes: Buffer) {
       const { responses, ...head } = await decodeFetch(bytes)
-      const ofClient = responses.map(({ topicName, partitions }) => ({ topicName, partitions: partitions.map(toClient) }))
+      const ofClient = responses.map(({ topicName, partitions }) => ({
+        topicName,
+        partitions: partitions.map(toClient),
+      }))
       return { ...head, responses: ofClient }
     },
   }))

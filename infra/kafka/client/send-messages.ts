@@ -139,7 +139,10 @@ function retried<T>({ cluster, retrier }: Parts, work: () => Promise<T>): Promis
 }
 
 /** The partitions of a send; a record's partition is chosen once, whatever is repeated later. */
-async function entriesOf({ cluster, partitioner, eosManager }: Parts, sent: SendOptions['topicMessages']): Promise<Entry[]> {
+async function entriesOf(
+  { cluster, partitioner, eosManager }: Parts,
+  sent: SendOptions['topicMessages'],
+): Promise<Entry[]> {
   await cluster.addMultipleTargetTopics(sent.map(({ topic }) => topic))
   await cluster.refreshMetadataIfNecessary()
   return sent.flatMap(({ topic, messages }) => {
