@@ -40,31 +40,7 @@ export interface OffsetRange {
 
 type FetchedPartition = Pick<FetchedRecords, 'partition' | 'records' | 'stableEnd'>
 
-/** Reads partitions without a group. */
-export interface RangeReader {
-  /** The offset after the last record, open transactions included. */
-  end(topic: string, partition: number): Promise<number>
-  /** The offset after the last record that no open transaction holds back. */
-  stableEnd(topic: string, partition: number): Promise<number>
-  start(topic: string, partition: number): Promise<number>
-  /** The first offset that the log took at a time or later; the stable end when there is none. */
-  atTime(topic: string, partition: number, timestamp: number): Promise<number>
-  /**
-   * The committed records of ranges of partitions, in pages as they were fetched; the next page is fetched while one is handled. Throws
-   * where nothing comes for two minutes, or a partition ends before its range.
-   */
-  range(
-    topic: string,
-    ranges: ReadonlyMap<number, OffsetRange>,
-    signal?: AbortSignal,
-  ): AsyncGenerator<LogRecord[], void, void>
-  /**
-   * One fetch over several partitions from their next offsets; moves `next` past what came. Throws when nothing came and something
-   * failed; leaders are looked up again before that, so that the next fetch asks the new ones.
-   */
-  fetch(topic: string, next: Map<number, number>, waitMs: number): Promise<FetchedPartition[]>
-  close(): Promise<void>
-}
+export type RangeReader = Awaited<ReturnType<typeof openRangeReader>>
 
 /**
  * Opens a reader for some topics, named with their namespace; a fetch returns `fetchBytes` of a partition, 4 MiB by default.
@@ -73,10 +49,71 @@ export interface RangeReader {
 export async function openRangeReader(
   kafka: KafkaConnection,
   topics: string[],
-  options: { fetchBytes?: number; connectLimitMs?: number } = {},
-): Promise<RangeReader> {
-  const cluster = await connectCluster(kafka, 'reader', topics, options.connectLimitMs)
-  return readerOf(cluster, kafka.codec, options.fetchBytes ?? FETCH_BYTES)
+  { fetchBytes = FETCH_BYTES, connectLimitMs }: { fetchBytes?: number; connectLimitMs?: number } = {},
+) {
+  const cluster = await connectCluster(kafka, 'reader', topics, connectLimitMs)
+  const leaderOf = (topic: string, partition: number): string => {
+    const nodeId = Object.keys(cluster.findLeaderForPartitions(topic, [partition]))[0]
+    if (nodeId !== undefined) return nodeId
+    throw Object.assign(new Error(`${topic}-${partition} has no leader`), { retriable: true })
+  }
+  const offset = (isolationLevel: number, timestamp: number, topic: string, partition: number): Promise<number> =>
+    whileLeaderMoves(cluster, async () => {
+      await cluster.refreshMetadataIfNecessary()
+      const broker = await cluster.findBroker({ nodeId: leaderOf(topic, partition) })
+      const requested = [{ topic, partitions: [{ partition, timestamp }] }]
+      const { responses } = await broker.listOffsets({ isolationLevel, topics: requested })
+      return Number(responses[0]?.partitions[0]?.offset)
+    })
+  const stableEnd = (topic: string, partition: number) => offset(READ_COMMITTED, -1, topic, partition)
+  const bounds = {
+    start: (topic: string, partition: number) => offset(READ_UNCOMMITTED, -2, topic, partition),
+    /** The offset after the last record, open transactions included. */
+    end: (topic: string, partition: number) => offset(READ_UNCOMMITTED, -1, topic, partition),
+  }
+  /**
+   * One fetch over several partitions from their next offsets; moves `next` past what came. Throws when nothing came and something
+   * failed; leaders are looked up again before that, so that the next fetch asks the new ones.
+   */
+  const fetch = async (topic: string, next: Map<number, number>, waitMs: number): Promise<FetchedPartition[]> => {
+    await cluster.refreshMetadataIfNecessary()
+    const limits = { maxWaitTime: waitMs, minBytes: 1, maxBytes: fetchBytes * 2, isolationLevel: READ_COMMITTED }
+    const requestOf = (partition: number) => {
+      return { partition, fetchOffset: String(next.get(partition)), maxBytes: fetchBytes }
+    }
+    const answers = await Promise.allSettled(
+      [...Map.groupBy(next.keys(), partition => leaderOf(topic, partition))].map(async ([nodeId, partitions]) => {
+        const broker = await cluster.findBroker({ nodeId })
+        return fetchRecords(broker, { ...limits, topics: [{ topic, partitions: partitions.map(requestOf) }] })
+      }),
+    )
+    return joinAnswers({ cluster, codec: kafka.codec }, next, answers)
+  }
+  return {
+    ...bounds,
+    fetch,
+    /** The offset after the last record that no open transaction holds back. */
+    stableEnd,
+    /** The first offset that the log took at a time or later; the stable end when there is none. */
+    async atTime(topic: string, partition: number, timestamp: number): Promise<number> {
+      const first = await offset(READ_COMMITTED, timestamp, topic, partition)
+      return first >= 0 ? first : stableEnd(topic, partition)
+    },
+    /**
+     * The committed records of ranges of partitions, in pages as they were fetched; the next page is fetched while one is handled. Throws
+     * where nothing comes for two minutes, or a partition ends before its range.
+     */
+    range: (
+      topic: string,
+      ranges: ReadonlyMap<number, OffsetRange>,
+      signal?: AbortSignal,
+    ): AsyncGenerator<LogRecord[], void, void> => {
+      const fetchNext = (next: Map<number, number>) =>
+        whileLeaderMoves(cluster, () => fetch(topic, next, RANGE_WAIT_MS))
+      return rangePages({ ...bounds, fetchNext }, topic, ranges, signal)
+    },
+    close: (): Promise<void> => cluster.disconnect(),
+  }
 }
 
 /** A cluster that is connected and knows its brokers and some topics; refusals are not retried. */
@@ -95,66 +132,17 @@ export async function connectCluster(
   return cluster
 }
 
-function readerOf(cluster: Cluster, codec: Codec, fetchBytes: number): RangeReader {
-  const leaderOf = (topic: string, partition: number): string => {
-    const nodeId = Object.keys(cluster.findLeaderForPartitions(topic, [partition]))[0]
-    if (nodeId !== undefined) return nodeId
-    throw Object.assign(new Error(`${topic}-${partition} has no leader`), { retriable: true })
-  }
-  const offset = async (topic: string, partition: number, isolationLevel: number, timestamp: number): Promise<number> =>
-    whileLeaderMoves(cluster, async () => {
-      await cluster.refreshMetadataIfNecessary()
-      const broker = await cluster.findBroker({ nodeId: leaderOf(topic, partition) })
-      const { responses } = await broker.listOffsets({
-        isolationLevel,
-        topics: [{ topic, partitions: [{ partition, timestamp }] }],
-      })
-      return Number(responses[0]?.partitions[0]?.offset)
-    })
-  const fetch: RangeReader['fetch'] = async (topic, next, waitMs) => {
-    await cluster.refreshMetadataIfNecessary()
-    const byLeader = Map.groupBy(next.keys(), partition => leaderOf(topic, partition))
-    const answers = await Promise.allSettled(
-      [...byLeader].map(async ([nodeId, partitions]) => {
-        const offsetsOf = (partition: number) => {
-          return { partition, fetchOffset: String(next.get(partition)), maxBytes: fetchBytes }
-        }
-        const limits = { maxWaitTime: waitMs, minBytes: 1, maxBytes: fetchBytes * 2, isolationLevel: READ_COMMITTED }
-        const topics = [{ topic, partitions: partitions.map(offsetsOf) }]
-        return fetchRecords(await cluster.findBroker({ nodeId }), { ...limits, topics })
-      }),
-    )
-    return joinAnswers({ cluster, codec }, next, answers)
-  }
-  const start: RangeReader['start'] = (topic, partition) => offset(topic, partition, READ_UNCOMMITTED, -2)
-  const end: RangeReader['end'] = (topic, partition) => offset(topic, partition, READ_UNCOMMITTED, -1)
-  return {
-    end,
-    stableEnd: (topic, partition) => offset(topic, partition, READ_COMMITTED, -1),
-    start,
-    async atTime(topic, partition, timestamp) {
-      const first = await offset(topic, partition, READ_COMMITTED, timestamp)
-      return first >= 0 ? first : offset(topic, partition, READ_COMMITTED, -1)
-    },
-    fetch,
-    range: (topic, ranges, signal) => {
-      const fetchAfter = (next: Map<number, number>) =>
-        whileLeaderMoves(cluster, () => fetch(topic, next, RANGE_WAIT_MS))
-      return rangePages({ start, end, fetchAfter }, topic, ranges, signal)
-    },
-    close: () => cluster.disconnect(),
-  }
-}
-
 async function* rangePages(
   {
     start,
     end,
-    fetchAfter,
-  }: Pick<RangeReader, 'start' | 'end'> & {
-    fetchAfter(next: Map<number, number>): Promise<FetchedPartition[]>
+    fetchNext,
+  }: Record<'start' | 'end', (topic: string, partition: number) => Promise<number>> & {
+    fetchNext(next: Map<number, number>): Promise<FetchedPartition[]>
   },
-  ...[topic, ranges, signal]: Parameters<RangeReader['range']>
+  topic: string,
+  ranges: ReadonlyMap<number, OffsetRange>,
+  signal: AbortSignal | undefined,
 ): AsyncGenerator<LogRecord[], void, void> {
   const next = new Map<number, number>()
   for (const [partition, { from, to }] of ranges) {
@@ -177,7 +165,7 @@ async function* rangePages(
   }
   const fetchPage = async (): Promise<LogRecord[]> => {
     const before = sum()
-    const fetched = await fetchAfter(next)
+    const fetched = await fetchNext(next)
     if (sum() === before) await holdBack()
     else thereAt = movedAt = performance.now()
     for (const [partition, offset] of next) if (offset >= toOf(partition)) next.delete(partition)
