@@ -33,6 +33,8 @@ export interface FetchedRecords {
 }
 
 interface Fetched {
+  throttleTime: number
+  clientSideThrottleTime: number
   responses: { topicName: string; partitions: FetchedRecords[] }[]
 }
 
@@ -149,10 +151,10 @@ function content(cursor: Cursor): Buffer | null {
 }
 
 /** The answer of Fetch, version 11, which every broker since 2.3 and the pinned client support. */
-export async function decodeFetch(bytes: Buffer): Promise<Fetched & { throttleTime: number }> {
+export async function decodeFetch(bytes: Buffer): Promise<Fetched> {
   const cursor: Cursor = { bytes, at: 0 }
   const responses: Fetched['responses'] = []
-  int32(cursor) // time that the broker throttled for
+  const clientSideThrottleTime = int32(cursor)
   int16(cursor) // error of the session, of which there is none
   int32(cursor)
   for (let topics = int32(cursor); topics > 0; topics--) {
@@ -160,7 +162,7 @@ export async function decodeFetch(bytes: Buffer): Promise<Fetched & { throttleTi
     for (let count = int32(cursor); count > 0; count--) response.partitions.push(await decodePartition(cursor))
     responses.push(response)
   }
-  return { throttleTime: 0, responses }
+  return { throttleTime: 0, clientSideThrottleTime, responses }
 }
 
 async function decodePartition(cursor: Cursor): Promise<FetchedRecords> {
