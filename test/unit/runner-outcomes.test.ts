@@ -19,7 +19,6 @@ function jsonCodec(): Codec {
       if (id === 5) throw new Error('schema id 5 was not fetched')
       return { event: 'AskObserved', value: { id } }
     },
-    plain: () => undefined,
     learn: async () => undefined,
   }
 }
