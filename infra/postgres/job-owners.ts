@@ -11,15 +11,7 @@ import type { Client } from 'pg'
 import type { Log } from '../runtime/log.ts'
 import { connectClient } from './client.ts'
 
-/** The locks of this process's pools. */
-export interface JobOwners {
-  /** Declares a pool of this process alive. */
-  claim(poolId: string): Promise<void>
-  /** Releases a pool that has ended, so that its jobs become free. */
-  release(poolId: string): void
-  unavailable(): string | undefined
-  close(): Promise<void>
-}
+export type JobOwners = Awaited<ReturnType<typeof openJobOwners>>
 
 const CHECK_EVERY_MS = 3_000
 const CONNECT_LIMIT_MS = 5_000
@@ -37,8 +29,7 @@ const FREE = `WITH owners AS MATERIALIZED (
   SELECT count(graphile_worker.force_unlock_workers(ARRAY[id]))::int AS freed FROM dead`
 
 /** Opens the session and frees the jobs of dead processes again and again; retries while Postgres does not answer. */
-export async function openJobOwners(url: string, options: { name: string; log: Log }): Promise<JobOwners> {
-  const { name, log } = options
+export async function openJobOwners(url: string, { name, log }: { name: string; log: Log }) {
   const poolIds = new Set<string>()
   let session: Client | undefined
   let isClosed = false
@@ -85,7 +76,8 @@ export async function openJobOwners(url: string, options: { name: string; log: L
   }, CHECK_EVERY_MS)
 
   return {
-    claim(poolId) {
+    /** Declares a pool of this process alive. */
+    claim(poolId: string): Promise<void> {
       poolIds.add(poolId)
       return queue.add(async () => {
         // A session that is opened again holds all of this process's locks, this one included.
@@ -93,7 +85,8 @@ export async function openJobOwners(url: string, options: { name: string; log: L
         else session = await openSession()
       })
     },
-    release(poolId) {
+    /** Releases a pool that has ended, so that its jobs become free. */
+    release(poolId: string): void {
       poolIds.delete(poolId)
       // A session that is lost has released its locks.
       queue.add(async () => session?.query(UNLOCK, [poolId])).catch(() => undefined)

@@ -7,13 +7,12 @@
  * at least once; one whose process died is freed by another process within seconds
  * (job-owners.ts), so a task must tolerate to be run twice. Payloads are never logged.
  */
-import { EventEmitter } from 'node:events'
-import { setTimeout as pause } from 'node:timers/promises'
+import { EventEmitter, once } from 'node:events'
+import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
 import {
   Logger,
   makeWorkerUtils,
   parseCronItems,
-  type Runner,
   run,
   runMigrations,
   type TaskList,
@@ -47,23 +46,11 @@ export interface JobLane {
   concurrency: number
 }
 
-/** A task that the clock adds: `match` is a crontab's five columns, UTC. */
-interface JobClock {
-  task: string
-  match: string
-}
-
-export interface RunningJobs {
-  /** Why no job runs at the moment; undefined when all is well. */
-  unavailable(): string | undefined
-  /** Begins no further job and waits for those under way, whose signal aborts. */
-  stop(): Promise<void>
-}
-
 /** A lane polls for jobs of which no notice came: those whose time has come. */
 const POLL_MS = 2_000
 /** Before all others: the clock's tasks maintain the backlog and must not wait for it. */
 const CLOCK_PRIORITY = -10
+const CONNECTIONS = 10
 const CONNECT_LIMIT_MS = 5_000
 const QUERY_LIMIT_MS = 15_000
 const RESTART_FIRST_MS = 500
@@ -101,11 +88,9 @@ export const withoutJobSoon = (key: string): string => `NOT EXISTS (
       AND j.run_at < now() + interval '1 minute')`
 
 /** Creates the schema of jobs, or brings it to the version of the library; part of the set-up step. */
-export async function setUpJobs(url: string, log: Log): Promise<void> {
-  await withPool(url, log, pgPool => runMigrations({ pgPool, logger: openLogger(log) }))
-}
+export const setUpJobs = (url: string, log: Log): Promise<void> =>
+  withPool(url, log, pgPool => runMigrations({ pgPool, logger: openLogger(log) }))
 
-/** Removes jobs that were given up. */
 export async function removeGivenUpJobs(url: string, log: Log): Promise<void> {
   await withPool(url, log, async pgPool => {
     const jobs = await makeWorkerUtils({ pgPool, logger: openLogger(log) })
@@ -133,19 +118,21 @@ export async function runJobs(options: {
   /** Shown in pg_stat_activity. */
   name: string
   lanes: readonly JobLane[]
-  clocks?: readonly JobClock[]
+  /** Tasks of the first lane that the clock adds: `match` is a crontab's five columns, UTC. */
+  clocks?: readonly { task: string; match: string }[]
   log: Log
-  connections?: number
-}): Promise<RunningJobs> {
-  const { url, name, lanes, clocks = [], log, connections = 10 } = options
+}) {
+  const { url, name, lanes, clocks = [], log } = options
   const ending = new AbortController()
-  const pool = openJobsPool(url, name, connections, log)
+  const pool = openJobsPool(url, name, CONNECTIONS, log)
   const owners = await openJobOwners(url, { name, log })
   const running = lanes.map((lane, order) =>
     keepLane({ lane, clocks: order === 0 ? clocks : [], pool, owners, log, signal: ending.signal }),
   )
   return {
+    /** Why no job runs at the moment; undefined when all is well. */
     unavailable: () => running.map(lane => lane.unavailable()).find(Boolean) ?? owners.unavailable(),
+    /** Begins no further job and waits for those under way, whose signal aborts. */
     async stop() {
       ending.abort()
       await Promise.all(running.map(lane => lane.ended))
@@ -155,71 +142,40 @@ export async function runJobs(options: {
   }
 }
 
+export type RunningJobs = Awaited<ReturnType<typeof runJobs>>
+
 interface LaneOptions {
   lane: JobLane
-  clocks: readonly JobClock[]
+  clocks: readonly { task: string; match: string }[]
   pool: Pool
   owners: JobOwners
   log: Log
   signal: AbortSignal
 }
 
-/** Keeps a lane running, which ends with what it could not write to Postgres or learn from it. */
 function keepLane(options: LaneOptions): { unavailable(): string | undefined; ended: Promise<void> } {
   const { signal, log } = options
-  let runner: Runner | undefined
+  let isRunning = false
   const keep = async (): Promise<void> => {
     for (let pauseMs = RESTART_FIRST_MS; !signal.aborted; pauseMs = Math.min(pauseMs * 2, RESTART_LONGEST_MS)) {
-      try {
-        const started = await startLane(options)
-        runner = started.runner
+      const onStart = (): void => {
+        isRunning = true
         pauseMs = RESTART_FIRST_MS
-        await endOf(started, signal)
-        started.release()
-      } catch (error) {
-        log.warn({ err: error }, 'a lane of jobs ended and is started again')
       }
-      runner = undefined
+      await runLane(options, onStart).catch(error =>
+        log.warn({ err: error }, 'a lane of jobs ended and is started again'),
+      )
+      isRunning = false
       await pause(pauseMs, undefined, { signal }).catch(() => undefined)
     }
   }
-  return { unavailable: () => (runner ? undefined : 'jobs cannot be read from Postgres'), ended: keep() }
+  return { unavailable: () => (isRunning ? undefined : 'jobs cannot be read from Postgres'), ended: keep() }
 }
 
-interface StartedLane {
-  runner: Runner
-  /**
-   * Resolves when the library cannot write a job's result to Postgres, after which it ends, or hangs ending; or when it does not learn
-   * whether it took a job, which would be locked as long as the lane lives.
-   */
-  lost: Promise<void>
-  release(): void
-}
-
-/** Resolves when the lane has ended, or has had its time to end; what it leaves behind is free once it is released. */
-async function endOf({ runner, lost }: StartedLane, signal: AbortSignal): Promise<void> {
-  const deadline = Promise.withResolvers<void>()
-  const timers: NodeJS.Timeout[] = []
-  const beginEnd = (): void => void timers.push(setTimeout(deadline.resolve, END_LIMIT_MS))
-  const stop = () => {
-    beginEnd()
-    runner.stop().catch(() => undefined)
-  }
-  // A connection is lost with others: the library traces a worker to the console that fails while its lane is stopped.
-  void lost.then(() => setImmediate(stop))
-  signal.addEventListener('abort', stop, { once: true })
-  if (signal.aborted) stop()
-  try {
-    await Promise.race([runner.promise, deadline.promise])
-  } finally {
-    signal.removeEventListener('abort', stop)
-    for (const timer of timers) clearTimeout(timer)
-  }
-}
-
-async function startLane({ lane, clocks, pool, owners, log, signal }: LaneOptions): Promise<StartedLane> {
+/** Resolves when the lane has ended after it was lost or stopped, or has had its time to end; what it leaves behind is then free. */
+async function runLane({ lane, clocks, pool, owners, log, signal }: LaneOptions, onStart: () => void): Promise<void> {
   const events: WorkerEvents = new EventEmitter()
-  const lost = Promise.withResolvers<void>()
+  const lost = new AbortController()
   let poolId = ''
   let claimed: Promise<void> = Promise.resolve()
   events.on('pool:create', ({ workerPool }) => {
@@ -228,7 +184,9 @@ async function startLane({ lane, clocks, pool, owners, log, signal }: LaneOption
     // The next job waits for it and gets its error.
     claimed.catch(() => undefined)
   })
-  events.on('pool:fatalError', () => lost.resolve()).on('worker:getJob:error', () => lost.resolve())
+  // The library cannot write a job's result, after which it ends or hangs ending; or it does not learn whether it took a job, which
+  // would be locked as long as the lane lives.
+  events.on('pool:fatalError', () => lost.abort()).on('worker:getJob:error', () => lost.abort())
   const taskList: TaskList = Object.fromEntries(
     Object.entries(lane.tasks).map(([name, task]) => [name, (payload: unknown) => task(payload, signal)]),
   )
@@ -250,7 +208,17 @@ async function startLane({ lane, clocks, pool, owners, log, signal }: LaneOption
     // With a delay, even of 0, a lost connection ends the lane; without, it is an unhandled rejection.
     preset: { worker: { completeJobBatchDelay: 0, failJobBatchDelay: 0 } },
   })
-  return { runner, lost: lost.promise, release: () => owners.release(poolId) }
+  onStart()
+  const ending = AbortSignal.any([signal, lost.signal])
+  try {
+    if (!ending.aborted) await Promise.race([runner.promise, once(ending, 'abort')])
+    // A connection is lost with others: the library traces a worker to the console that fails while its lane is stopped.
+    await nextTurn()
+    runner.stop().catch(() => undefined)
+    await Promise.race([runner.promise, pause(END_LIMIT_MS, undefined, { ref: false })])
+  } finally {
+    owners.release(poolId)
+  }
 }
 
 function openJobsPool(url: string, name: string, connections: number, log: Log): Pool {

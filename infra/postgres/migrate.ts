@@ -8,7 +8,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
-import { type Client, DatabaseError } from 'pg'
+import { type Client, DatabaseError, escapeIdentifier } from 'pg'
 import { databaseOf, withDatabase } from '../runtime/postgres-address.ts'
 import { connectClient } from './client.ts'
 
@@ -29,9 +29,8 @@ const TEMPLATE_IN_USE = '55006'
  */
 export async function migrate(databaseUrl: string, most = Number.POSITIVE_INFINITY): Promise<string[]> {
   await createWhenMissing(databaseUrl)
-  const ran: string[] = []
-  await connected(databaseUrl, async dbClient => {
-    const migrations = await runner({
+  const migrations = await connected(databaseUrl, dbClient =>
+    runner({
       dbClient,
       dir: MIGRATIONS,
       direction: 'up',
@@ -41,49 +40,40 @@ export async function migrate(databaseUrl: string, most = Number.POSITIVE_INFINI
       advisoryLockMode: 'wait',
       singleTransaction: true,
       log: () => {},
-    })
-    ran.push(...migrations.map(({ name }) => name))
-  })
-  return ran
+    }),
+  )
+  return migrations.map(({ name }) => name)
 }
 
 async function createWhenMissing(databaseUrl: string): Promise<void> {
-  if (await exists(databaseUrl)) return
-  const statement = `CREATE DATABASE ${quoted(databaseOf(databaseUrl))}`
+  if ((await codeOf(connected(databaseUrl, async () => undefined))) !== NO_SUCH_DATABASE) return
+  const statement = `CREATE DATABASE ${escapeIdentifier(databaseOf(databaseUrl))}`
   for (let attempt = 1; ; attempt++) {
-    try {
-      await onServer(databaseUrl, client => client.query(statement))
-      return
-    } catch (error) {
-      const code = error instanceof DatabaseError ? (error.code ?? '') : ''
-      if (EXISTS_ALREADY.has(code)) return
-      if (code !== TEMPLATE_IN_USE || attempt === CREATE_TRIES) throw error
-      await pause(CREATE_PAUSE_MS)
-    }
+    // On the server's maintenance database, since a database cannot create itself.
+    const creating = connected(withDatabase(databaseUrl, 'postgres'), client => client.query(statement))
+    const code = await codeOf(creating)
+    if (code === undefined || EXISTS_ALREADY.has(code)) return
+    if (code !== TEMPLATE_IN_USE || attempt === CREATE_TRIES) await creating
+    await pause(CREATE_PAUSE_MS)
   }
 }
 
-async function exists(databaseUrl: string): Promise<boolean> {
+/** The code by which the server has refused; undefined where it has not. */
+async function codeOf(work: Promise<unknown>): Promise<string | undefined> {
   try {
-    await connected(databaseUrl, async () => undefined)
-    return true
+    await work
+    return undefined
   } catch (error) {
-    if (error instanceof DatabaseError && error.code === NO_SUCH_DATABASE) return false
+    if (error instanceof DatabaseError && error.code !== undefined) return error.code
     throw error
   }
 }
 
-/** Works on the server's maintenance database, since a database cannot create or drop itself. */
-const onServer = (databaseUrl: string, work: (client: Client) => Promise<unknown>): Promise<void> =>
-  connected(withDatabase(databaseUrl, 'postgres'), work)
-
-async function connected(url: string, work: (client: Client) => Promise<unknown>): Promise<void> {
+async function connected<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
   const client = await connectClient(url, { connectionTimeoutMillis: CONNECT_LIMIT_MS })
   try {
-    await work(client)
+    return await work(client)
   } finally {
     await client.end().catch(() => undefined)
   }
 }
-
-const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`

@@ -12,7 +12,6 @@ import { parsePostgresAddress, withDatabase } from '../runtime/postgres-address.
 import { Refused } from '../runtime/refused.ts'
 import { openPool } from './client.ts'
 
-/** Runs one statement; it refers to values as `$1`, `$2`. */
 export type Query = <T extends object = QueryResultRow>(statement: string, values?: readonly unknown[]) => Promise<T[]>
 
 /** The server does not answer, not in time or not now; another try may help. */
@@ -29,7 +28,6 @@ export interface DatabaseOptions {
   /** Shown in pg_stat_activity. */
   name: string
   log: Log
-  /** Connections at most. */
   connections?: number
   /** Longest time that a statement may take. */
   statementLimitMs?: number
@@ -49,7 +47,6 @@ const TYPES: CustomTypesConfig = {
   },
 }
 
-/** Opens a pool; it connects when the first statement comes. */
 export function openDatabase(url: string, options: DatabaseOptions): Database {
   const { statementLimitMs = STATEMENT_LIMIT_MS } = options
   const limits = {
@@ -70,35 +67,20 @@ export function openDatabase(url: string, options: DatabaseOptions): Database {
     keepAlive: true,
     types: TYPES,
   })
-  const begin = isPooled ? beginWithin(limits) : 'BEGIN'
+  // In the round trip that begins a transaction.
+  const limit = isPooled ? Object.entries(limits).map(([name, ms]) => `; SET LOCAL ${name} = ${ms}`) : []
   const warn = (error: Error) => options.log.warn({ pool: options.name, reason: error.message }, 'postgres connection')
   // The pool listens to its idle connections alone.
   pool.on('connect', client => void client.on('error', warn))
   pool.on('error', () => undefined)
-  const transaction: Database['transaction'] = work => inTransaction(pool, begin, work)
+  const transaction: Database['transaction'] = work => inTransaction(pool, ['BEGIN', ...limit].join(''), work)
   return {
     transaction,
     rows: (statement, values = []) =>
-      isPooled ? transaction(query => query(statement, values)) : answered(runStatement(pool, statement, values)),
+      isPooled
+        ? transaction(query => query(statement, values))
+        : answered(pool.query(statement, [...values])).then(({ rows }) => rows),
     close: () => pool.end(),
-  }
-}
-
-/** Limits of a transaction, in the round trip that begins it. */
-const beginWithin = (limits: Record<string, number>): string =>
-  ['BEGIN', ...Object.entries(limits).map(([name, ms]) => `SET LOCAL ${name} = ${ms}`)].join('; ')
-
-/** Runs a statement of its own. */
-async function runStatement<T extends object>(pool: Pool, statement: string, values: readonly unknown[]): Promise<T[]> {
-  const client = await pool.connect()
-  let isSound = true
-  try {
-    return (await client.query(statement, [...values])).rows
-  } catch (error) {
-    isSound = isAnswer(error)
-    throw error
-  } finally {
-    client.release(!isSound)
   }
 }
 
@@ -140,9 +122,6 @@ async function answered<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-/** The server has answered, and the session goes on: operator's codes end it (https://www.postgresql.org/docs/current/errcodes-appendix.html). */
-const isAnswer = (error: unknown): boolean => error instanceof DatabaseError && !error.code?.startsWith('57P')
-
 /** Whether a statement referred by a column to a row that is not there. */
 export const lacksReference = (error: unknown, column: string): boolean =>
   error instanceof DatabaseError && error.code === '23503' && error.constraint?.endsWith(`_${column}_fkey`) === true
@@ -166,6 +145,28 @@ export const insertRows = <T extends object = QueryResultRow>(
     [JSON.stringify(rows)],
   )
 
+/** How many rows a source has: a table, and what follows it in a statement. */
+export async function countRows(query: Query, source: string, values: readonly unknown[]): Promise<number> {
+  const [count] = await query<{ total: number }>(`SELECT count(*)::int AS total FROM ${source}`, values)
+  return count?.total ?? 0
+}
+
+/** A page of the rows of a source, and how many there are. */
+export async function readPage<T extends object>(
+  query: Query,
+  { columns, source, order }: { columns: string; source: string; order: string },
+  values: readonly unknown[],
+  { limit, offset }: { limit: number; offset: number },
+): Promise<{ rows: T[]; total: number }> {
+  const page = `LIMIT $${values.length + 1} OFFSET $${values.length + 2}`
+  const select = `SELECT ${columns} FROM ${source} ORDER BY ${order} ${page}`
+  const [rows, total] = await Promise.all([
+    query<T>(select, [...values, limit, offset]),
+    countRows(query, source, values),
+  ])
+  return { rows, total }
+}
+
 /** Rows of some hundred bytes, whose JSON takes the event loop some milliseconds. */
 const SLICE_ROWS = 500
 
@@ -179,15 +180,23 @@ export async function* slicesById<T extends { id: string }>(
   values: readonly unknown[],
   sliceRows = SLICE_ROWS,
 ): AsyncGenerator<T[], void> {
-  for (let after: string | undefined, isFirst = true; isFirst || after !== undefined; isFirst = false) {
-    const beyond = after === undefined ? '' : `AND id > $${values.length + 1}`
-    const slice: T[] = await query<T>(
-      `${select} ${beyond} ORDER BY id LIMIT ${sliceRows}`,
-      after === undefined ? values : [...values, after],
-    )
+  for (let after: string[] = []; ; ) {
+    const beyond = after.length === 0 ? '' : `AND id > $${values.length + 1}`
+    const slice = await query<T>(`${select} ${beyond} ORDER BY id LIMIT ${sliceRows}`, [...values, ...after])
     if (slice.length > 0) yield slice
-    after = slice.length === sliceRows ? slice.at(-1)?.id : undefined
+    if (slice.length < sliceRows) return
+    after = slice.slice(-1).map(({ id }) => id)
   }
+}
+
+/** Repeats a statement that returns `most` rows at most until it returns fewer, or the signal aborts. */
+export async function inPortions(
+  query: Query,
+  statement: string,
+  values: readonly unknown[],
+  { most, signal }: { most: number; signal?: AbortSignal },
+): Promise<void> {
+  while (!signal?.aborted && (await query(statement, values)).length === most);
 }
 
 /** The URL of a namespace's database on a server. */

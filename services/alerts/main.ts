@@ -10,11 +10,10 @@ import { openMailer } from '#infra/mail/mailer.ts'
 import { openOutbound } from '#infra/outbound/post.ts'
 import { type RunningJobs, removeGivenUpJobs, runJobs } from '#infra/postgres/jobs.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
+import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
-import type { RoleContext, StartRole } from '#infra/runtime/role.ts'
+import type { StartRole } from '#infra/runtime/role.ts'
 import { openSealedBox } from '#infra/runtime/sealed-box.ts'
-import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
 import { cleanAuditLog } from '#services/accounts/audit/commands.ts'
 import { openUnsubscribeLinks, SEND_MAIL } from '#services/accounts/reader.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
@@ -27,11 +26,9 @@ import { CONSUMER, openTriggerApplier, readPosition } from './rules/trigger-appl
 
 const STATEMENT_LIMIT_MS = 20_000
 const FETCH_BYTES = 2 ** 17
-const JOB_CONNECTIONS = 10
 /** A worker waits for answers most of its time; each one that is idle asks Postgres for jobs every two seconds. */
 const WORKERS = { destinations: 48, mails: 3, rest: 4 }
 
-/** Starts the role. */
 export const start: StartRole = async context => {
   const { config, metrics } = context
   const log = context.log.child({ role: CONSUMER })
@@ -42,9 +39,8 @@ export const start: StartRole = async context => {
     connections: 16,
     statementLimitMs: STATEMENT_LIMIT_MS,
   })
-  const newId = openUuidSource()
   // First: mails and webhooks need no Kafka.
-  const deliveries = await runDeliveries(context, database, log)
+  const deliveries = await runDeliveries(config, database, log)
   const running = await runSink(context, kafka, {
     group: CONSUMER,
     topics: ['alertsTriggered'],
@@ -55,7 +51,7 @@ export const start: StartRole = async context => {
       // A repeat of a trigger does nothing.
       if (fault !== undefined) log.warn({ partition, fault }, 'the triggers are read again from the start of the log')
       const position = fault === undefined ? stored : undefined
-      return openTriggerApplier({ database, newId, now: Date.now }, partition, { stored, position })
+      return openTriggerApplier(database, partition, { stored, position })
     },
   })
   const relay = startRelay({ database, kafka, log, metrics })
@@ -72,37 +68,23 @@ export const start: StartRole = async context => {
 }
 
 /** Runs the jobs of alert events, their deliveries, mails and housekeeping until stopped. */
-async function runDeliveries({ config, metrics }: RoleContext, database: Database, log: Log): Promise<RunningJobs> {
-  const { postgres, postgresDirect = postgres } = config.servers
+async function runDeliveries(config: PlatformConfig, database: Database, log: Log): Promise<RunningJobs> {
+  const { secretKey, baseUrl, servers } = config
+  const { postgres, postgresDirect = postgres } = servers
   const url = databaseUrl(postgresDirect, databaseName(config.namespace))
-  const newId = openUuidSource()
   const mailer = openMailer({ smtpUrl: config.smtpUrl, from: config.mailFrom })
-  const attempts = metrics.histogram('webhook_attempt_seconds', 'Time of requests to webhooks', ['outcome'])
-  const sent = metrics.counter('mails_total', 'Mails by what the mail server said', ['outcome'])
-  const shared = {
-    database,
-    box: config.secretKey === undefined ? undefined : openSealedBox(config.secretKey),
-    chance: Math.random,
-  }
+  const shared = { database, box: secretKey === undefined ? undefined : openSealedBox(secretKey) }
   const destinations = {
     ...shared,
     outbound: openOutbound({ allow: config.webhookAllow, ports: config.webhookPorts, dns: config.webhookDns }),
     limitMs: config.webhookLimitMs,
-    now: Date.now,
-    observe: (outcome: string, seconds: number) => attempts.observe({ outcome }, seconds),
   }
   const mails = {
-    ...shared,
-    mailer,
-    links: config.secretKey === undefined ? undefined : openUnsubscribeLinks(config.secretKey, config.baseUrl),
-    host: new URL(config.baseUrl).hostname,
-    observe: (outcome: string) => sent.inc({ outcome }),
+    ...{ ...shared, mailer, host: new URL(baseUrl).hostname },
+    links: secretKey === undefined ? undefined : openUnsubscribeLinks(secretKey, baseUrl),
   }
   const jobs = await runJobs({
-    url,
-    name: 'alerts',
-    log,
-    connections: JOB_CONNECTIONS,
+    ...{ url, name: CONSUMER, log },
     clocks: [
       { task: 'housekeeping', match: '17 * * * *' },
       { task: 'clean-audit-log', match: '47 * * * *' },
@@ -112,21 +94,12 @@ async function runDeliveries({ config, metrics }: RoleContext, database: Databas
       {
         concurrency: WORKERS.rest,
         tasks: {
-          [FAN_OUT]: payload => {
-            const { event_ids } = payload as { event_ids: string[] }
-            return fanOut(database, event_ids, { newId, now: Date.now() })
-          },
+          [FAN_OUT]: payload => fanOut(database, (payload as { event_ids: string[] }).event_ids),
           async housekeeping(_payload, signal) {
-            const forgotten = await forgetOld(database, signal)
+            await forgetOld(database, signal)
             await removeGivenUpJobs(url, log)
-            log.info({ forgotten }, 'old events and deliveries are deleted')
           },
-          'clean-audit-log': async () => {
-            log.info(
-              await cleanAuditLog(database, Date.now()),
-              'old addresses of the audit log are hidden, old rows deleted',
-            )
-          },
+          'clean-audit-log': () => cleanAuditLog(database, Date.now()),
           'pick-up-deliveries': async () => void (await pickUpLeft(database)),
         },
       },

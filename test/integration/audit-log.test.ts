@@ -51,14 +51,8 @@ describe('the audit log', () => {
     await ask('POST', '/session/revoke-all', reissued.key)
     const entries = await entriesOf(account.id)
     expect(entries.map(({ kind }) => kind)).to.deep.equal([
-      'session.opened',
-      'key.reissued',
-      'email.change_requested',
-      'email.changed',
-      'platform.linked',
-      'platform.unlinked',
-      'session.refresh_reused',
-      'session.all_revoked',
+      ...['session.opened', 'key.reissued', 'email.change_requested', 'email.changed', 'platform.linked'],
+      ...['platform.unlinked', 'session.refresh_reused', 'session.all_revoked'],
     ])
     expect(entries.map(({ address }) => address)).to.deep.equal(Array(8).fill('127.0.0.1'))
     expect(entries[1]?.detail.issued_key_id).to.equal(reissued.id)
@@ -156,24 +150,23 @@ describe('the audit log', () => {
     }
     const rowOf = async (id: string) =>
       (await scenario.database.rows<{ address: string }>('SELECT address FROM audit_log WHERE id = $1', [id]))[0]
-    const refusalOf = (statement: string, values: unknown[] = []) =>
-      scenario.database.rows(statement, values).then(
+    const refusalOf = (statement: string) =>
+      scenario.database.rows(statement).then(
         () => 'done',
         (error: Error) => error.message,
       )
 
     it('to every role of the database: nothing is changed, deleted early or emptied', async () => {
       const id = await insert(399, '192.0.2.1')
-      for (const [statement, values] of [
-        [`UPDATE audit_log SET kind = 'key.reissued' WHERE id = $1`, [id]],
-        [`UPDATE audit_log SET at = at - interval '2 days' WHERE id = $1`, [id]],
-        [`UPDATE audit_log SET address = '192.0.2.9' WHERE id = $1`, [id]],
-        [`UPDATE audit_log SET account_id = gen_random_uuid() WHERE id = $1`, [id]],
-        ['DELETE FROM audit_log WHERE id = $1', [id]],
-        ['TRUNCATE audit_log', []],
-      ] as [string, unknown[]][]) {
-        expect(await refusalOf(statement, values), statement).to.equal('audit_log is append-only')
-      }
+      for (const statement of [
+        `UPDATE audit_log SET kind = 'key.reissued'`,
+        `UPDATE audit_log SET at = at - interval '2 days'`,
+        `UPDATE audit_log SET address = '192.0.2.9'`,
+        'UPDATE audit_log SET account_id = gen_random_uuid()',
+        'DELETE FROM audit_log',
+        'TRUNCATE audit_log',
+      ])
+        expect(await refusalOf(statement), statement).to.equal('audit_log is append-only')
       expect(await rowOf(id)).to.deep.equal({ address: '192.0.2.1' })
     })
 
@@ -225,13 +218,8 @@ describe('the audit log', () => {
     })
 
     it('refuses what is no account and no kind', async () => {
-      for (const args of [
-        ['--account', 'x'],
-        ['--kind', 'key'],
-        ['--days', '0'],
-      ]) {
-        expect((await shown(...args)).code, args.join(' ')).to.equal(64)
-      }
+      for (const args of ['--account x', '--kind key', '--days 0'])
+        expect((await shown(...args.split(' '))).code, args).to.equal(64)
     })
   })
 })

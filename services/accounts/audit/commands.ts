@@ -7,7 +7,7 @@
  * Nothing here names a person: no e-mail address, no URL, no text of a key.
  */
 import { randomBytes } from 'node:crypto'
-import type { Database, Query } from '#infra/postgres/pool.ts'
+import { type Database, inPortions, type Query } from '#infra/postgres/pool.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { DAY_MS, MINUTE_MS } from '#schemas/values/instant.ts'
 import type { AuditKind } from './reader.ts'
@@ -22,23 +22,23 @@ export interface Origin {
   address?: string | undefined
 }
 
-interface AuditEntry {
-  kind: AuditKind
-  /** Milliseconds since the epoch. */
-  at: number
-  accountId: string | null
-  keyId?: string | null
-  address?: string | undefined
-  /** Ids and words of this platform alone. */
-  detail?: Record<string, unknown>
-}
-
 const KEPT_DAYS = 400
 const ADDRESSES_DAYS = 30
 const ROWS = 5_000
 
+interface Action {
+  kind: AuditKind
+  /** Milliseconds since the epoch. */
+  at: number
+  /** Ids and words of this platform alone. */
+  detail?: Record<string, unknown>
+}
+
 /** Adds an entry within the transaction of `query`. */
-export async function recordAudit(query: Query, entry: AuditEntry): Promise<void> {
+export async function recordAudit(
+  query: Query,
+  entry: Action & { accountId: string | null; keyId?: string; address?: string | undefined },
+): Promise<void> {
   const { kind, at, accountId, keyId = null, address = null, detail = {} } = entry
   await query('INSERT INTO audit_log (at, kind, account_id, key_id, address, detail) VALUES ($1, $2, $3, $4, $5, $6)', [
     new Date(at),
@@ -53,11 +53,10 @@ export async function recordAudit(query: Query, entry: AuditEntry): Promise<void
 /** Adds what a credential asked for and got, within the transaction of `query`. */
 export function recordAction(
   query: Query,
-  { accountId, keyId, sessionId, address }: Origin,
-  { kind, at, detail }: Pick<AuditEntry, 'kind' | 'at' | 'detail'>,
+  { sessionId: session_id, ...origin }: Origin,
+  { detail, ...action }: Action,
 ): Promise<void> {
-  const session = sessionId === undefined ? {} : { session_id: sessionId }
-  return recordAudit(query, { kind, at, accountId, keyId, address, detail: { ...session, ...detail } })
+  return recordAudit(query, { ...origin, ...action, detail: { session_id, ...detail } })
 }
 
 const HIDDEN = `address = '~' || left(encode(sha256(convert_to($2 || address, 'UTF8')), 'hex'), 16)`
@@ -74,19 +73,11 @@ export async function hideAddressesOf(query: Query, accountId: string): Promise<
   await query(`UPDATE audit_log SET ${HIDDEN} WHERE account_id = $1 AND address NOT LIKE '~%'`, [accountId, newSalt()])
 }
 
-/** Makes pseudonyms of addresses that are old at `now`, and deletes rows that are too old; resolves with their numbers. Once an hour is enough. */
-export async function cleanAuditLog(database: Database, now: number): Promise<{ hidden: number; deleted: number }> {
-  const hidden = await inPortions(database, PSEUDONYMISE, [new Date(now - ADDRESSES_DAYS * DAY_MS), newSalt()])
-  const deleted = await inPortions(database, DELETE, [new Date(now - KEPT_DAYS * DAY_MS)])
-  return { hidden, deleted }
-}
-
-async function inPortions(database: Database, statement: string, values: readonly unknown[]): Promise<number> {
-  for (let total = 0; ; ) {
-    const { length } = await database.rows(statement, values)
-    total += length
-    if (length < ROWS) return total
-  }
+/** Makes pseudonyms of addresses that are old at `now`, and deletes rows that are too old. Once an hour is enough. */
+export async function cleanAuditLog({ rows }: Database, now: number): Promise<void> {
+  const hidden = [new Date(now - ADDRESSES_DAYS * DAY_MS), newSalt()]
+  await inPortions(rows, PSEUDONYMISE, hidden, { most: ROWS })
+  await inPortions(rows, DELETE, [new Date(now - KEPT_DAYS * DAY_MS)], { most: ROWS })
 }
 
 const BURST = 20
@@ -104,31 +95,22 @@ export function openRefusalWatch(
   log: Log,
   now: () => number,
 ): { note(address: string | undefined): void } {
-  const counts = new Map<string, { since: number; refused: number; quietUntil: number }>()
-  let recorded = { since: 0, bursts: 0 }
-  const mayRecord = (at: number): boolean => {
-    if (at - recorded.since >= WINDOW_MS) recorded = { since: at, bursts: 0 }
-    recorded.bursts += 1
-    return recorded.bursts <= BURSTS_PER_WINDOW
-  }
+  const counts = new Map<string, { until: number; refused: number }>()
+  let bursts = { until: 0, recorded: 0 }
   return {
     note(address = 'unknown') {
       const at = now()
-      const count = counts.get(address) ?? { since: at, refused: 0, quietUntil: 0 }
-      if (at - count.since >= WINDOW_MS) Object.assign(count, { since: at, refused: 0 })
+      const before = counts.get(address)
+      const count = before && at < before.until ? before : { until: at + WINDOW_MS, refused: 0 }
       count.refused += 1
       counts.delete(address)
       counts.set(address, count)
       if (counts.size > ADDRESSES_MAX) counts.delete(counts.keys().next().value as string)
-      if (count.refused < BURST || at < count.quietUntil || !mayRecord(at)) return
-      count.quietUntil = at + QUIET_MS
-      const entry = {
-        kind: 'credentials.refused',
-        at,
-        accountId: null,
-        address,
-        detail: { refused: count.refused },
-      } as const
+      if (at >= bursts.until) bursts = { until: at + WINDOW_MS, recorded: 0 }
+      if (count.refused !== BURST || bursts.recorded >= BURSTS_PER_WINDOW) return
+      bursts.recorded += 1
+      count.until = at + QUIET_MS
+      const entry = { kind: 'credentials.refused', at, accountId: null, address, detail: { refused: BURST } } as const
       recordAudit(database.rows, entry).catch(error =>
         log.warn({ err: error }, 'a burst of refused credentials could not be recorded'),
       )

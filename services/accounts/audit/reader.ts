@@ -25,7 +25,6 @@ export const AUDIT_KINDS = [
 
 export type AuditKind = (typeof AUDIT_KINDS)[number]
 
-/** An entry as the command line shows it. */
 interface AuditRecord {
   id: string
   /** ISO 8601. */

@@ -103,13 +103,9 @@ export function safeExcerpt(bytes: Buffer, secrets: readonly string[]): string |
   text = text.replaceAll(UNSAFE, mark => (mark === '\n' ? mark : ''))
   for (const secret of secrets) if (secret.length >= 8) text = text.replaceAll(secret, CUT)
   text = text.replaceAll(OWN_SECRETS, CUT).trim()
-  return text === '' ? null : cutToBytes(text, EXCERPT_BYTES)
-}
-
-/** A prefix of at most so many bytes that ends between characters. */
-function cutToBytes(text: string, most: number): string {
-  if (Buffer.byteLength(text) <= most) return text
-  const bytes = Buffer.from(text).subarray(0, most)
-  // Whole characters alone survive; the stream keeps what a character lacks.
-  return new TextDecoder('utf-8').decode(bytes, { stream: true })
+  if (text === '') return null
+  // Of a character that is cut U+FFFD is left, which the text has none of.
+  return Buffer.from(text)
+    .toString('utf8', 0, EXCERPT_BYTES)
+    .replace(/\uFFFD+$/, '')
 }

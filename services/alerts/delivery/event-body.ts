@@ -9,75 +9,62 @@
 import type { Mail } from '#infra/mail/mailer.ts'
 import { ALERT_TRIGGERED, type AlertTriggeredBody } from '#schemas/api/alert-triggered.ts'
 import type { WebhookPlatform } from '#schemas/api/webhooks.ts'
-import type { AlertKind } from '#schemas/values/alert.ts'
 import { toDecimal, USD_RATE } from '#schemas/values/money.ts'
 
-/** A row of alert_events, as far as it is sent or shown. */
-export interface AlertEvent {
+type EventData = AlertTriggeredBody['data']
+
+/** A row of alert_events, as far as it is sent. */
+export interface AlertEvent extends Omit<EventData, 'best_ask_usd' | 'best_bid_usd' | 'providers'> {
   id: string
   account_id: string
-  alert_id: string
-  item_id: number
-  market_hash_name: string
-  phase: string | null
-  kind: AlertKind
-  threshold_value: string
-  threshold_currency: string | null
-  triggered_value: string
-  triggered_currency: string | null
-  reason: string
+  created_at: string
   best_ask_micro_usd: string
   best_bid_micro_usd: string | null
   ask_provider: string
   bid_provider: string | null
-  created_at: string
 }
+
+export const EVENT_COLUMNS = `id, account_id, created_at, best_ask_micro_usd, best_bid_micro_usd, ask_provider, bid_provider, alert_id, kind,
+  item_id, market_hash_name, phase, threshold_value, threshold_currency, triggered_value, triggered_currency`
 
 /** The event as custom and google_sheets destinations get it. */
 export function eventBodyOf(event: AlertEvent): AlertTriggeredBody {
+  const {
+    id,
+    account_id: _,
+    created_at,
+    best_ask_micro_usd,
+    best_bid_micro_usd,
+    ask_provider,
+    bid_provider,
+    ...data
+  } = event
   const usd = (micro: string): string => toDecimal(Number(micro), USD_RATE)
   return {
-    id: event.id,
-    type: ALERT_TRIGGERED,
-    created_at: event.created_at,
+    ...{ id, type: ALERT_TRIGGERED, created_at },
     data: {
-      alert_id: event.alert_id,
-      kind: event.kind,
-      item_id: event.item_id,
-      market_hash_name: event.market_hash_name,
-      phase: event.phase,
-      threshold_value: event.threshold_value,
-      threshold_currency: event.threshold_currency,
-      triggered_value: event.triggered_value,
-      triggered_currency: event.triggered_currency,
-      best_ask_usd: usd(event.best_ask_micro_usd),
-      best_bid_usd: event.best_bid_micro_usd === null ? null : usd(event.best_bid_micro_usd),
-      providers: { ask: event.ask_provider, bid: event.bid_provider },
+      ...data,
+      best_ask_usd: usd(best_ask_micro_usd),
+      best_bid_usd: best_bid_micro_usd === null ? null : usd(best_bid_micro_usd),
+      providers: { ask: ask_provider, bid: bid_provider },
     },
   }
 }
 
-/** The JSON text that a destination gets. */
 export function bodyFor(platform: WebhookPlatform, url: string, event: AlertTriggeredBody): string {
-  switch (platform) {
-    case 'discord':
-      return JSON.stringify(discordMessage(event))
-    case 'telegram':
-      return JSON.stringify(telegramMessage(url, event))
-    default:
-      return JSON.stringify(event)
-  }
+  if (platform === 'discord') return JSON.stringify(discordMessage(event))
+  return JSON.stringify(platform === 'telegram' ? telegramMessage(url, event) : event)
 }
 
 /** A platform of its own message could not check a signature. */
 export const isSigned = (platform: WebhookPlatform): boolean => platform === 'custom' || platform === 'google_sheets'
 
 /** Name of an item with its phase, as people write it. */
-const itemText = ({ market_hash_name, phase }: AlertTriggeredBody['data']): string =>
+const itemText = ({ market_hash_name, phase }: EventData): string =>
   phase === null ? market_hash_name : `${market_hash_name} (${phase})`
 
 /** One sentence without the item. */
-function happening(data: AlertTriggeredBody['data']): string {
+function happening(data: EventData): string {
   const { kind, threshold_value, threshold_currency, triggered_value, triggered_currency } = data
   if (kind === 'spread_exceeds') return `The spread is ${triggered_value} %, above ${threshold_value} %.`
   const side = kind === 'price_below' ? 'below' : 'above'
@@ -85,7 +72,7 @@ function happening(data: AlertTriggeredBody['data']): string {
 }
 
 /** The best prices as label and text. */
-function quotes({ best_ask_usd, best_bid_usd, providers }: AlertTriggeredBody['data']): [string, string][] {
+function quotes({ best_ask_usd, best_bid_usd, providers }: EventData): [string, string][] {
   const ask: [string, string] = ['Best ask', `${best_ask_usd} USD at ${providers.ask}`]
   if (best_bid_usd === null) return [ask]
   return [ask, ['Best bid', `${best_bid_usd} USD at ${providers.bid}`]]

@@ -7,12 +7,12 @@
  * not block others.
  */
 import { addJob } from '#infra/postgres/jobs.ts'
-import type { Database, Query } from '#infra/postgres/pool.ts'
-import type { UuidSource } from '#infra/runtime/uuid-v7.ts'
+import { type Database, insertRows, type Query } from '#infra/postgres/pool.ts'
+import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
 import type { AlertTriggeredBody } from '#schemas/api/alert-triggered.ts'
 import type { WebhookPlatform } from '#schemas/api/webhooks.ts'
 import { readAlertRecipients } from '#services/accounts/reader.ts'
-import { type AlertEvent, bodyFor, eventBodyOf } from './event-body.ts'
+import { type AlertEvent, bodyFor, EVENT_COLUMNS, eventBodyOf } from './event-body.ts'
 import { queueAlertMail, queueDestination } from './store.ts'
 
 /** Makes the deliveries of some alert events: `{event_ids}`, at most {@link EVENTS_PER_JOB}. */
@@ -38,14 +38,9 @@ export interface DeliveryTarget {
   platform: WebhookPlatform
 }
 
-const EVENTS = 'SELECT * FROM alert_events WHERE id = ANY ($1::uuid[]) ORDER BY array_position($1::uuid[], id)'
+const newId = openUuidSource()
 
-const INSERT_DELIVERIES = `INSERT INTO webhook_deliveries (id, account_id, event_id, event_type, event, is_test, endpoint_id,
-    endpoint_label, endpoint_url, platform, body, status, next_attempt_at, created_at)
-  SELECT id, $1, $2, $3, $4, $5, endpoint_id, label, url, platform, body, 'pending', now(), now()
-  FROM unnest($6::uuid[], $7::uuid[], $8::text[], $9::text[], $10::text[], $11::text[])
-    AS d (id, endpoint_id, label, url, platform, body)
-  ON CONFLICT (event_id, endpoint_id) DO NOTHING`
+const EVENTS = `SELECT ${EVENT_COLUMNS} FROM alert_events WHERE id = ANY ($1::uuid[]) ORDER BY array_position($1::uuid[], id)`
 
 const INSERT_MAIL = `INSERT INTO email_deliveries (id, account_id, event_id, status, next_attempt_at, created_at)
   VALUES ($1, $2, $3, 'pending', now(), now()) ON CONFLICT (event_id) DO NOTHING RETURNING id`
@@ -57,32 +52,9 @@ const PENDING_DESTINATIONS = `SELECT DISTINCT endpoint_id FROM webhook_deliverie
  * Makes what is missing of the deliveries of some events; an event that housekeeping has removed has none. Of several that
  * cannot be fanned out together each gets a job of its own.
  */
-export async function fanOut(
-  database: Database,
-  eventIds: readonly string[],
-  { newId, now }: { newId: UuidSource; now: number },
-): Promise<void> {
+export async function fanOut(database: Database, eventIds: readonly string[]): Promise<void> {
   try {
-    await database.transaction(async query => {
-      const events = await query<AlertEvent>(EVENTS, [eventIds])
-      const recipients = await readAlertRecipients(
-        query,
-        events.map(event => event.account_id),
-      )
-      for (const event of events) {
-        const { mailAddress = null, getsWebhooks = false } = recipients.get(event.account_id) ?? {}
-        if (getsWebhooks) {
-          const targets = await query<DeliveryTarget>(
-            'SELECT id, account_id, label, url, platform FROM webhooks WHERE account_id = $1 AND is_active ORDER BY id',
-            [event.account_id],
-          )
-          await addDeliveries(query, eventBodyOf(event), targets, { isTest: false, newId, now })
-        }
-        if (mailAddress === null) continue
-        const [mail] = await query<{ id: string }>(INSERT_MAIL, [newId(now), event.account_id, event.id])
-        if (mail) await queueAlertMail(query, mail.id)
-      }
-    })
+    await database.transaction(query => makeDeliveries(query, eventIds))
   } catch (error) {
     if (eventIds.length === 1) throw error
     await database.transaction(async query => {
@@ -96,28 +68,46 @@ export async function fanOut(
   }
 }
 
+async function makeDeliveries(query: Query, eventIds: readonly string[]): Promise<void> {
+  const events = await query<AlertEvent>(EVENTS, [eventIds])
+  const accountIds = events.map(event => event.account_id)
+  const recipients = await readAlertRecipients(query, accountIds)
+  for (const event of events) {
+    const { mailAddress = null, getsWebhooks = false } = recipients.get(event.account_id) ?? {}
+    if (getsWebhooks) {
+      const targets = await query<DeliveryTarget>(
+        'SELECT id, account_id, label, url, platform FROM webhooks WHERE account_id = $1 AND is_active ORDER BY id',
+        [event.account_id],
+      )
+      await addDeliveries(query, eventBodyOf(event), targets, { isTest: false })
+    }
+    if (mailAddress === null) continue
+    const [mail] = await query<{ id: string }>(INSERT_MAIL, [newId(Date.now()), event.account_id, event.id])
+    if (mail) await queueAlertMail(query, mail.id)
+  }
+}
+
 /** Adds the deliveries of an event to destinations of one account, which are then to be served; returns their ids. */
 export async function addDeliveries(
   query: Query,
   event: AlertTriggeredBody,
   targets: readonly DeliveryTarget[],
-  options: { isTest: boolean; newId: UuidSource; now: number },
+  { isTest }: { isTest: boolean },
 ): Promise<string[]> {
-  const [first] = targets
-  if (!first) return []
-  const ids = targets.map(() => options.newId(options.now))
-  await query(INSERT_DELIVERIES, [
-    first.account_id,
-    event.id,
-    event.type,
-    JSON.stringify(event),
-    options.isTest,
-    ids,
-    targets.map(({ id }) => id),
-    targets.map(({ label }) => label),
-    targets.map(({ url }) => url),
-    targets.map(({ platform }) => platform),
-    targets.map(({ url, platform }) => bodyFor(platform, url, event)),
-  ])
-  return ids
+  const text = JSON.stringify(event)
+  const deliveries = targets.map(({ id: endpoint_id, account_id, label, url, platform }) => ({
+    ...{ id: newId(Date.now()), account_id, event_id: event.id, event_type: event.type, event: text, is_test: isTest },
+    ...{ endpoint_id, endpoint_label: label, endpoint_url: url, platform, body: bodyFor(platform, url, event) },
+    // Postgres reads the word as the moment of its transaction.
+    ...{ status: 'pending', next_attempt_at: 'now', created_at: 'now' },
+  }))
+  await insertRows(
+    query,
+    'webhook_deliveries',
+    `id, account_id, event_id, event_type, event, is_test, endpoint_id, endpoint_label, endpoint_url, platform, body, status,
+      next_attempt_at, created_at`,
+    deliveries,
+    'ON CONFLICT (event_id, endpoint_id) DO NOTHING',
+  )
+  return deliveries.map(({ id }) => id)
 }

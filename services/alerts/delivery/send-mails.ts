@@ -10,7 +10,7 @@ import type { Database } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 import { mailOfJob, readAlertRecipients, type UnsubscribeLinks } from '#services/accounts/reader.ts'
 import { pauseAfter } from './attempt-outcome.ts'
-import { type AlertEvent, alertMail, eventBodyOf } from './event-body.ts'
+import { type AlertEvent, alertMail, EVENT_COLUMNS, eventBodyOf } from './event-body.ts'
 import { queueAlertMail } from './store.ts'
 
 export interface MailParts {
@@ -21,15 +21,6 @@ export interface MailParts {
   box: SealedBox | undefined
   /** Host of Message-IDs. */
   host: string
-  /** In [0, 1). */
-  chance: () => number
-  observe: (outcome: MailOutcome['kind']) => void
-}
-
-interface DueMail {
-  event_id: string
-  account_id: string
-  attempt_count: number
 }
 
 /** A lease, longer than a send takes: its owner alone sends the mail, and after its death the mail is due again. */
@@ -42,14 +33,10 @@ const CONCLUDE = `UPDATE email_deliveries SET attempt_count = attempt_count + 1,
     completed_at = CASE WHEN $2::text = 'pending' THEN NULL ELSE now() END
   WHERE id = $1 AND status = 'pending' RETURNING next_attempt_at`
 
-const NO_ADDRESS = 'The account has no verified address that wants alerts.'
-const NO_KEY = 'MARKETLOG_SECRET_KEY is not set, so the link to unsubscribe cannot be signed.'
-const NO_EVENT = 'The event is no longer kept.'
-
 /** Sends the mail of an event, once it is due and unless it was sent. */
 export async function sendAlertMail(parts: MailParts, deliveryId: string): Promise<void> {
   const { database } = parts
-  const [due] = await database.rows<DueMail>(DUE, [deliveryId])
+  const [due] = await database.rows<{ event_id: string; account_id: string; attempt_count: number }>(DUE, [deliveryId])
   if (!due) {
     // Another process holds the lease, or held it and died: the mail is tried again when the lease expires.
     const [pending] = await database.rows<{ at: string }>(
@@ -60,10 +47,9 @@ export async function sendAlertMail(parts: MailParts, deliveryId: string): Promi
     return
   }
   const outcome = await trySending(parts, due)
-  parts.observe(outcome.kind)
   await database.transaction(async query => {
     const isFinal = outcome.kind === 'sent' || outcome.isFinal
-    const pauseMs = isFinal ? undefined : pauseAfter(due.attempt_count + 1, parts.chance())
+    const pauseMs = isFinal ? undefined : pauseAfter(due.attempt_count + 1, Math.random())
     const status = outcome.kind === 'sent' ? 'succeeded' : pauseMs === undefined ? 'failed' : 'pending'
     const error = outcome.kind === 'sent' ? null : outcome.error
     const [left] = await query<{ next_attempt_at: string | null }>(CONCLUDE, [deliveryId, status, error, pauseMs ?? 0])
@@ -72,22 +58,25 @@ export async function sendAlertMail(parts: MailParts, deliveryId: string): Promi
 }
 
 /** Sends a mail that another service has queued; rejects after a transient failure, so that the job runs again. */
-export async function sendQueuedMail({ mailer, box, observe }: MailParts, payload: unknown): Promise<void> {
+export async function sendQueuedMail(
+  { mailer, box }: Pick<MailParts, 'mailer' | 'box'>,
+  payload: unknown,
+): Promise<void> {
   if (!box) throw new Error('MARKETLOG_SECRET_KEY is not set, so queued mails cannot be opened')
   const outcome = await mailer.send(mailOfJob(payload, box))
-  observe(outcome.kind)
   if (outcome.kind === 'failed' && !outcome.isFinal) throw new Error(outcome.error)
 }
 
-async function trySending(parts: MailParts, { event_id, account_id }: DueMail): Promise<MailOutcome> {
-  const recipients = await readAlertRecipients(parts.database.rows, [account_id])
-  const to = recipients.get(account_id)?.mailAddress
-  if (to == null) return refused(NO_ADDRESS)
-  if (!parts.links) return refused(NO_KEY)
-  const [event] = await parts.database.rows<AlertEvent>('SELECT * FROM alert_events WHERE id = $1', [event_id])
-  if (!event) return refused(NO_EVENT)
-  const unsubscribeUrl = parts.links.linkFor(account_id)
-  return parts.mailer.send(alertMail(eventBodyOf(event), { to, host: parts.host, unsubscribeUrl }))
+async function trySending(
+  { database: { rows }, links, mailer, host }: MailParts,
+  { event_id, account_id }: { event_id: string; account_id: string },
+): Promise<MailOutcome> {
+  const to = (await readAlertRecipients(rows, [account_id])).get(account_id)?.mailAddress
+  if (to == null) return refused('The account has no verified address that wants alerts.')
+  if (!links) return refused('MARKETLOG_SECRET_KEY is not set, so the link to unsubscribe cannot be signed.')
+  const [event] = await rows<AlertEvent>(`SELECT ${EVENT_COLUMNS} FROM alert_events WHERE id = $1`, [event_id])
+  if (!event) return refused('The event is no longer kept.')
+  return mailer.send(alertMail(eventBodyOf(event), { to, host, unsubscribeUrl: links.linkFor(account_id) }))
 }
 
 const refused = (error: string): MailOutcome => ({ kind: 'failed', isFinal: true, error })

@@ -21,12 +21,6 @@ export interface ServingParts {
   box: SealedBox | undefined
   /** Of one request (DECISIONS.md, "Webhooks"). */
   limitMs: number
-  /** Milliseconds since the epoch. */
-  now: () => number
-  /** In [0, 1). */
-  chance: () => number
-  /** Called with every attempt. */
-  observe: (outcome: AttemptOutcome['kind'], seconds: number) => void
 }
 
 /** After an answer that took longer the job goes behind those of other destinations. */
@@ -34,47 +28,38 @@ const PROMPT_MS = 1_000
 
 /** Serves a destination until nothing is due to it, or others come first. */
 export async function serveDestination(parts: ServingParts, endpointId: string, signal: AbortSignal): Promise<void> {
-  const { database } = parts
   let retriedId: string | undefined
   for (let isPrompt = true; isPrompt && retriedId === undefined && !signal.aborted; ) {
-    const begun = await beginAttempt(database, endpointId)
+    const begun = await beginAttempt(parts.database, endpointId)
     if (!begun) break
-    const { kind, tookMs } = await attemptDelivery(parts, endpointId, begun, signal)
-    if (kind === 'retried') retriedId = begun.id
-    isPrompt = tookMs < PROMPT_MS
+    const startedAt = performance.now()
+    if ((await attemptDelivery(parts, endpointId, begun, signal)) === 'retried') retriedId = begun.id
+    isPrompt = performance.now() - startedAt < PROMPT_MS
   }
-  await leaveDestination(database, endpointId, retriedId)
+  await leaveDestination(parts.database, endpointId, retriedId)
 }
 
-/** Posts a delivery and records its outcome; `tookMs` is the time of the request. */
 async function attemptDelivery(
-  parts: ServingParts,
+  { database, outbound, box, limitMs }: ServingParts,
   endpointId: string,
   begun: BegunAttempt,
   signal: AbortSignal,
-): Promise<{ kind: AttemptOutcome['kind']; tookMs: number }> {
-  const secret = isSigned(begun.platform) ? openSecret(parts, endpointId, begun.sealed_secret) : ''
-  const headers = headersOf(begun, secret ?? '', Math.floor(parts.now() / 1_000))
-  const startedAt = performance.now()
-  const request = { url: begun.endpoint_url, headers, body: begun.body, limitMs: parts.limitMs, signal }
-  const result = secret === undefined ? SEALED : await parts.outbound.post(request)
-  const tookMs = performance.now() - startedAt
-  const outcome = classifyAttempt(result, {
-    failures: begun.failures,
-    chance: parts.chance(),
-    now: parts.now(),
-    limitMs: parts.limitMs,
-    platform: begun.platform,
-  })
-  await concludeAttempt(parts.database, begun, outcome, excerptOf(result, begun, headers, secret ?? ''))
-  parts.observe(outcome.kind, tookMs / 1_000)
-  return { kind: outcome.kind, tookMs }
+): Promise<AttemptOutcome['kind']> {
+  const secret = isSigned(begun.platform) ? openSecret(box, endpointId, begun.sealed_secret) : ''
+  const headers = headersOf(begun, secret ?? '', Math.floor(Date.now() / 1_000))
+  const request = { url: begun.endpoint_url, headers, body: begun.body, limitMs, signal }
+  const result = secret === undefined ? SEALED : await outbound.post(request)
+  const { failures, platform } = begun
+  const context = { failures, platform, limitMs, chance: Math.random(), now: Date.now() }
+  const outcome = classifyAttempt(result, context)
+  await concludeAttempt(database, begun, outcome, excerptOf(result, begun, headers, secret ?? ''))
+  return outcome.kind
 }
 
 /** A delivery whose secret was sealed with another key cannot be signed; a rotation or the old key repairs it. */
 const SEALED: PostResult = { kind: 'unreachable', reason: 'The signing secret cannot be read; rotate it.' }
 
-function openSecret({ box }: ServingParts, endpointId: string, sealedSecret: string): string | undefined {
+function openSecret(box: SealedBox | undefined, endpointId: string, sealedSecret: string): string | undefined {
   try {
     return box?.open(sealedSecret, `webhooks/${endpointId}`)
   } catch {
@@ -82,6 +67,10 @@ function openSecret({ box }: ServingParts, endpointId: string, sealedSecret: str
   }
 }
 
+/**
+ * The signature is the lower-case hex HMAC-SHA256 of `timestamp.body`, keyed by the secret's text as it was shown (DECISIONS.md,
+ * "Webhooks"); it covers the very bytes that are sent. `timestamp` is in Unix seconds.
+ */
 function headersOf(begun: BegunAttempt, secret: string, timestamp: number): Record<string, string> {
   const plain = { 'Content-Type': 'application/json', 'User-Agent': 'marketlog-webhooks/1' }
   if (secret === '') return plain
@@ -90,7 +79,7 @@ function headersOf(begun: BegunAttempt, secret: string, timestamp: number): Reco
     'X-SVC-Event-Type': begun.event_type,
     'X-SVC-Delivery-Id': begun.id,
     'X-SVC-Timestamp': String(timestamp),
-    'X-SVC-Signature': signatureOf(secret, timestamp, begun.body),
+    'X-SVC-Signature': createHmac('sha256', secret).update(`${timestamp}.${begun.body}`).digest('hex'),
     ...(begun.is_test && { 'X-SVC-Test': 'true' }),
   }
 }
@@ -107,10 +96,3 @@ function excerptOf(
   const secrets = [secret, headers['X-SVC-Signature'] ?? '', pathname + search, ...pathname.split('/'), search]
   return safeExcerpt(result.excerpt, secrets)
 }
-
-/**
- * Lower-case hex HMAC-SHA256 of `timestamp.body`, keyed by the secret's text as it was shown (DECISIONS.md, "Webhooks"); it
- * covers the very bytes that are sent. `timestamp` is in Unix seconds.
- */
-const signatureOf = (secret: string, timestamp: number, body: string): string =>
-  createHmac('sha256', secret).update(`${timestamp}.${body}`).digest('hex')

@@ -12,7 +12,7 @@
  * 1 to 2 s late.
  */
 import { addJob, withoutJobSoon } from '#infra/postgres/jobs.ts'
-import type { Database, Query } from '#infra/postgres/pool.ts'
+import { type Database, inPortions, type Query } from '#infra/postgres/pool.ts'
 import type { WebhookPlatform } from '#schemas/api/webhooks.ts'
 import { type AttemptOutcome, INTERRUPTED } from './attempt-outcome.ts'
 
@@ -47,7 +47,6 @@ export const queueDestination = (query: Query, endpointId: string, runAt?: strin
     { runAt, key: DESTINATION_KEY + endpointId, maxAttempts: MAX_ATTEMPTS, keepsEarlier: true },
   )
 
-/** Has the e-mail of an event sent. */
 export const queueAlertMail = (query: Query, deliveryId: string, runAt?: string): Promise<void> =>
   addJob(
     query,
@@ -56,7 +55,6 @@ export const queueAlertMail = (query: Query, deliveryId: string, runAt?: string)
     { runAt, key: MAIL_KEY + deliveryId, maxAttempts: MAX_ATTEMPTS, priority: MAIL_PRIORITY },
   )
 
-/** An attempt that has begun. */
 export interface BegunAttempt {
   id: string
   attempt_count: number
@@ -72,9 +70,6 @@ export interface BegunAttempt {
 
 /** Longer than an attempt takes with all that belongs to it. */
 const LEASE_SECONDS = 20
-
-/** The error of cancelled deliveries. */
-const CANCELLED = 'Cancelled: the destination was removed.'
 
 /** Locked until the commit: another job, a pause, a removal and a resumption wait, and so see what is done meanwhile. */
 const LOCK = 'SELECT is_active, sealed_secret FROM webhooks WHERE id = $1 FOR NO KEY UPDATE'
@@ -111,27 +106,20 @@ export function beginAttempt(database: Database, endpointId: string): Promise<Be
   return database.transaction(async query => {
     const [destination] = await query<{ is_active: boolean; sealed_secret: string }>(LOCK, [endpointId])
     if (destination?.is_active) return (await query<BegunAttempt>(BEGIN, [endpointId, destination.sealed_secret]))[0]
-    await (destination ? holdDeliveries : cancelDeliveries)(query, endpointId)
+    await (destination ? query(HOLD, [endpointId]) : cancelDeliveries(query, endpointId))
     return undefined
   })
 }
 
-/** Cancels what is pending to a destination. */
-export async function cancelDeliveries(query: Query, endpointId: string): Promise<void> {
-  await query(
-    `UPDATE webhook_deliveries SET status = 'failed', error = $2, next_attempt_at = NULL, completed_at = now()
-      WHERE endpoint_id = $1 AND status = 'pending'`,
-    [endpointId, CANCELLED],
-  )
-}
+const HOLD = `UPDATE webhook_deliveries SET next_attempt_at = NULL
+  WHERE endpoint_id = $1 AND status = 'pending' AND next_attempt_at IS NOT NULL`
 
-async function holdDeliveries(query: Query, endpointId: string): Promise<void> {
-  await query(
-    `UPDATE webhook_deliveries SET next_attempt_at = NULL
-      WHERE endpoint_id = $1 AND status = 'pending' AND next_attempt_at IS NOT NULL`,
-    [endpointId],
-  )
-}
+const CANCEL = `UPDATE webhook_deliveries
+  SET status = 'failed', error = 'Cancelled: the destination was removed.', next_attempt_at = NULL, completed_at = now()
+  WHERE endpoint_id = $1 AND status = 'pending'`
+
+/** Cancels what is pending to a destination. */
+export const cancelDeliveries = (query: Query, endpointId: string): Promise<unknown> => query(CANCEL, [endpointId])
 
 /** Deletes all deliveries of an account, mails too, and the health of its destinations. */
 export async function removeDeliveries(
@@ -174,19 +162,16 @@ export async function concludeAttempt(
   outcome: AttemptOutcome,
   excerpt: string | null,
 ): Promise<void> {
-  const isSuccess = outcome.kind === 'succeeded'
-  const isAgain = outcome.kind === 'retried' || outcome.kind === 'interrupted'
+  const { kind } = outcome
+  const isSuccess = kind === 'succeeded'
+  const isInterrupted = kind === 'interrupted'
   await rows(CONCLUDE, [
-    attempt.id,
-    attempt.attempt_count,
-    isSuccess ? 'succeeded' : 'failed',
-    outcome.kind === 'interrupted' ? null : outcome.httpStatus,
-    isSuccess ? null : outcome.error,
-    excerpt,
-    isSuccess ? 'succeeded' : isAgain ? 'pending' : 'failed',
-    outcome.kind === 'retried' || outcome.kind === 'failed' ? 1 : 0,
-    outcome.kind === 'retried' ? outcome.delayMs : 0,
-    outcome.kind === 'interrupted',
+    ...[attempt.id, attempt.attempt_count, isSuccess ? 'succeeded' : 'failed'],
+    ...[isInterrupted ? null : outcome.httpStatus, isSuccess ? null : outcome.error, excerpt],
+    kind === 'retried' || isInterrupted ? 'pending' : kind,
+    isSuccess || isInterrupted ? 0 : 1,
+    kind === 'retried' ? outcome.delayMs : 0,
+    isInterrupted,
   ])
 }
 
@@ -216,41 +201,27 @@ export function leaveDestination(database: Database, endpointId: string, retried
 /** Days that events and their deliveries are kept. */
 const KEPT_DAYS = 90
 const BATCH = 1_000
-const BATCHES_MOST = 1_000
 
-/** Deletes what is older than {@link KEPT_DAYS}; returns the number of rows. */
-export async function forgetOld({ rows }: Pick<Database, 'rows'>, signal: AbortSignal): Promise<number> {
-  let forgotten = 0
-  for (const table of ['webhook_deliveries', 'email_deliveries', 'alert_events'] as const) {
-    for (let round = 0; round < BATCHES_MOST && !signal.aborted; round++) {
-      const gone = await rows(
-        `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table}
-          WHERE created_at < now() - $1 * interval '1 day' ORDER BY created_at LIMIT $2) RETURNING id`,
-        [KEPT_DAYS, BATCH],
-      )
-      forgotten += gone.length
-      if (gone.length < BATCH) break
-    }
+/** Deletes what is older than {@link KEPT_DAYS}. */
+export async function forgetOld({ rows }: Pick<Database, 'rows'>, signal: AbortSignal): Promise<void> {
+  for (const table of ['webhook_deliveries', 'email_deliveries', 'alert_events']) {
+    const statement = `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table}
+      WHERE created_at < now() - interval '${KEPT_DAYS} days' ORDER BY created_at LIMIT ${BATCH}) RETURNING id`
+    await inPortions(rows, statement, [], { most: BATCH, signal })
   }
   await rows('DELETE FROM webhook_health h WHERE NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.id = h.endpoint_id)')
-  return forgotten
 }
 
-const LEFT_DESTINATIONS = `SELECT DISTINCT d.endpoint_id AS id FROM webhook_deliveries d
+const leftOf = (table: string, id: string, key: string): string => `SELECT DISTINCT d.${id} AS id FROM ${table} d
   WHERE d.status = 'pending' AND d.next_attempt_at < now() - interval '1 minute'
-    AND ${withoutJobSoon(`'${DESTINATION_KEY}' || d.endpoint_id`)}
-  ORDER BY 1 LIMIT ${BATCH}`
-
-const LEFT_MAILS = `SELECT d.id FROM email_deliveries d
-  WHERE d.status = 'pending' AND d.next_attempt_at < now() - interval '1 minute'
-    AND ${withoutJobSoon(`'${MAIL_KEY}' || d.id`)}
+    AND ${withoutJobSoon(`'${key}' || d.${id}`)}
   ORDER BY 1 LIMIT ${BATCH}`
 
 /** Adds the jobs of deliveries that are due and have none soon, as after a job that failed often; returns their number. */
 export async function pickUpLeft({ rows }: Pick<Database, 'rows'>): Promise<number> {
-  const destinations = await rows<{ id: string }>(LEFT_DESTINATIONS)
+  const destinations = await rows<{ id: string }>(leftOf('webhook_deliveries', 'endpoint_id', DESTINATION_KEY))
   for (const { id } of destinations) await queueDestination(rows, id)
-  const mails = await rows<{ id: string }>(LEFT_MAILS)
+  const mails = await rows<{ id: string }>(leftOf('email_deliveries', 'id', MAIL_KEY))
   for (const { id } of mails) await queueAlertMail(rows, id)
   return destinations.length + mails.length
 }

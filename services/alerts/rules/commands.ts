@@ -8,26 +8,17 @@
  * rows of one alert ascend in the order of its changes; outbox-relay.ts deletes what the log holds.
  */
 import { HttpError } from '#infra/http/http-error.ts'
-import { type Database, insertRows, type Query } from '#infra/postgres/pool.ts'
+import { countRows, type Database, insertRows, type Query } from '#infra/postgres/pool.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
 import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import { topics } from '#schemas/topics.ts'
 import { type LockedAccount, lockAccount } from '#services/accounts/commands.ts'
 import { ALERT_COLUMNS, type StoredAlert } from './reader.ts'
 
-/** An alert to be created. */
 export type NewAlert = Pick<
   StoredAlert,
   'item_id' | 'market_hash_name' | 'phase' | 'kind' | 'threshold_value' | 'threshold_currency' | 'is_enabled'
 >
-
-/** Changes of an alert; what is left out stays. */
-interface AlertChanges {
-  threshold_value?: string | undefined
-  /** Of no effect on spreads. */
-  threshold_currency?: string | undefined
-  is_enabled?: boolean | undefined
-}
 
 /** The limits and the moment of a change. */
 export interface AlertTerms {
@@ -76,7 +67,11 @@ export function createAlerts(
   })
 }
 
-/** Changes an alert; enabling passes the checks of creation. */
+type AlertChanges = {
+  [name in 'threshold_value' | 'threshold_currency' | 'is_enabled']?: StoredAlert[name] | undefined
+}
+
+/** Changes an alert: what is left out stays, a currency has no effect on spreads, and enabling passes the checks of creation. */
 export function changeAlert(
   database: Database,
   accountId: string,
@@ -151,11 +146,7 @@ async function requireQuota(
   accountId: string,
   { more, most, ofEnabled }: { more: number; most: number; ofEnabled: boolean },
 ): Promise<void> {
-  const [count] = await query<{ total: number }>(
-    `SELECT count(*)::int AS total FROM alerts WHERE account_id = $1 ${ofEnabled ? 'AND is_enabled' : ''}`,
-    [accountId],
-  )
-  const total = count?.total ?? 0
+  const total = await countRows(query, `alerts WHERE account_id = $1 ${ofEnabled ? 'AND is_enabled' : ''}`, [accountId])
   if (total + more <= most) return
   const detail = ofEnabled
     ? `This tier has ${most} enabled alerts at most; ${total} are enabled. Disable or delete some first.`

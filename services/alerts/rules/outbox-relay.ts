@@ -11,7 +11,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
-import { openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
+import { openTransactionalProducer } from '#infra/kafka/transactional-producer.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
@@ -27,12 +27,6 @@ interface RelayParts {
   metrics: Metrics
 }
 
-export interface Relay {
-  /** A sentence on changes that wait too long, whichever process is to relay them. */
-  overdue(): string | undefined
-  stop(): Promise<void>
-}
-
 interface OutboxRow {
   id: string
   topic: string
@@ -41,16 +35,10 @@ interface OutboxRow {
   payload: AlertRuleChanged | null
 }
 
-interface Publishing extends RelayParts {
-  producer: TransactionalProducer
-  deadLetters: DeadLetters
-}
-
 /** Any number, the same in all versions of the platform. */
 const LOCK = 7_236_415
 const LOCK_POLL_MS = 500
-/** Below the time after which Postgres ends an idle transaction. */
-const LOCK_KEEP_MS = 3_000
+const RETRY_LONGEST_MS = 5_000
 /** Of one commit; with their bounds, as records or as dead letters, they fit into the smallest batch that brokers accept by default. */
 const ROWS = 500
 const PART_BYTES = 512
@@ -58,126 +46,83 @@ const IDLE_MS = 50
 const MEASURE_MS = 2_000
 const OVERDUE_SECONDS = 60
 const COUNTED = 100_000
-const RETRY_MS = [200, 5_000] as const
+
+/** By the clock of Postgres, which also dates the rows. */
+const MEASURE = `SELECT (SELECT count(*)::int FROM (SELECT FROM outbox LIMIT ${COUNTED}) o) AS rows,
+  coalesce((SELECT extract(epoch FROM now() - created_at)::float8 FROM outbox ORDER BY id LIMIT 1), 0) AS age`
 
 /** Begins to relay; a lost dependency is tried again with growing pauses until the relay is stopped. */
-export function startRelay(parts: RelayParts): Relay {
+export function startRelay(parts: RelayParts) {
+  const { database, log, metrics } = parts
   const ending = new AbortController()
   const { signal } = ending
-  const run = async (): Promise<void> => {
-    for (let pauseMs: number = RETRY_MS[0]; !signal.aborted; ) {
+  const idle = (ms: number): Promise<unknown> => pause(ms, undefined, { signal }).catch(() => undefined)
+
+  async function run(): Promise<void> {
+    for (let pauseMs = LOCK_POLL_MS; !signal.aborted; await idle(pauseMs)) {
       try {
-        const hadLock = await withAdvisoryLock(parts.database, signal, isHeld =>
-          relayWhile(parts, () => isHeld() && !signal.aborted),
-        )
-        pauseMs = RETRY_MS[0]
-        if (!hadLock) await idle(LOCK_POLL_MS, signal)
+        await relayWithLock(parts, signal)
+        pauseMs = LOCK_POLL_MS
       } catch (error) {
-        if (signal.aborted) return
-        parts.log.warn({ err: error }, 'the outbox could not be relayed; it is tried again')
-        await idle(pauseMs, signal)
-        pauseMs = Math.min(pauseMs * 2, RETRY_MS[1])
+        if (!signal.aborted) log.warn({ err: error }, 'the outbox could not be relayed; it is tried again')
+        pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)
       }
     }
   }
-  const running = run()
-  const watch = watchOutbox(parts, signal)
+  const depth = metrics.gauge('marketlog_outbox_rows', `Rows of the outbox that the log lacks, ${COUNTED} at most.`)
+  const age = metrics.gauge('marketlog_outbox_age_seconds', 'Age of the oldest row of the outbox.')
+  let oldest = 0
+  /** While Postgres does not answer, the last figures stay. */
+  async function measure(): Promise<void> {
+    for (; !signal.aborted; await idle(MEASURE_MS)) {
+      const [outbox] = await database.rows<{ rows: number; age: number }>(MEASURE).catch(() => [])
+      if (!outbox) continue
+      oldest = outbox.age
+      depth.set(outbox.rows)
+      age.set(oldest)
+    }
+  }
+  const running = [run(), measure()]
   return {
-    overdue: watch.overdue,
+    /** A sentence on changes that wait too long, whichever process is to relay them. */
+    overdue: (): string | undefined =>
+      oldest > OVERDUE_SECONDS ? `changes of alerts have waited ${Math.floor(oldest)} s for the log` : undefined,
     async stop() {
       ending.abort()
-      await running
-      await watch.ended
+      await Promise.all(running)
     },
   }
 }
 
-const MEASURE = `SELECT (SELECT count(*)::int FROM (SELECT FROM outbox LIMIT ${COUNTED}) o) AS rows,
-  coalesce((SELECT extract(epoch FROM now() - created_at)::float8 FROM outbox ORDER BY id LIMIT 1), 0) AS age`
-
-/** Measures the outbox by the clock of Postgres, which also dates its rows. While Postgres does not answer, the last figures stay. */
-function watchOutbox({ database, metrics }: RelayParts, signal: AbortSignal) {
-  const depth = metrics.gauge('marketlog_outbox_rows', `Rows of the outbox that the log lacks, ${COUNTED} at most.`)
-  const age = metrics.gauge('marketlog_outbox_age_seconds', 'Age of the oldest row of the outbox.')
-  let oldest = 0
-  const measure = async (): Promise<void> => {
-    const [outbox] = await database.rows<{ rows: number; age: number }>(MEASURE)
-    oldest = outbox?.age ?? 0
-    depth.set(outbox?.rows ?? 0)
-    age.set(oldest)
-  }
-  const run = async (): Promise<void> => {
-    while (!signal.aborted) {
-      await measure().catch(() => undefined)
-      await idle(MEASURE_MS, signal)
-    }
-  }
-  return {
-    ended: run(),
-    overdue: () =>
-      oldest > OVERDUE_SECONDS ? `changes of alerts have waited ${Math.floor(oldest)} s for the log` : undefined,
-  }
-}
-
-const idle = (ms: number, signal: AbortSignal): Promise<unknown> =>
-  pause(ms, undefined, { signal }).catch(() => undefined)
-
-/** Works while it holds the lock; false when another process holds it. The lock ends with its connection. */
-async function withAdvisoryLock(
-  database: Database,
-  signal: AbortSignal,
-  work: (isHeld: () => boolean) => Promise<void>,
-): Promise<boolean> {
-  return database.transaction(async query => {
+/** Relays while it holds the lock, which ends with its connection; returns at once where another process holds it. */
+const relayWithLock = ({ database, kafka, log, metrics }: RelayParts, signal: AbortSignal): Promise<void> =>
+  database.transaction(async query => {
     const [row] = await query<{ acquired: boolean }>('SELECT pg_try_advisory_xact_lock($1) AS acquired', [LOCK])
-    if (!row?.acquired || signal.aborted) return false
-    let isHeld = true
-    const keep = setInterval(() => {
-      query('SELECT 1').catch(() => {
-        isHeld = false
-      })
-    }, LOCK_KEEP_MS)
+    if (!row?.acquired) return
+    await kafka.codec.prepare([...topics.alertRules.events, ...topics.deadLetters.events])
+    const writers = [topics.alertRules.writer, topics.deadLetters.writer]
+    const producer = await openTransactionalProducer(kafka, { transactionalId: 'alerts-outbox', writers })
+    const deadLetters = openDeadLetters({ group: 'alerts', codec: kafka.codec, metrics, log })
     try {
-      await work(() => isHeld)
+      await producer.lock()
+      while (!signal.aborted) {
+        const rows = await database.rows<OutboxRow>(
+          'SELECT id, topic, key, partition_key, payload FROM outbox ORDER BY id LIMIT $1',
+          [ROWS],
+        )
+        if (rows.length > 0) {
+          await producer.commit(rows.flatMap(one => recordOf(kafka, deadLetters, one)))
+          await database.rows('DELETE FROM outbox WHERE id = ANY ($1::bigint[])', [rows.map(({ id }) => id)])
+        } else await pause(IDLE_MS)
+        // Postgres ends an idle transaction, and the lock with it: so it does when this process has frozen.
+        await query('SELECT 1')
+      }
     } finally {
-      clearInterval(keep)
+      await producer.close()
     }
-    return true
   })
-}
 
-async function relayWhile(parts: RelayParts, goesOn: () => boolean): Promise<void> {
-  const { kafka, metrics, log } = parts
-  const relayed = metrics.counter('marketlog_outbox_relayed_total', 'Rows of the outbox that the log took.')
-  await kafka.codec.prepare([...topics.alertRules.events, ...topics.deadLetters.events])
-  const writers = [topics.alertRules.writer, topics.deadLetters.writer]
-  const producer = await openTransactionalProducer(kafka, { transactionalId: 'alerts-outbox', writers })
-  const deadLetters = openDeadLetters({ group: 'alerts', codec: kafka.codec, metrics, log })
-  try {
-    await producer.lock()
-    while (goesOn()) {
-      const count = await relayOnce({ ...parts, producer, deadLetters })
-      relayed.inc(count)
-      if (count === 0) await pause(IDLE_MS)
-    }
-  } finally {
-    await producer.close()
-  }
-}
-
-async function relayOnce(publishing: Publishing): Promise<number> {
-  const { database, producer } = publishing
-  const rows = await database.rows<OutboxRow>(
-    'SELECT id, topic, key, partition_key, payload FROM outbox ORDER BY id LIMIT $1',
-    [ROWS],
-  )
-  if (rows.length === 0) return 0
-  await producer.commit(rows.flatMap(row => recordOf(publishing, row)))
-  await database.rows('DELETE FROM outbox WHERE id = ANY ($1::bigint[])', [rows.map(({ id }) => id)])
-  return rows.length
-}
-
-function recordOf({ kafka, deadLetters }: Publishing, row: OutboxRow): Outgoing[] {
+function recordOf(kafka: KafkaConnection, deadLetters: DeadLetters, row: OutboxRow): Outgoing[] {
   const { id, key, partition_key, payload } = row
   const value = encodedRow(kafka, row)
   if (value === null || Buffer.isBuffer(value)) {

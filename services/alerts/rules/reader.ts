@@ -6,13 +6,12 @@
  * so it is a text here and never a float. Moments are ISO 8601.
  */
 import type { z } from 'zod'
-import { type Database, slicesById } from '#infra/postgres/pool.ts'
+import { type Database, readPage, slicesById } from '#infra/postgres/pool.ts'
 import type { alertEventReply } from '#schemas/api/alerts.ts'
 import type { StoredRule } from '#schemas/events/alert-rule-changed.ts'
 import type { StoredTrigger } from '#schemas/events/alert-triggered.ts'
 import { plainName } from '#schemas/values/item-name.ts'
 
-/** A stored alert. */
 export interface StoredAlert extends StoredRule {
   market_hash_name: string
   phase: string | null
@@ -21,11 +20,9 @@ export interface StoredAlert extends StoredRule {
   updated_at: string
 }
 
-/** The columns of a stored alert. */
 export const ALERT_COLUMNS = `alerts.id, account_id, item_id, market_hash_name, phase, kind, threshold_value::text AS threshold_value,
   threshold_currency, is_enabled, alerts.version::float8 AS version, last_triggered_at, created_at, updated_at`
 
-/** Which part of a list. */
 interface ListPage {
   limit: number
   offset: number
@@ -37,22 +34,14 @@ export type StoredAlertEvent = z.infer<typeof alertEventReply>
 const DIGITS = /^\d{1,15}$/
 
 /** A page of an account's alerts; `search` is an item's id or a part of its name. */
-export async function listAlerts(
-  database: Database,
+export function listAlerts(
+  { rows }: Database,
   accountId: string,
-  { limit, offset, search }: ListPage & { search: string | undefined },
-): Promise<{ alerts: StoredAlert[]; total: number }> {
+  { search, ...page }: ListPage & { search: string | undefined },
+): Promise<{ rows: StoredAlert[]; total: number }> {
   const [filter, value] = filterOf(search)
-  const where = `account_id = $1 AND ${filter}`
-  const alerts = await database.rows<StoredAlert>(
-    `SELECT ${ALERT_COLUMNS} FROM alerts WHERE ${where} ORDER BY id DESC LIMIT $3 OFFSET $4`,
-    [accountId, value, limit, offset],
-  )
-  const [count] = await database.rows<{ total: number }>(`SELECT count(*)::int AS total FROM alerts WHERE ${where}`, [
-    accountId,
-    value,
-  ])
-  return { alerts, total: count?.total ?? 0 }
+  const source = `alerts WHERE account_id = $1 AND ${filter}`
+  return readPage(rows, { columns: ALERT_COLUMNS, source, order: 'id DESC' }, [accountId, value], page)
 }
 
 /** A condition on `$2` and its value. */
@@ -69,29 +58,23 @@ export const alertSlices = (database: Database, accountId: string) =>
 
 type EventRow = Omit<StoredAlertEvent, 'item' | 'deliveries'> & StoredAlertEvent['item']
 
-const EVENTS = `SELECT id, alert_id, item_id, market_hash_name, phase, kind, triggered_value::text AS triggered_value,
-    triggered_currency, reason, created_at
-  FROM alert_events WHERE account_id = $1`
+const EVENTS = {
+  columns: `id, alert_id, item_id, market_hash_name, phase, kind, triggered_value::text AS triggered_value, triggered_currency, reason,
+    created_at`,
+  source: 'alert_events WHERE account_id = $1',
+  order: 'id DESC',
+}
 
 /** A page of an account's alert events, with their deliveries. */
-export async function listAlertEvents(
-  database: Database,
-  accountId: string,
-  { limit, offset }: ListPage,
-): Promise<{ events: StoredAlertEvent[]; total: number }> {
-  const rows = await database.rows<EventRow>(`${EVENTS} ORDER BY id DESC LIMIT $2 OFFSET $3`, [
-    ...[accountId, limit, offset],
-  ])
-  const [count] = await database.rows<{ total: number }>(
-    'SELECT count(*)::int AS total FROM alert_events WHERE account_id = $1',
-    [accountId],
-  )
-  return { events: await withDeliveries(database, rows), total: count?.total ?? 0 }
+export async function listAlertEvents(database: Database, accountId: string, page: ListPage) {
+  const { rows, total } = await readPage<EventRow>(database.rows, EVENTS, [accountId], page)
+  return { rows: await withDeliveries(database, rows), total }
 }
 
 /** The alert events of an account with their deliveries, oldest first. */
 export async function* alertEventSlices(database: Database, accountId: string): AsyncGenerator<StoredAlertEvent[]> {
-  for await (const rows of slicesById<EventRow>(database.rows, EVENTS, [accountId]))
+  const select = `SELECT ${EVENTS.columns} FROM ${EVENTS.source}`
+  for await (const rows of slicesById<EventRow>(database.rows, select, [accountId]))
     yield await withDeliveries(database, rows)
 }
 

@@ -7,7 +7,7 @@
  * position advances in the same transaction, from the value that this owner knows, so two owners never both write.
  */
 import { type Database, insertRows, type Query } from '#infra/postgres/pool.ts'
-import type { UuidSource } from '#infra/runtime/uuid-v7.ts'
+import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
 import type { AlertTriggered } from '#schemas/events/alert-triggered.ts'
 import { topics } from '#schemas/topics.ts'
 import { OK } from '#streams/runner/outcome.ts'
@@ -20,12 +20,7 @@ import { ALERT_COLUMNS, type StoredAlert } from './reader.ts'
 /** The group and the consumer under which positions are kept. */
 export const CONSUMER = 'alerts'
 
-interface ApplierParts {
-  database: Database
-  newId: UuidSource
-  /** Milliseconds since the epoch: the moment of recording, from which events are kept. */
-  now(): number
-}
+const newId = openUuidSource()
 
 const { name: TOPIC } = topics.alertsTriggered
 
@@ -50,11 +45,10 @@ export async function readPosition(database: Database, partition: number): Promi
 
 /** Opens a partition whose tables reflect `stored`; `position` is where it goes on, undefined from the log's start. */
 export function openTriggerApplier(
-  parts: ApplierParts,
+  database: Database,
   partition: number,
   { stored, position }: { stored: Position | undefined; position: Position | undefined },
 ): PartitionSink {
-  const { database } = parts
   let triggers = new Map<string, AlertTriggered>()
   let reflected = stored
   return {
@@ -70,7 +64,7 @@ export function openTriggerApplier(
       const batch = [...triggers.values()]
       triggers = new Map()
       await database.transaction(async query => {
-        if (batch.length > 0) await disarm(query, parts, batch)
+        if (batch.length > 0) await disarm(query, batch)
         const to = [reached.topicId, reached.next]
         const from = [reflected?.topicId ?? null, reflected?.next ?? null]
         const moved = await query(MOVE, [CONSUMER, TOPIC, partition, ...to, ...from])
@@ -92,14 +86,15 @@ function faultOf({ alert_id, triggered_value }: AlertTriggered): string | undefi
 }
 
 /** Disarms the alerts whose version the triggers name, and records an event with a job for each. */
-async function disarm(query: Query, parts: ApplierParts, batch: readonly AlertTriggered[]): Promise<void> {
-  const now = parts.now()
+async function disarm(query: Query, batch: readonly AlertTriggered[]): Promise<void> {
+  // The moment of recording, from which events are kept.
+  const now = Date.now()
   const values = [batch.map(one => one.alert_id), batch.map(one => one.version), new Date(now)]
   const disarmed = await query<StoredAlert>(DISARM, values)
   const byVersion = new Map(batch.map(trigger => [`${trigger.alert_id} ${trigger.version}`, trigger]))
   const events = disarmed.flatMap(alert => {
     const trigger = byVersion.get(`${alert.id} ${alert.version - 1}`)
-    return trigger ? [{ id: parts.newId(now), alert, trigger }] : []
+    return trigger ? [{ id: newId(now), alert, trigger }] : []
   })
   if (events.length === 0) return
   await insertRows(
@@ -116,14 +111,10 @@ async function disarm(query: Query, parts: ApplierParts, batch: readonly AlertTr
       created_at: new Date(now),
     })),
   )
-  await appendToOutbox(
-    query,
-    events.map(({ alert }) => alert),
-  )
-  await queueFanOut(
-    query,
-    events.map(({ id }) => id),
-  )
+  const fired = events.map(({ alert }) => alert)
+  await appendToOutbox(query, fired)
+  const ids = events.map(({ id }) => id)
+  await queueFanOut(query, ids)
 }
 
 function reasonOf(alert: StoredAlert, trigger: AlertTriggered): string {

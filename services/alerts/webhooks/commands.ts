@@ -8,10 +8,10 @@
  */
 import { randomBytes } from 'node:crypto'
 import { HttpError } from '#infra/http/http-error.ts'
-import type { Query } from '#infra/postgres/pool.ts'
+import { countRows, type Query } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
-import { ALERT_TRIGGERED, type AlertTriggeredBody } from '#schemas/api/alert-triggered.ts'
+import { type AlertTriggeredBody, alertTriggeredBody } from '#schemas/api/alert-triggered.ts'
 import { chatMissing, hasChat, WEBHOOKS_MAX, type WebhookBody, type WebhookPatch } from '#schemas/api/webhooks.ts'
 import { type Origin, recordAction } from '#services/accounts/audit/commands.ts'
 import { lockAccount } from '#services/accounts/commands.ts'
@@ -21,10 +21,7 @@ import { cancelDeliveries, queueDestination, removeDeliveries } from '../deliver
 import { deliveryNotFound } from './reader.ts'
 
 /** A new secret, the only copy of its text, and the destination that signs with it. */
-export interface IssuedSecret {
-  id: string
-  secret: string
-}
+export type IssuedSecret = Awaited<ReturnType<typeof rotateWebhookSecret>>
 
 /** Who changes a destination, and when. */
 export interface WebhookActor extends Origin {
@@ -37,9 +34,6 @@ const SECRET_BYTES = 32
 const newId = openUuidSource()
 const newSecret = (): string => `whsec_${randomBytes(SECRET_BYTES).toString('base64url')}`
 
-/** The account has no such destination; one of another account is not revealed. */
-const webhookNotFound = (): HttpError => new HttpError('WEBHOOK_NOT_FOUND', 'This account has no webhook with this id.')
-
 /** Creates a destination; refuses the one after the last that is allowed. */
 export async function createWebhook(
   query: Query,
@@ -49,10 +43,7 @@ export async function createWebhook(
 ): Promise<IssuedSecret> {
   const { accountId, now } = actor
   await lockAccount(query, accountId)
-  const [count] = await query<{ n: number }>('SELECT count(*)::int AS n FROM webhooks WHERE account_id = $1', [
-    accountId,
-  ])
-  if ((count?.n ?? 0) >= WEBHOOKS_MAX) {
+  if ((await countRows(query, 'webhooks WHERE account_id = $1', [accountId])) >= WEBHOOKS_MAX) {
     throw new HttpError('WEBHOOK_LIMIT_REACHED', `An account has ${WEBHOOKS_MAX} webhooks at most; delete one first.`)
   }
   const [id, secret] = [newId(now), newSecret()]
@@ -67,7 +58,7 @@ export async function createWebhook(
 
 /** Changes a destination; what is left out stays. What waited for a paused one that is active again becomes due. */
 export async function changeWebhook(query: Query, actor: WebhookActor, id: string, patch: WebhookPatch): Promise<void> {
-  const before = await lockWebhook(query, actor, id)
+  const before = await lockWebhook(query, actor.accountId, id)
   const after = {
     label: patch.label ?? before.label,
     url: patch.url ?? before.url,
@@ -102,8 +93,8 @@ export async function rotateWebhookSecret(
   actor: WebhookActor,
   id: string,
   box: SealedBox,
-): Promise<IssuedSecret> {
-  await lockWebhook(query, actor, id)
+): Promise<{ id: string; secret: string }> {
+  await lockWebhook(query, actor.accountId, id)
   const secret = newSecret()
   await query(
     'UPDATE webhooks SET sealed_secret = $2, secret_last4 = $3, updated_at = greatest(updated_at, $4) WHERE id = $1',
@@ -115,7 +106,7 @@ export async function rotateWebhookSecret(
 
 /** Removes a destination: what is pending to it is cancelled. */
 export async function removeWebhook(query: Query, actor: WebhookActor, id: string): Promise<void> {
-  await lockWebhook(query, actor, id)
+  await lockWebhook(query, actor.accountId, id)
   await query('DELETE FROM webhooks WHERE id = $1', [id])
   await recordAction(query, actor, { kind: 'webhook.removed', at: actor.now, detail: { webhook_id: id } })
   await cancelDeliveries(query, id)
@@ -128,17 +119,20 @@ export async function removeWebhooks(query: Query, accountId: string): Promise<v
   await removeDeliveries(query, { accountId, endpointIds: gone.map(({ id }) => id) })
 }
 
-async function lockWebhook(
-  query: Query,
-  { accountId }: WebhookActor,
-  id: string,
-): Promise<Pick<WebhookBody, 'label' | 'url' | 'platform' | 'is_active'>> {
-  const [webhook] = await query<Awaited<ReturnType<typeof lockWebhook>>>(
-    'SELECT label, url, platform, is_active FROM webhooks WHERE account_id = $1 AND id = $2 FOR UPDATE',
+/** The destination as it is until the commit: no attempt, pause or removal comes between. */
+async function lockWebhook(query: Query, accountId: string, id: string) {
+  const [webhook] = await query<DeliveryTarget & { is_active: boolean }>(
+    'SELECT id, account_id, label, url, platform, is_active FROM webhooks WHERE account_id = $1 AND id = $2 FOR UPDATE',
     [accountId, id],
   )
-  if (!webhook) throw webhookNotFound()
+  if (!webhook) throw new HttpError('WEBHOOK_NOT_FOUND', 'This account has no webhook with this id.')
   return webhook
+}
+
+async function lockActive(query: Query, accountId: string, id: string): Promise<DeliveryTarget> {
+  const webhook = await lockWebhook(query, accountId, id)
+  if (webhook.is_active) return webhook
+  throw new HttpError('WEBHOOK_PAUSED', 'The webhook is paused; set is_active to true first.')
 }
 
 const sealed = (box: SealedBox, id: string, secret: string): [sealed: string, last4: string] => [
@@ -153,28 +147,16 @@ export async function requestTest(
   query: Query,
   accountId: string,
   endpointId: string,
-  options: { subject: Pick<AlertTriggeredBody['data'], 'item_id' | 'market_hash_name' | 'phase'>; now: number },
+  {
+    subject,
+    now,
+  }: { subject: Pick<AlertTriggeredBody['data'], 'item_id' | 'market_hash_name' | 'phase'>; now: number },
 ): Promise<string> {
-  const { subject, now } = options
-  const target = await lockTarget(query, accountId, endpointId)
-  const event: AlertTriggeredBody = {
-    id: newId(now),
-    type: ALERT_TRIGGERED,
-    created_at: new Date(now).toISOString(),
-    data: {
-      alert_id: NO_ALERT,
-      kind: 'price_below',
-      ...subject,
-      threshold_value: '10.00',
-      threshold_currency: 'USD',
-      triggered_value: '9.50',
-      triggered_currency: 'USD',
-      best_ask_usd: '9.50',
-      best_bid_usd: '9.10',
-      providers: { ask: 'provider_01', bid: 'provider_02' },
-    },
-  }
-  const [deliveryId = ''] = await addDeliveries(query, event, [target], { isTest: true, newId, now })
+  const target = await lockActive(query, accountId, endpointId)
+  const example = alertTriggeredBody.meta()?.example as AlertTriggeredBody
+  const data = { ...example.data, alert_id: NO_ALERT, ...subject }
+  const event = { ...example, id: newId(now), created_at: new Date(now).toISOString(), data }
+  const [deliveryId = ''] = await addDeliveries(query, event, [target], { isTest: true })
   await queueDestination(query, endpointId)
   return deliveryId
 }
@@ -187,22 +169,11 @@ export async function requestRedelivery(query: Query, accountId: string, deliver
   )
   if (!delivery) throw deliveryNotFound()
   // Its destination is locked before it, here as everywhere: the other order could end in a deadlock.
-  const { label, url, platform } = await lockTarget(query, accountId, delivery.endpoint_id)
+  const { label, url, platform } = await lockActive(query, accountId, delivery.endpoint_id)
   await query(
     `UPDATE webhook_deliveries SET status = 'pending', failures = 0, next_attempt_at = now(), completed_at = NULL,
         endpoint_label = $2, endpoint_url = $3, platform = $4, body = $5 WHERE id = $1`,
     [deliveryId, label, url, platform, bodyFor(platform, url, JSON.parse(delivery.event) as AlertTriggeredBody)],
   )
   await queueDestination(query, delivery.endpoint_id)
-}
-
-/** The current destination; locked until the commit, so that no pause or removal comes between. */
-async function lockTarget(query: Query, accountId: string, endpointId: string): Promise<DeliveryTarget> {
-  const [target] = await query<DeliveryTarget & { is_active: boolean }>(
-    'SELECT id, account_id, label, url, platform, is_active FROM webhooks WHERE account_id = $1 AND id = $2 FOR SHARE',
-    [accountId, endpointId],
-  )
-  if (!target) throw webhookNotFound()
-  if (!target.is_active) throw new HttpError('WEBHOOK_PAUSED', 'The webhook is paused; set is_active to true first.')
-  return target
 }

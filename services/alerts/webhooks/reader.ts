@@ -4,7 +4,7 @@
  * Every statement names the account, so no account reads another's; the signing secret is not selected.
  */
 import { HttpError } from '#infra/http/http-error.ts'
-import { type Database, type Query, slicesById } from '#infra/postgres/pool.ts'
+import { type Database, type Query, readPage, slicesById } from '#infra/postgres/pool.ts'
 import { type Delivery, type DeliveryDetail, WEBHOOKS_MAX, type WebhookRecord } from '#schemas/api/webhooks.ts'
 
 const WEBHOOKS = `SELECT w.id, w.label, w.url, w.platform, w.secret_last4, w.is_active, h.last_success_at, h.last_failure_at,
@@ -26,35 +26,28 @@ export async function readWebhook(query: Query, accountId: string, id: string): 
 }
 
 /** A page of an account's deliveries, newest first, and how many there are. */
-export async function listDeliveries(
+export const listDeliveries = (
   { rows }: Pick<Database, 'rows'>,
   accountId: string,
   page: { limit: number; offset: number },
-): Promise<{ deliveries: Delivery[]; total: number }> {
-  const [counts, deliveries] = await Promise.all([
-    rows<{ total: number }>('SELECT count(*)::int AS total FROM webhook_deliveries WHERE account_id = $1', [accountId]),
-    rows<Delivery>(
-      `SELECT ${DELIVERY} FROM webhook_deliveries WHERE account_id = $1 ORDER BY id DESC LIMIT $2 OFFSET $3`,
-      [accountId, page.limit, page.offset],
-    ),
-  ])
-  return { deliveries, total: counts[0]?.total ?? 0 }
+): Promise<{ rows: Delivery[]; total: number }> => {
+  const source = 'webhook_deliveries WHERE account_id = $1'
+  return readPage(rows, { columns: DELIVERY, source, order: 'id DESC' }, [accountId], page)
 }
 
 /** One statement, so as of one moment: an attempt's outcome and its delivery's state agree. */
 const DETAILS = `SELECT ${DELIVERY}, body::json AS payload, (
     SELECT coalesce(jsonb_agg(to_jsonb(a) ORDER BY attempt_number), '[]') FROM (
-      SELECT attempt_number, status, http_status, error, response_body_excerpt, created_at FROM webhook_attempts
-      WHERE delivery_id = webhook_deliveries.id
+      SELECT attempt_number, status, http_status, error, response_body_excerpt,
+        to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS created_at
+      FROM webhook_attempts WHERE delivery_id = webhook_deliveries.id
     ) a
   ) AS attempts
   FROM webhook_deliveries WHERE account_id = $1`
 
-/** The account has no such delivery; one of another account is not revealed. */
 export const deliveryNotFound = (): HttpError =>
   new HttpError('DELIVERY_NOT_FOUND', 'This account has no delivery with this id.')
 
-/** One delivery of an account with its body and its attempts. */
 export async function readDelivery(
   { rows }: Pick<Database, 'rows'>,
   accountId: string,
@@ -62,20 +55,12 @@ export async function readDelivery(
 ): Promise<DeliveryDetail> {
   const [delivery] = await rows<DeliveryDetail>(`${DETAILS} AND id = $2`, [accountId, id])
   if (!delivery) throw deliveryNotFound()
-  return withInstants(delivery)
+  return delivery
 }
 
 /** Deliveries that are read at once: with bodies and excerpts of answers some kilobytes each. */
 const SLICE_ROWS = 100
 
 /** The deliveries of an account with their bodies and attempts, oldest first. */
-export async function* deliverySlices({ rows }: Database, accountId: string): AsyncGenerator<DeliveryDetail[]> {
-  const slices = slicesById<DeliveryDetail>(rows, DETAILS, [accountId], SLICE_ROWS)
-  for await (const slice of slices) yield slice.map(withInstants)
-}
-
-/** JSON of Postgres writes moments with microseconds and an offset. */
-const withInstants = ({ attempts, ...delivery }: DeliveryDetail): DeliveryDetail => ({
-  ...delivery,
-  attempts: attempts.map(attempt => ({ ...attempt, created_at: new Date(attempt.created_at).toISOString() })),
-})
+export const deliverySlices = ({ rows }: Database, accountId: string) =>
+  slicesById<DeliveryDetail>(rows, DETAILS, [accountId], SLICE_ROWS)

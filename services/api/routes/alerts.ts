@@ -99,7 +99,7 @@ const lists = ({ reads, budget }: ApiContext): Route[] => [
     reply: json('AlertEventsReply', alertEventsReply, 'A page of events.'),
     errors: [],
     async handle({ query, credential }) {
-      const { events, total } = await listAlertEvents(reads, credential.accountId, query)
+      const { rows: events, total } = await listAlertEvents(reads, credential.accountId, query)
       return { events, pagination: paginationOf(query, total) }
     },
   }),
@@ -115,7 +115,7 @@ const lists = ({ reads, budget }: ApiContext): Route[] => [
     errors: [],
     async handle({ query: { search, ...page }, credential }) {
       if (search !== undefined) await budget.charge(credential)
-      const { alerts, total } = await listAlerts(reads, credential.accountId, { ...page, search })
+      const { rows: alerts, total } = await listAlerts(reads, credential.accountId, { ...page, search })
       return { alerts: alerts.map(shownAlert), pagination: paginationOf(page, total) }
     },
   }),

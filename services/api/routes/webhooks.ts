@@ -65,7 +65,7 @@ function deliveryLists({ database }: ApiContext): Route[] {
       reply: json('DeliveriesReply', deliveriesReply, 'A page of deliveries.'),
       errors: [],
       async handle({ query, credential }) {
-        const { deliveries, total } = await listDeliveries(database, credential.accountId, query)
+        const { rows: deliveries, total } = await listDeliveries(database, credential.accountId, query)
         return { deliveries, pagination: paginationOf(query, total) }
       },
     }),
