@@ -42,8 +42,6 @@ type SignInOutcome =
   /** The provider cannot be asked at the moment. */
   | { kind: 'unreachable'; reason: string }
 
-export type IdentityProvider = ReturnType<typeof openIdentityProvider>
-
 interface IdentityProviderSettings {
   /** URL of the issuer or of its discovery document. */
   discoveryUrl: string

@@ -13,8 +13,6 @@ type PlatformOutcome =
   | { kind: 'refused'; reason: string }
   | { kind: 'unreachable'; reason: string }
 
-export type PlatformProvider = ReturnType<typeof openPlatformProvider>
-
 interface PlatformProviderSettings {
   /** The OpenID 2.0 endpoint; ids are `<its origin>/openid/id/<17 digits>`. */
   endpoint: string

@@ -36,18 +36,19 @@ export const newText = (prefix = ''): string => prefix + randomBytes(32).toStrin
 /** SHA-256 of a text of 256 random bits, which needs no salt. */
 export const hashOf = (text: string): Buffer => hash('sha256', text, 'buffer')
 
-/** An account that is locked until the transaction ends. */
-export interface LockedAccount {
-  tier: Tier
-  hasEmail: boolean
-  isEmailVerified: boolean
-  /** Alerts by e-mail are on; they come to a verified address alone. */
-  wantsAlertEmails: boolean
-}
+export type LockedAccount = Awaited<ReturnType<typeof lockAccount>>
 
-/** Locks an account: of two transactions that count or change what belongs to it the second sees what the first did. */
-export async function lockAccount(query: Query, accountId: string): Promise<LockedAccount> {
-  const [account] = await query<LockedAccount>(
+/**
+ * Locks an account until the transaction ends: of two that count or change what belongs to it the second sees what the first did. Alerts
+ * by e-mail come to a verified address alone.
+ */
+export async function lockAccount(query: Query, accountId: string) {
+  const [account] = await query<{
+    tier: Tier
+    hasEmail: boolean
+    isEmailVerified: boolean
+    wantsAlertEmails: boolean
+  }>(
     `SELECT tier, email IS NOT NULL AS "hasEmail", email_verified_at IS NOT NULL AS "isEmailVerified",
        alert_emails_off_at IS NULL AS "wantsAlertEmails"
      FROM accounts WHERE id = $1 FOR NO KEY UPDATE`,
@@ -88,20 +89,21 @@ export async function sendVerification(
     'INSERT INTO email_links (token_hash, account_id, email, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)',
     [hashOf(token), accountId, email, new Date(now), new Date(now + LINK_LIFE_MS)],
   )
-  const link = `${scope.baseUrl}/v1/account/email/verify?token=${token}`
-  const why = 'Somebody, probably you, gave this address for a marketlog account.'
-  const advice = 'Open this link within a day and confirm it there; if it was not you, leave it.'
-  await queueMail(query, scope.box, {
+  await queueLink(query, scope.box, {
     to: email,
     subject: 'Confirm your e-mail address',
-    text: `${why}\n${advice}\n\n${link}\n`,
-    html: `<p>${why}<br>${advice}</p><p><a href="${link}">Confirm this address</a></p>`,
+    lines: [
+      'Somebody, probably you, gave this address for a marketlog account.',
+      'Open this link within a day and confirm it there; if it was not you, leave it.',
+    ],
+    link: `${scope.baseUrl}/v1/account/email/verify?token=${token}`,
+    label: 'Confirm this address',
   })
 }
 
 async function requireMailQuota(
   query: Query,
-  { accountId, email, now }: { accountId: string; email: string; now: number },
+  { accountId, email, now }: Parameters<typeof sendVerification>[2],
 ): Promise<void> {
   const rows = await query<{ at: string; isSame: boolean }>(
     `SELECT created_at AS at, lower(email) = lower($2) AS "isSame" FROM email_links
@@ -167,12 +169,8 @@ async function verifiedAddress(query: Query, accountId: string): Promise<string 
 }
 
 /** Warns an address that it was replaced: a thief of the account would not. */
-export async function warnFormerAddress(query: Query, scope: MailScope, former: string): Promise<void> {
-  await queueMail(query, scope.box, {
-    ...warningOf('The e-mail address of your marketlog account was changed', scope.baseUrl),
-    to: former,
-  })
-}
+export const warnFormerAddress = (query: Query, scope: MailScope, former: string): Promise<void> =>
+  queueWarning(query, scope, former, 'The e-mail address of your marketlog account was changed')
 
 /** Warns an account's verified address, where it has one, that its platform account was linked or unlinked. */
 export async function warnOfPlatformChange(
@@ -181,23 +179,31 @@ export async function warnOfPlatformChange(
   { accountId, isLinked }: { accountId: string; isLinked: boolean },
 ): Promise<void> {
   const to = await verifiedAddress(query, accountId)
-  if (to === undefined) return
   const change = isLinked ? 'A platform account was linked to' : 'The platform account was unlinked from'
-  await queueMail(query, scope.box, { ...warningOf(`${change} your marketlog account`, scope.baseUrl), to })
+  if (to !== undefined) await queueWarning(query, scope, to, `${change} your marketlog account`)
 }
 
-function warningOf(subject: string, baseUrl: string): Omit<Mail, 'to'> {
-  const advice =
-    'If it was not you, sign in, end all sessions (POST /v1/account/session/revoke-all) and reissue your key.'
-  const login = `${baseUrl}/v1/account/login`
-  return {
-    subject,
-    text: `${subject}.\n${advice}\n\n${login}\n`,
-    html: `<p>${subject}.<br>${advice}</p><p><a href="${login}">Sign in</a></p>`,
-  }
+const queueWarning = (query: Query, { box, baseUrl }: MailScope, to: string, subject: string): Promise<void> =>
+  queueLink(query, box, {
+    ...{ to, subject, link: `${baseUrl}/v1/account/login`, label: 'Sign in' },
+    lines: [
+      `${subject}.`,
+      'If it was not you, sign in, end all sessions (POST /v1/account/session/revoke-all) and reissue your key.',
+    ],
+  })
+
+/** Queues a mail of two lines and a link. */
+function queueLink(
+  query: Query,
+  box: SealedBox,
+  { to, subject, lines, link, label }: Record<'to' | 'subject' | 'link' | 'label', string> & { lines: string[] },
+): Promise<void> {
+  const text = `${lines.join('\n')}\n\n${link}\n`
+  const html = `<p>${lines.join('<br>')}</p><p><a href="${link}">${label}</a></p>`
+  const mail: Mail = { to, subject, text, html }
+  return addJob(query, SEND_MAIL, { sealed: box.seal(JSON.stringify(mail), SEND_MAIL) }, { maxAttempts: MAX_ATTEMPTS })
 }
 
-/** Switches alerts by e-mail on or off. */
 export async function setAlertEmails(
   query: Query,
   accountId: string,
@@ -248,7 +254,3 @@ export async function deleteAccount(query: Query, accountId: string): Promise<vo
 export const LOCAL_ADDRESS = 'account@marketlog.localhost'
 
 const MAX_ATTEMPTS = 8
-
-/** Queues a mail within the transaction of `query`. */
-const queueMail = (query: Query, box: SealedBox, mail: Mail): Promise<void> =>
-  addJob(query, SEND_MAIL, { sealed: box.seal(JSON.stringify(mail), SEND_MAIL) }, { maxAttempts: MAX_ATTEMPTS })

@@ -5,30 +5,19 @@
  * jobs are stored in the database. Moments are ISO 8601.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import type { Tier } from '#infra/config/tiers.ts'
+import type { z } from 'zod'
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Mail } from '#infra/mail/mailer.ts'
 import { type Database, type Query, slicesById } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
-
-/** An account as it is shown. */
-export interface AccountRecord {
-  id: string
-  name: string | null
-  tier: Tier
-  email: string | null
-  created_at: string
-  email_verified: boolean
-  platform_id: string | null
-}
+import type { accountReply } from '#schemas/api/sign-in.ts'
 
 /** A credential that was accepted a moment ago may be of an account that is deleted now. */
 export const accountGone = (): HttpError =>
   new HttpError('AUTH_INVALID_API_KEY', 'The account of this key was deleted.')
 
-/** Reads an account. */
-export async function readAccount(database: Database, accountId: string): Promise<AccountRecord> {
-  const [account] = await database.rows<AccountRecord>(
+export async function readAccount(database: Database, accountId: string) {
+  const [account] = await database.rows<z.infer<typeof accountReply>>(
     `SELECT a.id, a.name, a.tier, a.email, a.created_at, a.email_verified_at IS NOT NULL AS email_verified, p.platform_id
      FROM accounts a LEFT JOIN platform_links p ON p.account_id = a.id WHERE a.id = $1`,
     [accountId],
@@ -60,19 +49,9 @@ export async function readPlatformId(query: Query, accountId: string): Promise<s
   return link?.id
 }
 
-/** The channels of an account's alerts; none while it is disabled. */
-export interface AlertRecipient {
-  /** Its address, when it is verified and alerts by e-mail are on. */
-  mailAddress: string | null
-  getsWebhooks: boolean
-}
-
-/** The recipients of alerts by account id. */
-export async function readAlertRecipients(
-  query: Query,
-  accountIds: readonly string[],
-): Promise<Map<string, AlertRecipient>> {
-  const rows = await query<AlertRecipient & { id: string }>(
+/** The channels of alerts by account id; of a disabled account none, and no address that is not verified or wants no alerts. */
+export async function readAlertRecipients(query: Query, accountIds: readonly string[]) {
+  const rows = await query<{ id: string; mailAddress: string | null; getsWebhooks: boolean }>(
     `SELECT id, disabled_at IS NULL AND tier = 'quant' AS "getsWebhooks", CASE WHEN disabled_at IS NULL
        AND email_verified_at IS NOT NULL AND alert_emails_off_at IS NULL THEN email END AS "mailAddress"
      FROM accounts WHERE id = ANY ($1::uuid[])`,
@@ -81,7 +60,6 @@ export async function readAlertRecipients(
   return new Map(rows.map(({ id, ...recipient }) => [id, recipient]))
 }
 
-/** The job that sends a mail of an account. */
 export const SEND_MAIL = 'send-mail'
 
 /** The mail of a job's payload; throws when it was not sealed with this key. */
@@ -91,33 +69,29 @@ export function mailOfJob(payload: unknown, box: SealedBox): Mail {
 }
 
 /** The link at the end of a mail by which its receiver ends such mails, without signing in. */
-export interface UnsubscribeLinks {
-  linkFor(accountId: string): string
-  /** The account of a token; undefined when it was not made with this key. */
-  accountOf(token: string): string | undefined
-}
+export type UnsubscribeLinks = ReturnType<typeof openUnsubscribeLinks>
 
 const ID_BYTES = 16
 const TAG_BYTES = 16
 const TOKEN = /^[A-Za-z0-9_-]{43}$/
 
-/** Path of the links; the route of the API answers there. */
 export const UNSUBSCRIBE_PATH = '/v1/unsubscribe'
 
 /**
  * Opens links below a public root; `secretKey` is the environment's, and only its holder can make a token. A token names one account
  * and one kind of mail, holds no address and does not expire, since mails are kept for years.
  */
-export function openUnsubscribeLinks(secretKey: string, baseUrl: string): UnsubscribeLinks {
+export function openUnsubscribeLinks(secretKey: string, baseUrl: string) {
   // A key of its own, so that a token is of no use anywhere else.
   const key = createHmac('sha256', Buffer.from(secretKey, 'base64')).update('unsubscribe alert mails').digest()
   const tagOf = (id: Buffer): Buffer => createHmac('sha256', key).update(id).digest().subarray(0, TAG_BYTES)
   return {
-    linkFor(accountId) {
+    linkFor(accountId: string): string {
       const id = Buffer.from(accountId.replaceAll('-', ''), 'hex')
       return `${baseUrl}${UNSUBSCRIBE_PATH}?token=${Buffer.concat([id, tagOf(id)]).toString('base64url')}`
     },
-    accountOf(token) {
+    /** The account of a token; undefined when it was not made with this key. */
+    accountOf(token: string): string | undefined {
       const bytes = TOKEN.test(token) ? Buffer.from(token, 'base64url') : Buffer.alloc(0)
       if (bytes.length !== ID_BYTES + TAG_BYTES) return undefined
       const id = bytes.subarray(0, ID_BYTES)

@@ -65,7 +65,7 @@ export async function start(context: RoleContext, now: () => number = Date.now):
   const meter = openRequestMeter(redis, { prefix: config.namespace, now })
   const { signIn, ...mailAndLinks } = openSignIn(config, signIns, now)
   const forget = (accountId: string) => [directory, signIn?.sessions].map(one => one?.forget(accountId))
-  const keys = { ...directory, forget }
+  const keys = { authenticate: directory.authenticate, forget }
   const clientOf = openClientOf(config.clients.trustedProxies)
   const guard = openGuard({
     authenticate: openAuthenticate(keys, signIn?.sessions),

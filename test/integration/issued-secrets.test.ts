@@ -159,10 +159,7 @@ describe('issued keys, tokens and secrets', () => {
     const before = errors.length
     await ask('POST', '/v1/account/session/refresh', undefined, { refresh_token: issued.get('first refresh token') })
     await ask('POST', '/v1/account/session/refresh', undefined, { refreshtoken: refresh, refresh_token: refresh })
-    await ask('POST', '/v1/account/session/refresh', undefined, {
-      refresh_token: [refresh],
-      token: { deep: [refresh] },
-    })
+    await ask('POST', '/v1/account/session/refresh', undefined, { refresh_token: [refresh], token: { of: [refresh] } })
     await ask('POST', '/v1/account/session', undefined, { code: issued.get('code of the sign-in') })
     await ask('POST', '/v1/account/session', undefined, `{"code": "${issued.get('code of the sign-in')}`)
     await ask('GET', `/v1/prices?api_key=${root}&limit=${root}&currency=${root}`, root)
@@ -173,11 +170,8 @@ describe('issued keys, tokens and secrets', () => {
     await ask('GET', '/v1/account/key', `${root}x`)
     await ask('GET', '/v1/fx', issued.get('access token'))
     await ask('PATCH', '/v1/account/sub-keys/x', root, { name: 'x', key: child })
-    await ask('POST', '/v1/account/webhooks', root, {
-      label: 'x',
-      url: 'https://example.com',
-      secret: issued.get('webhook secret'),
-    })
+    const hook = { label: 'x', url: 'https://example.com', secret: issued.get('webhook secret') }
+    await ask('POST', '/v1/account/webhooks', root, hook)
     await ask('POST', `/v1/account/email/verify?token=${issued.get('token of the verification mail')}`)
     await ask('GET', `/feed/prices?key=${root}&providers=${root}`, root)
     await ask('GET', `/feed/prices?token=${root}`, child.slice(0, -1))
@@ -204,23 +198,17 @@ describe('issued keys, tokens and secrets', () => {
     expect(process.lines().length).to.be.greaterThan(100)
     expect(places.errors).to.include('extra_forbidden').and.to.include('[cut]')
     expect(places.metrics).to.include('api_request_seconds').and.to.include('/account/key')
-    expect(places.database)
-      .to.include('ada@example.com')
-      .and.to.include('sealed_secret')
-      .and.to.include('graphile_worker')
+    expect(places.database).to.include('ada@example.com').and.to.include('graphile_worker')
     expect(places.redis).to.include('requests:')
-    const found: string[] = []
     for (const [what, text] of issued) {
       for (const form of formsOf(text)) {
         for (const [place, content] of Object.entries(places)) {
           const at = content.indexOf(form)
-          if (at >= 0) found.push(`${what} in ${place}: ${content.slice(Math.max(0, at - 120), at + 20)}`)
+          const around = content.slice(Math.max(0, at - 120), at + 20)
+          expect(at, `${what} in ${place}: ${around}`).to.equal(-1)
         }
       }
     }
-    const sizes = Object.entries(places).map(([place, { length }]) => `${place} ${length}`)
-    console.log(`      ${issued.size} texts looked for in bytes of ${sizes.join(', ')}`)
-    expect(found).to.deep.equal([])
   })
 
   /** A text as it is, and as it would look after an encoding; prefixes are no secret. */

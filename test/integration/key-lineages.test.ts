@@ -6,7 +6,7 @@ import { expect } from 'chai'
 import { loadTiers, type Tier } from '#infra/config/tiers.ts'
 import { openRateLimit } from '#infra/redis/rate-limit.ts'
 import type { Redis } from '#infra/redis/redis.ts'
-import { minuteKey, monthKey, openRequestMeter, type RequestMeter } from '#infra/redis/request-meter.ts'
+import { minuteKey, monthKey } from '#infra/redis/request-meter.ts'
 import { openStreamLeases } from '#infra/redis/stream-leases.ts'
 import { openStreamPermits } from '#infra/redis/stream-permits.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
@@ -23,7 +23,6 @@ describe('lineages of keys', () => {
   const built = loadTiers()
   let scenario: Scenario
   let redis: Redis
-  let meter: RequestMeter
   /** Of the API; no month ends while it is tested. */
   const clock = Date.parse(`${new Date().toISOString().slice(0, 7)}-15`)
   const now = () => clock
@@ -32,7 +31,6 @@ describe('lineages of keys', () => {
   before('the API and the feeds with their usual limits', async () => {
     scenario = await openScenario(platform, { roles: [...roles, 'feed'], config: { tiersFile: undefined } })
     redis = await platform.openRedis()
-    meter = openRequestMeter(redis, { prefix: platform.namespace, now })
   })
   after('end of the scenario', () => scenario.close())
 
@@ -49,8 +47,6 @@ describe('lineages of keys', () => {
   }
   const usedOf = async (root: string, id: string): Promise<number> =>
     (await ask(root, 'GET', `/account/sub-keys/${id}`)).body.requests_this_month
-  const remainingOf = async (key: string): Promise<number> =>
-    Number((await ask(key, 'GET', '/account/key')).headers.get('x-ratelimit-remaining'))
 
   describe('a root key that is reissued', () => {
     const month = () => new Date(clock).toISOString().slice(0, 7)
@@ -176,15 +172,5 @@ describe('lineages of keys', () => {
       await ask(mine.key, 'DELETE', `/account/sub-keys/${child.id}`)
       expect(await usedOf(theirs.key, (await newChild(theirs.key)).id)).to.equal(0)
     })
-  })
-
-  it('of keys from before lineages were stored are the keys themselves', async () => {
-    const { key, key_id } = await newAccount('pro')
-    await scenario.database.rows('UPDATE api_keys SET lineage_id = NULL WHERE id = $1', [key_id])
-    await use(key, 3)
-    const [counted] = await meter.monthOf([key_id])
-    expect(counted).to.equal(3)
-    const { body } = await ask(key, 'POST', '/account/key/reissue')
-    expect(await remainingOf(body.key)).to.equal(built.pro.requests_per_month - 3)
   })
 })

@@ -5,13 +5,13 @@
  * never moves back, whatever the order of processes; recording one is a map write and never waits. A kill
  * loses FLUSH_MS of moments at most; one that Postgres could not store is recorded again by the next use.
  */
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { Log } from '#infra/runtime/log.ts'
 
 const FLUSH_MS = 2_000
-/** Keys of one statement; more wait for the next. */
-const BATCH = 5_000
-const KEYS_MAX = 100_000
+/** Keys of one statement; the use of more is recorded by a later one. */
+const KEYS_MAX = 10_000
 
 /** Rows are locked in the order of their ids, so that two processes never wait for each other in a circle. */
 const WRITE = `WITH used AS (
@@ -25,34 +25,40 @@ export function openKeyUse(
   database: Database,
   log: Log,
 ): { note(keyId: string, now: number): void; close(): Promise<void> } {
-  const usedAt = new Map<string, number>()
-  let writing: Promise<void> | undefined
+  let usedAt = new Map<string, number>()
+  const ending = new AbortController()
 
   async function write(): Promise<void> {
-    const batch = [...usedAt].slice(0, BATCH)
-    if (batch.length === 0) return
-    for (const [keyId] of batch) usedAt.delete(keyId)
-    await database.rows(WRITE, [batch.map(([keyId]) => keyId), batch.map(([, at]) => new Date(at).toISOString())])
-  }
-
-  const flush = (): Promise<void> => {
-    writing ??= write()
+    const batch = usedAt
+    if (batch.size === 0) return
+    usedAt = new Map()
+    const values = [
+      [...batch.keys()],
+      batch
+        .values()
+        .map(at => new Date(at).toISOString())
+        .toArray(),
+    ]
+    await database
+      .rows(WRITE, values)
       .catch(error => log.warn({ err: error }, 'the last use of keys could not be written'))
-      .finally(() => {
-        writing = undefined
-      })
-    return writing
   }
-  const timer = setInterval(() => void flush(), FLUSH_MS)
+  async function run({ signal }: AbortController): Promise<void> {
+    while (!signal.aborted) {
+      await delay(FLUSH_MS, undefined, { signal }).catch(() => undefined)
+      await write()
+    }
+    await write()
+  }
+  const running = run(ending)
 
   return {
     note(keyId, now) {
       if (usedAt.size < KEYS_MAX || usedAt.has(keyId)) usedAt.set(keyId, now)
     },
     async close() {
-      clearInterval(timer)
-      await writing
-      await flush()
+      ending.abort()
+      await running
     },
   }
 }

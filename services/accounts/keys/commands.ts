@@ -13,7 +13,7 @@ import { randomBytes } from 'node:crypto'
 import type { Tier } from '#infra/config/tiers.ts'
 import type { Credential } from '#infra/http/credential.ts'
 import { HttpError } from '#infra/http/http-error.ts'
-import type { Database, Query } from '#infra/postgres/pool.ts'
+import { countRows, type Database, type Query } from '#infra/postgres/pool.ts'
 import type { Scope } from '#schemas/api/scopes.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
 import { hashOfKey, type KeyKind } from '../access/reader.ts'
@@ -25,15 +25,12 @@ import { ACTIVE_CHILD, KEY_COLUMNS, keyNotFound, LINEAGE, type StoredKey } from 
 type Actor = Pick<Credential, 'kind'> & Origin
 
 /** A key and the only copy of its text. */
-export interface IssuedKey {
-  text: string
-  key: StoredKey
-}
+export type IssuedKey = Awaited<ReturnType<typeof insertKey>>
 
 /** Replaces the root key and revokes all child keys; needs a verified e-mail. */
 export function reissueRootKey(database: Database, actor: Actor, now: number): Promise<IssuedKey> {
   return database.transaction(async query => {
-    const { lineageId } = await lockForIssue(query, actor)
+    const { lineageId } = await lockActor(query, actor, { issues: true })
     await query('UPDATE api_keys SET revoked_at = $2 WHERE account_id = $1 AND revoked_at IS NULL', [
       actor.accountId,
       new Date(now),
@@ -44,17 +41,13 @@ export function reissueRootKey(database: Database, actor: Actor, now: number): P
   })
 }
 
-/** The root key of an account that is locked. */
-interface LockedRoot {
-  rootKeyId: string
-  lineageId: string
-  isEmailVerified: boolean
-}
-
-/** Locks the account for a change of its keys; refuses an actor whose own key or session has ended meanwhile. */
-async function lockActor(query: Query, actor: Actor): Promise<LockedRoot> {
+/**
+ * Locks the account for a change of its keys, and returns its root key; refuses an actor whose own key or session has ended meanwhile.
+ * A key is issued to a verified e-mail alone.
+ */
+async function lockActor(query: Query, actor: Actor, { issues }: { issues: boolean }) {
   const { isEmailVerified } = await lockForOwner(query, actor)
-  const [root] = await query<Omit<LockedRoot, 'isEmailVerified'>>(
+  const [root] = await query<{ rootKeyId: string; lineageId: string }>(
     `SELECT k.id AS "rootKeyId", ${LINEAGE} AS "lineageId" FROM api_keys k
      WHERE k.account_id = $1 AND k.kind = 'root' AND k.revoked_at IS NULL`,
     [actor.accountId],
@@ -62,19 +55,12 @@ async function lockActor(query: Query, actor: Actor): Promise<LockedRoot> {
   if (!root || (actor.kind === 'key' && root.rootKeyId !== actor.keyId)) {
     throw new HttpError('AUTH_API_KEY_REVOKED', 'This API key was revoked; use the key that replaced it.')
   }
-  return { ...root, isEmailVerified }
-}
-
-/** Locks the account for issuing a key, which needs a verified e-mail. */
-async function lockForIssue(query: Query, actor: Actor): Promise<LockedRoot> {
-  const root = await lockActor(query, actor)
-  if (root.isEmailVerified) return root
+  if (!issues || isEmailVerified) return root
   const detail = 'Keys are issued to accounts with a verified e-mail address; see POST /account/email.'
   throw new HttpError('EMAIL_NOT_VERIFIED', detail)
 }
 
-/** Draws a key and stores its hash. */
-async function insertKey(
+export async function insertKey(
   query: Query,
   key: ChildKeyChanges & {
     accountId: string
@@ -87,7 +73,7 @@ async function insertKey(
     name?: string | null
     expiresAt?: string | number | null
   },
-): Promise<IssuedKey> {
+): Promise<{ text: string; key: StoredKey }> {
   const text = newKeyText(key.kind)
   const id = crypto.randomUUID()
   const [row] = await query<StoredKey>(
@@ -121,12 +107,8 @@ export function createChildKey(
 ): Promise<IssuedKey> {
   const { accountId } = actor
   return database.transaction(async query => {
-    const { rootKeyId } = await lockForIssue(query, actor)
-    const [count] = await query<{ total: number }>(
-      `SELECT count(*)::int AS total FROM api_keys k WHERE ${ACTIVE_CHILD}`,
-      [accountId, new Date(now)],
-    )
-    if ((count?.total ?? 0) >= most) {
+    const { rootKeyId } = await lockActor(query, actor, { issues: true })
+    if ((await countRows(query, `api_keys k WHERE ${ACTIVE_CHILD}`, [accountId, new Date(now)])) >= most) {
       throw new HttpError('CHILD_KEY_LIMIT_REACHED', `A root key has ${most} child keys at most; delete one first.`)
     }
     const lineageId = await lineageToInherit(query, accountId, { now, usedOf })
@@ -137,7 +119,6 @@ export function createChildKey(
   })
 }
 
-/** Changes name, limits and scopes of a child key. */
 export function changeChildKey(
   database: Database,
   actor: Actor,
@@ -176,7 +157,7 @@ export function revokeChildKey(database: Database, actor: Actor, keyId: string, 
 /** Replaces a child key by a new one of the same name, limits and expiry. */
 export function reissueChildKey(database: Database, actor: Actor, keyId: string, now: number): Promise<IssuedKey> {
   return database.transaction(async query => {
-    await lockForIssue(query, actor)
+    await lockActor(query, actor, { issues: true })
     const child = await lockChild(query, actor, keyId, now)
     await revoke(query, keyId, now)
     const issued = await insertKey(query, { ...child, accountId: actor.accountId, now })
@@ -187,7 +168,7 @@ export function reissueChildKey(database: Database, actor: Actor, keyId: string,
 }
 
 async function lockChild(query: Query, actor: Actor, keyId: string, now: number): Promise<StoredKey> {
-  await lockActor(query, actor)
+  await lockActor(query, actor, { issues: false })
   const [key] = await query<StoredKey>(
     `SELECT ${KEY_COLUMNS} FROM api_keys k WHERE ${ACTIVE_CHILD} AND k.id = $3 FOR NO KEY UPDATE`,
     [actor.accountId, new Date(now), keyId],
@@ -223,9 +204,6 @@ export const keyPrefix = (kind: KeyKind): string => `sk_live_${kind}`
 /** Draws a new key; shown once, then only its hash is known. */
 export const newKeyText = (kind: KeyKind): string => `${keyPrefix(kind)}_${randomBytes(32).toString('base64url')}`
 
-/** Of an account with more ended lineages, all from before lineages went on, the latest count. */
-const ENDED_MAX = 1_000
-
 /**
  * The ended lineage that a new child key goes on with: of those that no active child has, the one with most requests in the
  * month, and of several the one that ended last. Undefined when there is none: the child begins one. The account is locked.
@@ -242,7 +220,7 @@ async function lineageToInherit(
     `SELECT ${LINEAGE} AS id FROM api_keys k WHERE k.account_id = $1 AND k.kind = 'child' GROUP BY 1
      HAVING bool_and(k.revoked_at IS NOT NULL OR coalesce(k.expires_at <= $2, false))
        AND max(least(k.revoked_at, k.expires_at)) >= $3
-     ORDER BY max(least(k.revoked_at, k.expires_at)) DESC, 1 LIMIT ${ENDED_MAX}`,
+     ORDER BY max(least(k.revoked_at, k.expires_at)) DESC, 1`,
     [accountId, new Date(now), new Date(periodStart)],
   )
   if (ended.length === 0) return undefined

@@ -5,7 +5,7 @@
  * nothing.
  */
 import { HttpError } from '#infra/http/http-error.ts'
-import { type Database, slicesById } from '#infra/postgres/pool.ts'
+import { type Database, readPage, slicesById } from '#infra/postgres/pool.ts'
 import type { Scope } from '#schemas/api/scopes.ts'
 import type { KeyKind } from '../access/reader.ts'
 import { accountGone } from '../reader.ts'
@@ -28,10 +28,8 @@ export interface StoredKey {
   scopes: Scope[] | null
 }
 
-/** The lineage of a key, in SQL. */
 export const LINEAGE = 'coalesce(k.lineage_id, k.id)'
 
-/** The columns of a {@link StoredKey}. */
 export const KEY_COLUMNS = `k.id, k.kind, k.name, k.root_key_id AS "rootKeyId", ${LINEAGE} AS "lineageId", k.created_at AS "createdAt",
   k.last_used_at AS "lastUsedAt", k.expires_at AS "expiresAt", k.revoked_at AS "revokedAt",
   k.quota_requests_per_month_override AS "quotaPerMonthOverride", k.rate_requests_per_minute_override AS "ratePerMinuteOverride",
@@ -57,24 +55,20 @@ export const ACTIVE_CHILD = `k.kind = 'child' AND k.account_id = $1 AND k.revoke
   AND (k.expires_at IS NULL OR k.expires_at > $2)`
 
 /** A page of active child keys, oldest first, and how many there are. */
-export async function listChildKeys(
-  database: Database,
+export const listChildKeys = (
+  { rows }: Database,
   accountId: string,
   page: { limit: number; offset: number; now: number },
-): Promise<{ keys: StoredKey[]; total: number }> {
-  const scope = [accountId, new Date(page.now)]
-  const keys = await database.rows<StoredKey>(
-    `SELECT ${KEY_COLUMNS} FROM api_keys k WHERE ${ACTIVE_CHILD} ORDER BY k.created_at, k.id LIMIT $3 OFFSET $4`,
-    [...scope, page.limit, page.offset],
+): Promise<{ rows: StoredKey[]; total: number }> => {
+  const source = `api_keys k WHERE ${ACTIVE_CHILD}`
+  return readPage(
+    rows,
+    { columns: KEY_COLUMNS, source, order: 'k.created_at, k.id' },
+    [accountId, new Date(page.now)],
+    page,
   )
-  const [count] = await database.rows<{ total: number }>(
-    `SELECT count(*)::int AS total FROM api_keys k WHERE ${ACTIVE_CHILD}`,
-    scope,
-  )
-  return { keys, total: count?.total ?? 0 }
 }
 
-/** Reads one active child key. */
 export async function readChildKey(
   database: Database,
   accountId: string,

@@ -4,7 +4,7 @@
  * Reads and writes sessions and refresh_tokens, reads accounts and api_keys. States of a session: open -> revoked |
  * expired. Invariant: of a session's refresh tokens the newest alone is unused, and the use of a used one revokes the
  * session, since two holders have it (RFC 9700, 4.14.2). What is revoked here is in force here at once, and elsewhere within the
- * bound of fresh-answers.ts. A signature is checked once in a token's life, and counted on its address before that.
+ * bound of access/reader.ts. A signature is checked once in a token's life, and counted on its address before that.
  */
 import { hash } from 'node:crypto'
 import type { CountFirst, Credential, KeyAnswer } from '#infra/http/credential.ts'
@@ -12,39 +12,12 @@ import { HttpError } from '#infra/http/http-error.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import { readSession, type SigningKey, signSession, TOKEN_LIFE_SECONDS } from '#infra/sign-in/session-token.ts'
 import { DAY_MS, formatInstant } from '#schemas/values/instant.ts'
-import { openFreshAnswers } from '../access/fresh-answers.ts'
+import { openFreshAnswers } from '../access/reader.ts'
 import { type Origin, recordAction, recordAudit } from '../audit/commands.ts'
 import { hashOf, lockForOwner, newText } from '../commands.ts'
 import type { SigningKeys } from './signing-keys.ts'
 
-/** The tokens of a session; the only copies. */
-export interface SessionTokens {
-  accessToken: string
-  expiresInSeconds: number
-  refreshToken: string
-  /** ISO 8601, of the whole session. */
-  expiresAt: string
-}
-
-/** The sessions of a platform. */
-export interface Sessions {
-  /** Authenticates the token of a request: it acts as its account's active root key. One that was not checked before is counted first. */
-  authenticate(token: string, countFirst: CountFirst): KeyAnswer | Promise<KeyAnswer>
-  /** Opens a session of the account that `claim` names, in one transaction with it; `address` is its client's. */
-  open(claim: (query: Query) => Promise<string>, now: number, address?: string): Promise<SessionTokens>
-  /** Exchanges a refresh token for new tokens; refuses one that was used before, and revokes its session. */
-  refresh(refreshToken: string, now: number, address?: string): Promise<SessionTokens>
-  revoke(session: { accountId: string; sessionId: string }, now: number): Promise<void>
-  /** Ends every session of an account, and what was begun by one: sign-ins, platform links, links to verify an address. */
-  revokeAll(origin: Origin, now: number): Promise<void>
-  /** Forgets an account's sessions, so that a change made here is in force here at once. */
-  forget(accountId: string): void
-  /** The keys to check tokens with. */
-  publicKeys: SigningKeys['published']
-}
-
 const SESSION_LIFE_MS = 30 * DAY_MS
-const PREFIX = 'refresh_'
 /** Tokens whose signature is good. */
 const CHECKED_MAX = 10_000
 
@@ -76,12 +49,11 @@ interface SessionScope {
   now: () => number
 }
 
-function openTokenCheck(scope: SessionScope): Pick<Sessions, 'authenticate' | 'forget'> {
-  const { database, keys, issuer } = scope
+function openTokenCheck({ database, keys, issuer, now }: SessionScope) {
   /** By the hash of a token. */
   const checked = new Map<string, { sessionId: string; expiresAt: number }>()
   const { answerOn, forget } = openFreshAnswers(async sessionIds => {
-    const rows = await database.rows<SessionRow>(CREDENTIALS, [sessionIds, new Date(scope.now())])
+    const rows = await database.rows<SessionRow>(CREDENTIALS, [sessionIds, new Date(now())])
     return new Map(
       rows.map(({ isDisabled, ...credential }) => [
         credential.sessionId,
@@ -92,8 +64,8 @@ function openTokenCheck(scope: SessionScope): Pick<Sessions, 'authenticate' | 'f
 
   async function check(token: string, tokenHash: string, countFirst: CountFirst): Promise<KeyAnswer> {
     const giveBack = await countFirst()
-    const now = scope.now()
-    const claims = await readSession(token, { issuer, now }, id => keys.publicKeyOf(id, now))
+    const at = now()
+    const claims = await readSession(token, { issuer, now: at }, id => keys.publicKeyOf(id, at))
     if (!claims) return { ...INVALID, isCounted: true }
     giveBack()
     if (checked.size >= CHECKED_MAX) checked.clear()
@@ -102,35 +74,37 @@ function openTokenCheck(scope: SessionScope): Pick<Sessions, 'authenticate' | 'f
   }
 
   return {
-    authenticate(token, countFirst) {
+    /** Authenticates the token of a request: it acts as its account's active root key. One that was not checked before is counted first. */
+    authenticate(token: string, countFirst: CountFirst): KeyAnswer | Promise<KeyAnswer> {
       const tokenHash = hash('sha256', token, 'base64')
       const claims = checked.get(tokenHash)
-      return claims && claims.expiresAt > scope.now() ? answerOn(claims.sessionId) : check(token, tokenHash, countFirst)
+      return claims && claims.expiresAt > now() ? answerOn(claims.sessionId) : check(token, tokenHash, countFirst)
     },
+    /** Forgets an account's sessions, so that a change made here is in force here at once. */
     forget,
   }
 }
 
-/** Opens the sessions of a database. */
-export function openSessions(scope: SessionScope): Sessions {
+export function openSessions(scope: SessionScope) {
   const { database, keys, issuer } = scope
   const { authenticate, forget } = openTokenCheck(scope)
 
+  /** The tokens of a session; the only copies. */
   async function issue(
     query: Query,
-    session: { id: string; accountId: string; expiresAt: string },
+    { id: sessionId, accountId, expiresAt }: Pick<LockedSession, 'id' | 'accountId' | 'expiresAt'>,
     { key, now }: { key: SigningKey; now: number },
-  ): Promise<SessionTokens> {
-    const refreshToken = newText(PREFIX)
+  ) {
+    const refresh_token = newText('refresh_')
     await query('INSERT INTO refresh_tokens (hash, session_id, issued_at) VALUES ($1, $2, $3)', [
-      ...[hashOf(refreshToken), session.id, new Date(now)],
+      ...[hashOf(refresh_token), sessionId, new Date(now)],
     ])
-    const claims = { accountId: session.accountId, sessionId: session.id }
     return {
-      accessToken: await signSession(key, claims, { issuer, now }),
-      expiresInSeconds: TOKEN_LIFE_SECONDS,
-      refreshToken,
-      expiresAt: session.expiresAt,
+      access_token: await signSession(key, { accountId, sessionId }, { issuer, now }),
+      token_type: 'Bearer' as const,
+      expires_in: TOKEN_LIFE_SECONDS,
+      refresh_token,
+      session_expires_at: expiresAt,
     }
   }
 
@@ -138,7 +112,8 @@ export function openSessions(scope: SessionScope): Sessions {
     publicKeys: keys.published,
     authenticate,
     forget,
-    async open(claim, now, address) {
+    /** Opens a session of the account that `claim` names, in one transaction with it; `address` is its client's. */
+    async open(claim: (query: Query) => Promise<string>, now: number, address?: string) {
       // Before the transaction: a new key needs a connection of its own.
       const key = await keys.current(now)
       return database.transaction(async query => {
@@ -153,7 +128,8 @@ export function openSessions(scope: SessionScope): Sessions {
         return issue(query, session, { key, now })
       })
     },
-    async refresh(refreshToken, now, address) {
+    /** Exchanges a refresh token for new tokens; refuses one that was used before, and revokes its session. */
+    async refresh(refreshToken: string, now: number, address?: string) {
       const key = await keys.current(now)
       let session: LockedSession | undefined
       const tokens = await database.transaction(async query => {
@@ -175,11 +151,12 @@ export function openSessions(scope: SessionScope): Sessions {
       const detail = 'This refresh token is not valid, was used, or has expired; sign in again.'
       throw new HttpError('AUTH_INVALID_SESSION', detail)
     },
-    async revoke({ accountId, sessionId }, now) {
+    async revoke({ accountId, sessionId }: { accountId: string; sessionId: string }, now: number): Promise<void> {
       await revokeSession(database.rows, sessionId, now)
       forget(accountId)
     },
-    async revokeAll(origin, now) {
+    /** Ends every session of an account, and what was begun by one: sign-ins, platform links, links to verify an address. */
+    async revokeAll(origin: Origin, now: number): Promise<void> {
       await database.transaction(query => revokeSessionsOf(query, origin, now))
       forget(origin.accountId)
     },
@@ -190,7 +167,6 @@ interface LockedSession {
   id: string
   accountId: string
   expiresAt: string
-  /** Its refresh token was used. */
   isUsed: boolean
   isEnded: boolean
 }

@@ -11,15 +11,7 @@ import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 import { newSigningKey, type SigningKey } from '#infra/sign-in/session-token.ts'
 import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
 
-/** The keys of a platform; `now` is in milliseconds since the epoch. */
-export interface SigningKeys {
-  /** The key that signs. */
-  current(now: number): Promise<SigningKey>
-  /** The public part (RFC 7517) of a published key. */
-  publicKeyOf(id: string, now: number): Promise<SigningKey['publicKey'] | undefined>
-  /** All published keys, newest first. */
-  published(now: number): Promise<SigningKey['publicKey'][]>
-}
+export type SigningKeys = ReturnType<typeof openSigningKeys>
 
 const SIGNS_MS = DAY_MS
 const PUBLISHED_AFTER_MS = HOUR_MS
@@ -29,15 +21,15 @@ const RELOAD_MS = 1_000
 const SIGNING = `SELECT id, public_key AS "publicKey", sealed_private_key AS sealed, retires_at AS "retiresAt"
   FROM signing_keys WHERE retires_at > $1 ORDER BY created_at DESC`
 
-/** Opens the keys of a database. */
-export function openSigningKeys(database: Database, box: SealedBox): SigningKeys {
+/** Opens the keys of a database; `now` is in milliseconds since the epoch. */
+export function openSigningKeys(database: Database, box: SealedBox) {
   let signing: { key: SigningKey; retiresAt: number } | undefined
   let publicKeys = new Map<string, SigningKey['publicKey']>()
   let loadedAt = Number.NEGATIVE_INFINITY
   let loading: Promise<unknown> | undefined
   const sealContextOf = (id: string): string => `signing_keys/${id}`
 
-  const readSigning = async (query: Query, now: number): Promise<typeof signing> => {
+  async function readSigning(query: Query, now: number): Promise<typeof signing> {
     type Row = Pick<SigningKey, 'id' | 'publicKey'> & { sealed: string; retiresAt: string }
     for (const { id, publicKey, sealed, retiresAt } of await query<Row>(SIGNING, [new Date(now)])) {
       try {
@@ -49,26 +41,26 @@ export function openSigningKeys(database: Database, box: SealedBox): SigningKeys
     }
     return undefined
   }
-  const rotate = (now: number): Promise<NonNullable<typeof signing>> =>
+  async function draw(query: Query, now: number): Promise<NonNullable<typeof signing>> {
+    const key = await newSigningKey()
+    const sealed = box.seal(JSON.stringify(key.privateKey), sealContextOf(key.id))
+    const retiresAt = now + SIGNS_MS
+    await query('DELETE FROM signing_keys WHERE expires_at < $1', [new Date(now)])
+    const moments = [now, retiresAt, retiresAt + PUBLISHED_AFTER_MS].map(at => new Date(at))
+    await query(
+      `INSERT INTO signing_keys (id, public_key, sealed_private_key, created_at, retires_at, expires_at)
+       VALUES ($1, $2, $3, $4, $5, $6)`,
+      [key.id, JSON.stringify(key.publicKey), sealed, ...moments],
+    )
+    return { key, retiresAt }
+  }
+  const rotate = (now: number) =>
     database.transaction(async query => {
       await acquireAdvisoryLock(query, 'signing keys')
-      const ofAnother = await readSigning(query, now)
-      if (ofAnother) return ofAnother
-      const key = await newSigningKey()
-      const sealed = box.seal(JSON.stringify(key.privateKey), sealContextOf(key.id))
-      const retiresAt = now + SIGNS_MS
-      await query('DELETE FROM signing_keys WHERE expires_at < $1', [new Date(now)])
-      await query(
-        `INSERT INTO signing_keys (id, public_key, sealed_private_key, created_at, retires_at, expires_at)
-         VALUES ($1, $2, $3, $4, $5, $6)`,
-        [
-          ...[key.id, JSON.stringify(key.publicKey), sealed, new Date(now), new Date(retiresAt)],
-          new Date(retiresAt + PUBLISHED_AFTER_MS),
-        ],
-      )
-      return { key, retiresAt }
+      return (await readSigning(query, now)) ?? draw(query, now)
     })
-  const published = async (now: number): Promise<SigningKey['publicKey'][]> => {
+  /** All published keys, newest first. */
+  async function published(now: number): Promise<SigningKey['publicKey'][]> {
     const rows = await database.rows<Pick<SigningKey, 'id' | 'publicKey'>>(
       'SELECT id, public_key AS "publicKey" FROM signing_keys WHERE expires_at > $1 ORDER BY created_at DESC',
       [new Date(now)],
@@ -80,11 +72,12 @@ export function openSigningKeys(database: Database, box: SealedBox): SigningKeys
 
   return {
     published,
-    async current(now) {
+    async current(now: number): Promise<SigningKey> {
       if (!signing || signing.retiresAt <= now) signing = (await readSigning(database.rows, now)) ?? (await rotate(now))
       return signing.key
     },
-    async publicKeyOf(id, now) {
+    /** The public part (RFC 7517) of a published key. */
+    async publicKeyOf(id: string, now: number): Promise<SigningKey['publicKey'] | undefined> {
       // It may be younger than the loaded set, which is not loaded again yet.
       if (signing?.key.id === id) return signing.key.publicKey
       if (!publicKeys.has(id) && Math.abs(now - loadedAt) >= RELOAD_MS) {

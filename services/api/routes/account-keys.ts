@@ -111,8 +111,8 @@ function childKeysRoutes(api: ApiContext): Route[] {
       errors: [],
       async handle({ query: { limit, offset }, credential }) {
         const page = { limit, offset, now: now() }
-        const { keys, total } = await listChildKeys(database, credential.accountId, page)
-        return { keys: await withUse(api, credential, keys), pagination: paginationOf(page, total) }
+        const { rows, total } = await listChildKeys(database, credential.accountId, page)
+        return { keys: await withUse(api, credential, rows), pagination: paginationOf(page, total) }
       },
     }),
     defineRoute({

@@ -22,15 +22,16 @@ import {
   signedInReply,
 } from '#schemas/api/sign-in.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
-import { beginPlatformLink, finishPlatformLink, unlinkPlatform } from '#services/accounts/platform/commands.ts'
-import type { SessionTokens } from '#services/accounts/sessions/commands.ts'
 import {
+  beginPlatformLink,
   beginSignIn,
   exchangeSignIn,
+  finishPlatformLink,
   type PlatformScope,
   returnSignIn,
   SIGN_IN_LIFE_MS,
   type SignInScope,
+  unlinkPlatform,
 } from '#services/accounts/sign-in/commands.ts'
 import { type ApiContext, originOf } from '../context.ts'
 
@@ -99,7 +100,7 @@ const signIns = (api: ApiContext): Route[] => [
     async handle({ body: { code }, request }) {
       const browser = browserOf(request, SIGN_IN_COOKIE)
       const address = api.clientOf(request)
-      return sessionOf(await exchangeSignIn(scopeOf(api), { code, browser, address }, api.now()))
+      return exchangeSignIn(scopeOf(api), { code, browser, address }, api.now())
     },
   }),
 ]
@@ -115,8 +116,8 @@ const sessions = (api: ApiContext): Route[] => [
     body: refreshBody,
     reply: json('SessionReply', sessionReply, 'New tokens; the old refresh token is used up.'),
     errors: [UNSET, 'AUTH_INVALID_SESSION'],
-    handle: async ({ body: { refresh_token }, request }) =>
-      sessionOf(await scopeOf(api).sessions.refresh(refresh_token, api.now(), api.clientOf(request))),
+    handle: ({ body: { refresh_token }, request }) =>
+      scopeOf(api).sessions.refresh(refresh_token, api.now(), api.clientOf(request)),
   }),
   defineRoute({
     ...MANAGED,
@@ -228,14 +229,6 @@ function configured<T>(scope: T | undefined, variables: string): T {
   if (scope) return scope
   throw new HttpError('SIGN_IN_NOT_CONFIGURED', `This sign-in is not configured here; set ${variables}.`)
 }
-
-const sessionOf = ({ accessToken, expiresInSeconds, refreshToken, expiresAt }: SessionTokens) => ({
-  access_token: accessToken,
-  token_type: 'Bearer' as const,
-  expires_in: expiresInSeconds,
-  refresh_token: refreshToken,
-  session_expires_at: expiresAt,
-})
 
 /** Lax, so that it is sent when the provider redirects the browser back. */
 function cookieOf(name: string, value: string, baseUrl: string): string[] {
