@@ -9,7 +9,7 @@
  */
 import { createHash } from 'node:crypto'
 import { HttpError } from '#infra/http/http-error.ts'
-import type { Database, Query } from '#infra/postgres/pool.ts'
+import { countRows, type Database, type Query } from '#infra/postgres/pool.ts'
 import { openSerialQueues, type SerialQueues } from '#infra/runtime/async/serial-queues.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
 import { lockAccount } from '#services/accounts/commands.ts'
@@ -27,7 +27,6 @@ interface WriteScope {
   idempotencyKey?: IdempotencyKey | undefined
 }
 
-/** A write into a portfolio. */
 export interface PortfolioScope extends WriteScope {
   portfolioId: string
   /** Entries that the portfolio may hold. */
@@ -47,19 +46,19 @@ export interface LockedPortfolio {
 /** Room for any file that the CSV import accepts. */
 export const TRANSACTIONS_MAX = 250_000
 
-/** Opens the write side over a database; one for all writers of a process. */
 /** Of one portfolio, running or waiting in this process. */
 const WRITES_MAX = 64
 
 /**
- * The lock of a portfolio's row keeps writers of all processes apart; the queues only keep those that would wait for that lock from
- * holding all connections meanwhile.
+ * Opens the write side over a database; one for all writers of a process. The lock of a portfolio's row keeps writers of all processes
+ * apart; the queues only keep those that would wait for that lock from holding all connections meanwhile.
  */
 export const openPortfolioStore = (database: Database): PortfolioStore => ({
   database,
-  queues: openSerialQueues(WRITES_MAX, () => {
-    return new HttpError('SERVICE_UNAVAILABLE', 'Too many writes to this portfolio wait already; try again soon.')
-  }),
+  queues: openSerialQueues(
+    WRITES_MAX,
+    () => new HttpError('SERVICE_UNAVAILABLE', 'Too many writes to this portfolio wait already; try again soon.'),
+  ),
 })
 
 /** Creates an empty portfolio; refused when the account has as many as its tier allows. */
@@ -74,15 +73,9 @@ export function createPortfolio(
       answerOnce(query, scope, async () => {
         // Creates of one account run one at a time, or two of them would both find room for the last portfolio.
         await lockAccount(query, accountId)
-        const [counted] = await query<{ count: number }>(
-          'SELECT count(*)::int AS count FROM portfolios WHERE account_id = $1',
-          [accountId],
-        )
-        if ((counted?.count ?? 0) >= portfoliosMax) {
-          throw new HttpError(
-            'PORTFOLIO_LIMIT_REACHED',
-            `Your tier allows ${portfoliosMax} portfolios; delete one first.`,
-          )
+        if ((await countRows(query, 'portfolios WHERE account_id = $1', [accountId])) >= portfoliosMax) {
+          const detail = `Your tier allows ${portfoliosMax} portfolios; delete one first.`
+          throw new HttpError('PORTFOLIO_LIMIT_REACHED', detail)
         }
         const [created] = await query<PortfolioRecord>(
           `INSERT INTO portfolios (account_id, name, created_at, updated_at) VALUES ($1, $2, $3, $3) RETURNING ${PORTFOLIO_COLUMNS}`,
@@ -104,7 +97,6 @@ export async function removePortfolios(query: Query, accountId: string): Promise
   await query('DELETE FROM portfolios WHERE account_id = $1', [accountId])
 }
 
-/** Deletes a portfolio with all that it holds. */
 export async function deletePortfolio(
   { database, queues }: PortfolioStore,
   accountId: string,
@@ -199,17 +191,24 @@ export async function answeredBefore<T>(
   { accountId, now, idempotencyKey }: WriteScope,
 ): Promise<T | undefined> {
   if (!idempotencyKey) return undefined
-  const answered = await query(
-    'SELECT 1 FROM idempotency_keys WHERE account_id = $1 AND key = $2 AND created_at > $3 AND answer IS NOT NULL',
-    [accountId, idempotencyKey.key, new Date(now - KEY_LIFE_MS)],
+  const { key, hash } = idempotencyKey
+  const [first] = await query<{ requestHash: Buffer; answer: string }>(
+    `SELECT request_hash AS "requestHash", answer FROM idempotency_keys
+    WHERE account_id = $1 AND key = $2 AND created_at > $3 AND answer IS NOT NULL`,
+    [accountId, key, new Date(now - KEY_LIFE_MS)],
   )
-  return answered.length === 0 ? undefined : (JSON.parse(await answerOf(query, accountId, idempotencyKey)) as T)
+  if (!first || first.requestHash.equals(hash)) return first && JSON.parse(first.answer)
+  const msg = 'This key was used for another request already; send a new one'
+  throw new HttpError('VALIDATION_ERROR', [
+    { type: 'value_error', loc: ['header', 'Idempotency-Key'], msg, input: key, ctx: {} },
+  ])
 }
 
 /** Runs a create, or answers what it answered before. What it answers must be plain JSON. */
 async function answerOnce<T>(query: Query, scope: WriteScope, create: () => Promise<T>): Promise<T> {
   const { accountId, now, idempotencyKey } = scope
   if (!idempotencyKey) return create()
+  const { key, hash } = idempotencyKey
   const expired = new Date(now - KEY_LIFE_MS)
   await query(
     `DELETE FROM idempotency_keys WHERE ctid IN (
@@ -221,27 +220,16 @@ async function answerOnce<T>(query: Query, scope: WriteScope, create: () => Prom
     ON CONFLICT (account_id, key) DO UPDATE SET request_hash = EXCLUDED.request_hash, answer = NULL, created_at = $4
       WHERE stored.created_at <= $5
     RETURNING key`,
-    [accountId, idempotencyKey.key, idempotencyKey.hash, new Date(now), expired],
+    [accountId, key, hash, new Date(now), expired],
   )
-  if (claimed.length === 0) return JSON.parse(await answerOf(query, accountId, idempotencyKey)) as T
+  if (claimed.length === 0) {
+    const answer = await answeredBefore<T>(query, scope)
+    if (answer !== undefined) return answer
+    throw new HttpError('SERVICE_UNAVAILABLE', 'The first request with this key is just ending; try again.')
+  }
   const result = await create()
   await query('UPDATE idempotency_keys SET answer = $3 WHERE account_id = $1 AND key = $2', [
-    accountId,
-    idempotencyKey.key,
-    JSON.stringify(result),
+    ...[accountId, key, JSON.stringify(result)],
   ])
   return result
-}
-
-async function answerOf(query: Query, accountId: string, { key, hash }: IdempotencyKey): Promise<string> {
-  const [first] = await query<{ requestHash: Buffer; answer: string }>(
-    'SELECT request_hash AS "requestHash", answer FROM idempotency_keys WHERE account_id = $1 AND key = $2',
-    [accountId, key],
-  )
-  if (!first) throw new HttpError('SERVICE_UNAVAILABLE', 'The first request with this key is just ending; try again.')
-  if (first.requestHash.equals(hash)) return first.answer
-  const msg = 'This key was used for another request already; send a new one'
-  throw new HttpError('VALIDATION_ERROR', [
-    { type: 'value_error', loc: ['header', 'Idempotency-Key'], msg, input: key, ctx: {} },
-  ])
 }

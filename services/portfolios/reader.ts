@@ -3,20 +3,13 @@
  *
  * Reads portfolios and portfolio_entries, writes nothing. An account sees its own portfolios alone; others are not found.
  */
+import type { z } from 'zod'
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Database } from '#infra/postgres/pool.ts'
-import type { AssetMembers } from '#schemas/api/portfolios.ts'
+import type { entryReply, portfolioReply } from '#schemas/api/portfolios.ts'
 
-/** A portfolio as clients see it. */
-export interface PortfolioRecord {
-  id: string
-  name: string
-  item_count: number
-  created_at: string
-  updated_at: string
-}
+export type PortfolioRecord = z.infer<typeof portfolioReply>
 
-/** The columns of a {@link PortfolioRecord}. */
 export const PORTFOLIO_COLUMNS = 'id, name, entry_count AS item_count, created_at, updated_at'
 
 /** The portfolio is missing, or belongs to another account, which is not revealed. */
@@ -43,23 +36,9 @@ export async function findPortfolio(
   return portfolio
 }
 
-export type EntrySource = 'gamestore' | 'manual' | 'csv'
-
-/** Which asset of the game's platform an entry is, and what is known of it. */
-export interface AssetDetails extends AssetMembers {
-  gamestore_assetid: string | null
-}
-
 /** An entry, without what the catalog knows of its item. */
-export interface EntryRecord extends AssetDetails {
-  id: string
-  item_id: number
-  quantity: number
-  source: EntrySource
-  created_at: string
-}
+export type EntryRecord = Omit<z.infer<typeof entryReply>, 'market_hash_name' | 'phase'>
 
-/** The columns of an {@link EntryRecord}. */
 export const ENTRY_COLUMNS = `id, item_id, (added_quantity + ledger_quantity)::float8 AS quantity, source,
   gamestore_assetid, float_value, paint_seed, inspect_link, name_tag, stickers, charms, created_at`
 

@@ -163,16 +163,6 @@ describe('ledgers', () => {
     }
   })
 
-  it('of many who sell the last unit one succeeds', async () => {
-    const portfolioId = await newPortfolio()
-    const one = { item_id: 11, quantity: 1, date: '2026-01-05' }
-    await perform(storeOf(0), portfolioId, { kind: 'add', trade: { ...one, type: 'buy' } })
-    const sell: Operation = { kind: 'add', trade: { ...one, type: 'sell' } }
-    const sold = await Promise.all(Array.from({ length: 30 }, (_, i) => perform(storeOf(i), portfolioId, sell)))
-    expect(sold.filter(id => id !== undefined)).to.have.length(1)
-    await expectHoldings(portfolioId, [])
-  })
-
   it('of an account hold no more transactions together than its tier allows, however many are written to at once', async () => {
     // Each portfolio alone used to be bounded: twenty of a free account held five million.
     const own = (await createAccountWithKey(databases[0] as Database, { tier: 'free' })).account_id

@@ -25,8 +25,6 @@ const scope: CsvScope = {
 const read = (text: string | Buffer) => readCsv(Buffer.from(text as string), scope)
 
 describe('portfolio files', () => {
-  it('are tried with more than fifty that are malformed', () => expect(MALFORMED.length).to.be.at.least(50))
-
   /** Rules of the ledger need what is stored; the import tries these. */
   const ofTheLedger = /sell/
   for (const { what, file, row, column = '' } of MALFORMED.filter(one => !ofTheLedger.test(one.what)))
@@ -45,24 +43,13 @@ describe('portfolio files', () => {
         const content = await read(mark + rows.join(end) + end)
         if (content.kind !== 'ledger') throw new Error(JSON.stringify(content))
         expect(content.rows).to.have.length(1)
-        expect(content.rows[0]?.input).to.include({
-          item_id: 4940,
-          quantity: 2,
-          price: 1250,
-          note: 'a, "b"',
-          currency: 'USD',
-        })
+        const one = { item_id: 4940, quantity: 2, price: 1250, note: 'a, "b"', currency: 'USD' }
+        expect(content.rows[0]).to.include(one)
       }
     }
     const snapshot = await read(`Market_Hash_Name, Quantity\n${name},3\n,\n${name},1`)
-    expect(snapshot).to.deep.equal({
-      kind: 'snapshot',
-      skipped: 1,
-      rows: [
-        { item_id: 4940, quantity: 3 },
-        { item_id: 4940, quantity: 1 },
-      ],
-    })
+    const rowsOf4940 = [3, 1].map(quantity => ({ item_id: 4940, quantity }))
+    expect(snapshot).to.deep.equal({ kind: 'snapshot', skipped: 1, rows: rowsOf4940 })
     expect(await read(Buffer.from(`\uFEFFitem_id,quantity\r\n4940,2\r\n`, 'utf16le'))).to.deep.include({
       kind: 'snapshot',
     })
@@ -95,7 +82,7 @@ describe('portfolio files', () => {
         if (content.kind !== 'ledger') throw new Error(JSON.stringify(content))
         const one = { item_id: 4940, type: 'buy', quantity: 1, price: 1250, currency: 'USD', date: '2026-03-01' }
         expect(content.rows).to.have.length(1)
-        expect(content.rows[0]?.input).to.include(one)
+        expect(content.rows[0]).to.include(one)
       }
     })
 
@@ -109,9 +96,9 @@ describe('portfolio files', () => {
     // Fifteen digits used to be the most, and 0 used to be hundredths.
     const rows = ['2026-03-01,buy,4940,1,9007199254740992', '2026-03-01,buy,4940,1,0']
     const content = await read(`date,type,item_id,quantity,price\n${rows.join('\n')}`)
-    expect(content.kind === 'ledger' && content.rows.map(({ input }) => input.price)).to.deep.equal([2 ** 53, 0])
+    expect(content.kind === 'ledger' && content.rows.map(({ price }) => price)).to.deep.equal([2 ** 53, 0])
     const units = await read('date,type,item_id,quantity,price\n2026-03-01,buy,4940,1,0\n2026-03-01,buy,4940,1,12.50')
-    expect(units.kind === 'ledger' && units.rows.map(({ input }) => input.price)).to.deep.equal([0, 1250])
+    expect(units.kind === 'ledger' && units.rows.map(({ price }) => price)).to.deep.equal([0, 1250])
   })
 
   it('are read a little at a time, so that others have their turns', async () => {
@@ -137,43 +124,36 @@ describe('portfolio files', () => {
   })
 
   it('find an item by any spelling of its name, and refuse an id beside the name of another', async () => {
-    const rows = [
-      ',Sticker |\u00a0Ninjas in Pyjamas | Katowice 2015 ,2',
-      '16981,Sticker | Ninjas in Pyjamas | Katowice 2015,3',
-    ]
-    expect(await read(`item_id,market_hash_name,quantity\n${rows.join('\n')}\n`)).to.deep.include({
-      kind: 'snapshot',
-      rows: [2, 3].map(quantity => ({ item_id: 16981, quantity })),
-    })
-    const other = await read('item_id,market_hash_name,quantity\n16981,Sticker | Ninjas in Pyjamas | Cologne 2015,3\n')
+    const name = 'Sticker | Ninjas in Pyjamas | Katowice 2015'
+    const readRows = (...rows: string[]) => read(`item_id,market_hash_name,quantity\n${rows.join('\n')}\n`)
+    const found = await readRows(`,${name.replace('| ', '|\u00a0')} ,2`, `16981,${name},3`)
+    expect(found).to.deep.include({ rows: [2, 3].map(quantity => ({ item_id: 16981, quantity })) })
+    const other = await readRows(`16981,${name.replace('Katowice', 'Cologne')},3`)
     expect(other).to.have.property('kind', 'refused')
   })
 
   const text = fc.oneof(
     fc.string({ unit: 'grapheme', minLength: 1, maxLength: 60 }),
     fc.constantFrom(
-      '=1+1',
-      "'=x",
-      '@SUM(A1)',
-      '-',
-      '+1',
-      '\t=1',
-      ' =1',
-      "''+",
-      ' ',
-      '\r',
-      '\n',
-      'a\rb',
-      '"',
-      ',',
-      '＝1',
-      "'plain",
-      "'\n",
-      'sep=;',
-      '\uFFFD',
-      '\uFEFF',
-      '\u00A0x\u3000',
-      '💥'.repeat(30),
+      ...[
+        '=1+1',
+        "'=x",
+        '@SUM(A1)',
+        '-',
+        '+1',
+        '\t=1',
+        ' =1',
+        "''+",
+        ' ',
+        '\r',
+        '\n',
+        'a\rb',
+        '"',
+        ',',
+        '＝1',
+        "'plain",
+      ],
+      ...["'\n", 'sep=;', '\uFFFD', '\uFEFF', '\u00A0x\u3000', '💥'.repeat(30)],
     ),
   )
   const clean = text.filter(one => one.isWellFormed() && !one.includes('\0') && [...one].length <= 60)
@@ -201,26 +181,18 @@ describe('portfolio files', () => {
         })
         const content = await read(LEDGER_HEADER + writeLedgerRows(rows))
         if (content.kind !== 'ledger') throw new Error(JSON.stringify(content))
-        expect(content.rows.map(one => one.input)).to.deep.equal(inputs)
+        expect(content.rows.map(({ row: _, ...one }) => one)).to.deep.equal(inputs)
       }),
       { numRuns: 300 },
     )
   })
 
   it('export every name of the catalog to what imports as the same holdings', async () => {
-    const rows = catalog.map(({ market_hash_name, phase, item_id }, i) => ({
-      market_hash_name,
-      phase,
-      item_id,
-      // An entry carries the units of a whole ledger: a million used to be the most that an import took.
-      quantity: 1 + (i % 9) * 10 ** 10,
-    }))
+    // An entry carries the units of a whole ledger: a million used to be the most that an import took.
+    const rows = catalog.map((item, i) => ({ ...item, quantity: 1 + (i % 9) * 10 ** 10 }))
     const content = await read(SNAPSHOT_HEADER + writeSnapshotRows(rows))
-    expect(content).to.deep.equal({
-      kind: 'snapshot',
-      skipped: 0,
-      rows: rows.map(({ item_id, quantity }) => ({ item_id, quantity })),
-    })
+    const holdings = rows.map(({ item_id, quantity }) => ({ item_id, quantity }))
+    expect(content).to.deep.equal({ kind: 'snapshot', skipped: 0, rows: holdings })
   })
 
   it('are known to be exports of ledgers by their first line, with a mark and without', () => {

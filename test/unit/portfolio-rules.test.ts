@@ -66,8 +66,8 @@ function unitByUnit(trades: readonly Trade[], currency: string): Omit<ItemPerfor
     for (const type of ['buy', 'sell'] as const) {
       for (const trade of trades.filter(one => one.date === day && one.type === type)) {
         const total = BigInt(trade.price) * BigInt(trade.quantity)
-        const percent = over(times(whole(total), fractionOf(String(trade.feePercentage ?? 0))), whole(100n))
-        const fee = into(BigInt(trade.feeAmount ?? 0) + rounded(percent), trade)
+        const percent = over(times(whole(total), fractionOf(String(trade.fee_percentage ?? 0))), whole(100n))
+        const fee = into(BigInt(trade.fee_amount ?? 0) + rounded(percent), trade)
         const amount = into(total, trade)
         sum.fees += fee
         if (type === 'buy') {
@@ -91,31 +91,28 @@ function unitByUnit(trades: readonly Trade[], currency: string): Omit<ItemPerfor
 }
 
 function randomTrades(random: SeededRandom): Trade[] {
-  const held = new Map<string, number>()
+  const held = new Map<number, number>()
   return Array.from({ length: random.integer(1, 40) }, () => random.pick(MODEL_DAYS))
     .sort()
     .map((date): Trade => {
-      const itemId = random.integer(1, 3)
-      const has = held.get(String(itemId)) ?? 0
+      const item_id = random.integer(1, 3)
+      const has = held.get(item_id) ?? 0
       const type = has > 0 && random.chance(0.45) ? 'sell' : 'buy'
       const quantity = type === 'sell' ? random.integer(1, has) : random.integer(1, 9)
-      held.set(String(itemId), has + (type === 'buy' ? quantity : -quantity))
+      held.set(item_id, has + (type === 'buy' ? quantity : -quantity))
       return {
-        itemId,
-        type,
-        quantity,
-        date,
+        ...{ item_id, type, quantity, date },
         price: random.integer(0, 100_000),
         currency: random.pick(['USD', 'EUR', 'BTC']),
-        feeAmount: random.chance(0.4) ? random.integer(0, 500) : null,
-        feePercentage: random.chance(0.5) ? random.integer(0, 10_000) / 1_000 : null,
+        fee_amount: random.chance(0.4) ? random.integer(0, 500) : null,
+        fee_percentage: random.chance(0.5) ? random.integer(0, 10_000) / 1_000 : null,
       }
     })
 }
 
 const inLedgerOrder = (trades: readonly Trade[]): Trade[] => {
   const rank = ({ type }: Trade): number => (type === 'buy' ? 0 : 1)
-  return [...trades].sort((a, b) => a.itemId - b.itemId || a.date.localeCompare(b.date) || rank(a) - rank(b))
+  return [...trades].sort((a, b) => a.item_id - b.item_id || a.date.localeCompare(b.date) || rank(a) - rank(b))
 }
 
 function performanceOf(trades: readonly Trade[], currency: string, rates: RateOn): readonly ItemPerformance[] {
@@ -128,7 +125,7 @@ function performanceOf(trades: readonly Trade[], currency: string, rates: RateOn
 
 describe('performance', () => {
   it('pauses within a ledger of one item, and within a sell of all that it holds', () => {
-    const about = { itemId: 1, price: 1, currency: 'USD', date: '2026-01-01', feeAmount: null, feePercentage: null }
+    const about = { item_id: 1, price: 1, currency: 'USD', date: '2026-01-01', fee_amount: null, fee_percentage: null }
     const buys = Array.from({ length: 20_000 }, (): Trade => ({ ...about, type: 'buy', quantity: 1 }))
     const fold = openPerformanceFold('USD', rateOn)
     const pauses = (trades: Trade[]) => [...fold.add(trades)].length
@@ -147,11 +144,11 @@ describe('performance', () => {
       const trades = random.shuffle(randomTrades(random))
       const currency = random.pick(['USD', 'EUR', 'BTC'])
       const found = performanceOf(trades, currency, rateOn)
-      const ids = [...new Set(trades.map(trade => trade.itemId))].sort((a, b) => a - b)
+      const ids = [...new Set(trades.map(trade => trade.item_id))].sort((a, b) => a - b)
       const wanted = ids.map(itemId => ({
         itemId,
         ...unitByUnit(
-          trades.filter(trade => trade.itemId === itemId),
+          trades.filter(trade => trade.item_id === itemId),
           currency,
         ),
       }))

@@ -4,10 +4,12 @@
  * Writes portfolio_transactions and portfolio_entries. Invariant: rows of a ledger obey its rules together with what the
  * portfolio holds already; a row that does not is reported by its number, and nothing is stored.
  */
+import type { z } from 'zod'
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Query } from '#infra/postgres/pool.ts'
 import { nextTurn } from '#infra/runtime/turns.ts'
 import type { Violation } from '#schemas/api/error.ts'
+import type { csvMembers } from '#schemas/api/portfolios.ts'
 import {
   type LockedPortfolio,
   type PortfolioScope,
@@ -19,17 +21,9 @@ import { followLedger, insertEntries } from '../entries/commands.ts'
 import { describeShortfall, insertTransactions } from '../ledger/commands.ts'
 import { readDayNets } from '../ledger/reader.ts'
 import { rowAtFault } from '../ledger/rules.ts'
-import { type CsvContent, type CsvFault, FAULTS_MAX } from './reader.ts'
+import { type CsvContent, type CsvFault, FAULTS_MAX, type LedgerRow } from './reader.ts'
 
-interface CsvResult {
-  imported: number
-  /** Rows without any value. */
-  skipped: number
-  unresolved: string[]
-  errors: CsvFault[]
-  /** Of what is stored, whichever the file has. */
-  price_unit: 'minor'
-}
+type CsvResult = z.infer<typeof csvMembers>
 
 /** Rows of one statement: some milliseconds of work, however long their notes are. */
 const SLICE = 2_000
@@ -43,10 +37,8 @@ export async function importCsv(store: PortfolioStore, scope: PortfolioScope, co
   const most = content.kind === 'ledger' ? Math.min(scope.transactionsMax, TRANSACTIONS_MAX) : scope.entriesMax
   if (content.rows.length > most) {
     // The write would find it only when all of it is stored.
-    throw new HttpError(
-      'PORTFOLIO_ITEM_LIMIT_REACHED',
-      `The file has more rows than the ${most} that your tier allows.`,
-    )
+    const detail = `The file has more rows than the ${most} that your tier allows.`
+    throw new HttpError('PORTFOLIO_ITEM_LIMIT_REACHED', detail)
   }
   return writePortfolio(store, scope, async (query, portfolio) => {
     if (content.kind === 'ledger') await storeLedger(query, scope, portfolio, content.rows)
@@ -57,28 +49,20 @@ export async function importCsv(store: PortfolioStore, scope: PortfolioScope, co
 
 /** Refuses a file, with the rows that are at fault; the answer has the members of a successful import too. */
 function csvRefusal(errors: CsvFault[], unresolved: string[]): HttpError {
-  const detail = errors.map(
-    ({ row, message }): Violation => ({
-      type: 'value_error',
-      loc: ['body', 'file', row],
-      msg: `row ${row}: ${message}`,
-      input: null,
-      ctx: { row },
-    }),
-  )
+  const detail = errors.map(({ row, message }): Violation => {
+    return { type: 'value_error', loc: ['body', 'file', row], msg: `row ${row}: ${message}`, input: null, ctx: { row } }
+  })
   const members: CsvResult = { imported: 0, skipped: 0, unresolved, errors, price_unit: 'minor' }
   return new HttpError('VALIDATION_ERROR', detail, { members })
 }
-
-type LedgerRows = Extract<CsvContent, { kind: 'ledger' }>['rows']
 
 async function storeLedger(
   query: Query,
   scope: PortfolioScope,
   portfolio: LockedPortfolio,
-  rows: LedgerRows,
+  rows: readonly LedgerRow[],
 ): Promise<void> {
-  const byItem = Map.groupBy(rows, ({ input }) => input.item_id)
+  const byItem = Map.groupBy(rows, ({ item_id }) => item_id)
   const itemIds = [...byItem.keys()]
   const faults: CsvFault[] = []
   let checked = 0
@@ -91,18 +75,16 @@ async function storeLedger(
         await nextTurn()
         checked = 0
       }
-      const movements = ofItem.map(({ row, input: { type, quantity, date } }) => ({ row, type, quantity, date }))
-      const fault = rowAtFault(nets, movements)
+      const fault = rowAtFault(nets, ofItem)
       if (fault) faults.push({ row: fault.row, message: `quantity: ${describeShortfall(fault)}` })
     }
   }
   if (faults.length > 0) throw csvRefusal(faults.sort((a, b) => a.row - b.row).slice(0, FAULTS_MAX), [])
   for (let at = 0; at < rows.length; at += SLICE) {
-    const slice = rows.slice(at, at + SLICE).map(({ input }) => input)
-    await insertTransactions(query, scope, slice)
+    await insertTransactions(query, scope, rows.slice(at, at + SLICE))
   }
   portfolio.transactionCount += rows.length
-  const grown = itemIds.filter(id => byItem.get(id)?.some(({ input }) => input.type === 'buy'))
+  const grown = itemIds.filter(id => byItem.get(id)?.some(({ type }) => type === 'buy'))
   await followLedger(query, scope, { itemIds, grown, source: 'csv' })
 }
 

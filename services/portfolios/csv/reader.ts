@@ -20,29 +20,29 @@ import {
   columnName,
   guardedCell,
   type Header,
-  isBlank,
+  LEDGER_COLUMNS,
   RowFault,
   readHeader,
   readLedgerRow,
   readSnapshotRow,
-  widthFault,
 } from './row.ts'
 
 export type { CsvScope } from './row.ts'
 
-/** A fault of a file. */
+/** A fault of a file, by the row as a spreadsheet counts. */
 export interface CsvFault {
-  /** As a spreadsheet counts: the header is row 1. */
   row: number
   message: string
 }
 
+export type LedgerRow = TransactionInput & { row: number }
+
+/** Rows without any value are skipped. */
 export type CsvContent =
   | { kind: 'refused'; faults: CsvFault[]; unresolved: string[] }
-  | { kind: 'ledger'; rows: { row: number; input: TransactionInput }[]; skipped: number }
+  | { kind: 'ledger'; rows: LedgerRow[]; skipped: number }
   | { kind: 'snapshot'; rows: { item_id: number; quantity: number }[]; skipped: number }
 
-/** Faults that one answer lists. */
 export const FAULTS_MAX = 100
 /** A few milliseconds of work. */
 const SLICE_BYTES = 32 * 1024
@@ -58,32 +58,24 @@ const SYNTAX: Record<string, string> = {
   CSV_MAX_RECORD_SIZE: `the row is longer than ${ROW_BYTES_MAX} bytes; is a quote never closed?`,
 }
 
-interface Reading {
+type Reading = ReturnType<typeof beginReading>
+
+const beginReading = (file: Buffer) => ({
   /** It holds bytes that are no text: the parser puts U+FFFD in their place. */
-  isBroken: boolean
-  header: Header | undefined
-  row: number
-  skipped: number
-  faults: CsvFault[]
-  unresolved: Set<string>
-  amounts: AmountForm
-  ledger: { row: number; input: TransactionInput }[]
-  snapshot: { item_id: number; quantity: number }[]
-}
+  isBroken: !isUtf8(file) && !isUtf16(file),
+  header: undefined as Header | undefined,
+  row: 0,
+  skipped: 0,
+  faults: [] as CsvFault[],
+  unresolved: new Set<string>(),
+  amounts: {} as AmountForm,
+  ledger: [] as LedgerRow[],
+  snapshot: [] as { item_id: number; quantity: number }[],
+})
 
 /** Reads a file: one row more than a portfolio may have at most. */
 export async function readCsv(file: Buffer, scope: CsvScope): Promise<CsvContent> {
-  const reading: Reading = {
-    isBroken: !isUtf8(file) && !isUtf16(file),
-    header: undefined,
-    row: 0,
-    skipped: 0,
-    faults: [],
-    unresolved: new Set(),
-    amounts: {},
-    ledger: [],
-    snapshot: [],
-  }
+  const reading = beginReading(file)
   const delimiter = namedDelimiter(file)
   let isSeparatorLine = delimiter !== undefined
   const parser = parse({
@@ -112,9 +104,8 @@ export async function readCsv(file: Buffer, scope: CsvScope): Promise<CsvContent
   if (!header && faults.length === 0)
     faults.push({ row: 1, message: 'the file is empty; its first row names the columns' })
   if (!header || faults.length > 0) return { kind: 'refused', faults, unresolved: [...unresolved] }
-  return header.layout === 'ledger'
-    ? { kind: 'ledger', rows: reading.ledger, skipped }
-    : { kind: 'snapshot', rows: reading.snapshot, skipped }
+  if (header.layout === 'ledger') return { kind: 'ledger', rows: reading.ledger, skipped }
+  return { kind: 'snapshot', rows: reading.snapshot, skipped }
 }
 
 const isEnough = ({ header, faults, ledger, snapshot }: Reading): boolean =>
@@ -137,37 +128,24 @@ function namedDelimiter(file: Buffer): string | undefined {
 
 function readRow(reading: Reading, cells: readonly string[], scope: CsvScope): void {
   reading.row += 1
-  const { row, faults, header } = reading
-  const isUnreadable = (cell: string) =>
-    cell.includes('\0') || !cell.isWellFormed() || (reading.isBroken && cell.includes('\uFFFD'))
-  const unreadable = cells.findIndex(isUnreadable)
-  if (unreadable >= 0) {
-    const column = columnName(header, unreadable)
-    faults.push({ row, message: `${column}: the cell is not UTF-8 text; save the file as "CSV UTF-8"` })
-    return
-  }
-  if (isBlank(cells)) {
-    if (header) reading.skipped += 1
-    return
-  }
-  if (!header) {
-    const read = readHeader(cells)
-    if (typeof read === 'string') faults.push({ row, message: read })
-    else reading.header = read
-    return
-  }
-  const fault = widthFault(cells, header)
-  if (fault !== undefined) {
-    faults.push({ row, message: fault })
-    return
-  }
+  const { row, header, isBroken, amounts } = reading
   try {
-    const one = { number: row, cells, header }
-    if (header.layout === 'ledger') reading.ledger.push({ row, input: readLedgerRow(one, scope, reading.amounts) })
-    else reading.snapshot.push(readSnapshotRow(one, scope))
+    const isUnreadable = (cell: string) =>
+      cell.includes('\0') || !cell.isWellFormed() || (isBroken && cell.includes('\uFFFD'))
+    const unreadable = cells.findIndex(isUnreadable)
+    if (unreadable >= 0) {
+      const column = columnName(header, unreadable)
+      throw new RowFault(`${column}: the cell is not UTF-8 text; save the file as "CSV UTF-8"`)
+    }
+    if (cells.every(cell => cell.trim() === '')) {
+      if (header) reading.skipped += 1
+    } else if (!header) reading.header = readHeader(cells)
+    else if (header.layout === 'ledger')
+      reading.ledger.push({ row, ...readLedgerRow({ number: row, cells, header }, scope, amounts) })
+    else reading.snapshot.push(readSnapshotRow({ number: row, cells, header }, scope))
   } catch (error) {
     if (!(error instanceof RowFault)) throw error
-    faults.push({ row, message: error.message })
+    reading.faults.push({ row, message: error.message })
     if (error.unresolved !== undefined) reading.unresolved.add(error.unresolved)
   }
 }
@@ -178,17 +156,14 @@ interface NamedItem {
 }
 
 /** First row of a ledger; few files of others have all of these columns. */
-export const LEDGER_HEADER =
-  'date,type,market_hash_name,item_id,phase,quantity,price,currency,fee_amount,fee_percentage,marketplace,note\r\n'
+export const LEDGER_HEADER = `${LEDGER_COLUMNS.join(',')}\r\n`
 
 /** A file that begins as the export of a ledger does may be larger than others. */
 export const isLedgerExport = (start: Buffer): boolean =>
   start.toString('utf8', 0, 200).replace('\uFEFF', '').startsWith(LEDGER_HEADER.trimEnd())
 
-/** First row of a file of holdings. */
 export const SNAPSHOT_HEADER = 'market_hash_name,phase,quantity\r\n'
 
-/** Rows of a ledger. */
 export function writeLedgerRows(rows: readonly (TransactionInput & NamedItem)[]): string {
   return write(
     rows.map(row => [
@@ -199,7 +174,6 @@ export function writeLedgerRows(rows: readonly (TransactionInput & NamedItem)[])
   )
 }
 
-/** Rows of holdings. */
 export function writeSnapshotRows(rows: readonly (NamedItem & { quantity: number })[]): string {
   return write(rows.map(row => [guardedCell(row.market_hash_name), row.phase ?? '', row.quantity]))
 }

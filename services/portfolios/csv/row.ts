@@ -13,7 +13,7 @@ import { parsePhase } from '#schemas/values/phase.ts'
 import type { TransactionInput } from '../ledger/reader.ts'
 
 /** Columns of a ledger file, in the order of an export. */
-const LEDGER_COLUMNS = [
+export const LEDGER_COLUMNS = [
   'date',
   'type',
   'market_hash_name',
@@ -28,79 +28,66 @@ const LEDGER_COLUMNS = [
   'note',
 ] as const
 
-/** Columns of a file of holdings. */
-const SNAPSHOT_COLUMNS = ['market_hash_name', 'item_id', 'phase', 'quantity'] as const
-
 type LedgerColumn = (typeof LEDGER_COLUMNS)[number]
 
-type Layout = 'ledger' | 'snapshot'
-
-/** The index of each column. */
-export interface Header {
-  layout: Layout
-  indexes: ReadonlyMap<LedgerColumn, number>
-  /** Cells that a row may have: those with a name, or with the empty ones that a spreadsheet writes behind them. */
-  widths: readonly [named: number, all: number]
+/** The columns of each layout, and those that it needs beside one of the item. */
+const LAYOUTS: Record<'ledger' | 'snapshot', { columns: readonly LedgerColumn[]; needed: readonly LedgerColumn[] }> = {
+  ledger: { columns: LEDGER_COLUMNS, needed: ['date', 'type', 'quantity', 'price'] },
+  snapshot: { columns: ['market_hash_name', 'item_id', 'phase', 'quantity'], needed: ['quantity'] },
 }
-
-const ITEM_COLUMNS = ['market_hash_name', 'item_id'] as const
-const NEEDED: Record<Layout, readonly LedgerColumn[]> = {
-  ledger: ['date', 'type', 'quantity', 'price'],
-  snapshot: ['quantity'],
-}
-const COLUMNS: Record<Layout, readonly LedgerColumn[]> = { ledger: LEDGER_COLUMNS, snapshot: SNAPSHOT_COLUMNS }
+const ITEM_COLUMNS = ['market_hash_name', 'item_id']
 /** Only a ledger has these, so one of them determines the layout. */
-const LEDGER_MARKS: readonly string[] = ['date', 'type', 'price']
+const LEDGER_MARKS = ['date', 'type', 'price']
 
-/** Reads the first row; a text is its fault. */
-export function readHeader(cells: readonly string[]): Header | string {
-  if (cells.length === 1 && /[;\t]/.test(cells[0] ?? '')) {
-    return 'columns are separated by commas, unless a first line such as "sep=;" names another separator'
-  }
+export type Header = ReturnType<typeof readHeader>
+
+/** Reads the first row; throws a {@link RowFault}. */
+export function readHeader(cells: readonly string[]) {
+  if (cells.length === 1 && /[;\t]/.test(cells[0] ?? ''))
+    throw new RowFault('columns are separated by commas, unless a first line such as "sep=;" names another separator')
   const named = cells.findLastIndex(cell => cell.trim() !== '') + 1
   const names = cells.slice(0, named).map(cell => cell.trim().toLowerCase())
-  const layout: Layout = names.some(name => LEDGER_MARKS.includes(name)) ? 'ledger' : 'snapshot'
-  const columns: readonly string[] = COLUMNS[layout]
+  const layout = names.some(name => LEDGER_MARKS.includes(name)) ? 'ledger' : 'snapshot'
+  const columns: readonly string[] = LAYOUTS[layout].columns
   const unknown = names.flatMap((name, i) => (columns.includes(name) ? [] : `${i + 1} ("${name.slice(0, 40)}")`))
-  if (unknown.length > 0) return `column ${unknown.join(', ')} is none; a ${layout} has ${columns.join(', ')}`
+  if (unknown.length > 0)
+    throw new RowFault(`column ${unknown.join(', ')} is none; a ${layout} has ${columns.join(', ')}`)
   const twice = names.find((name, i) => names.indexOf(name) !== i)
-  if (twice !== undefined) return `the column ${twice} occurs twice`
-  const missing = NEEDED[layout].filter(name => !names.includes(name))
-  if (missing.length > 0) return `the column ${missing.join(', ')} is missing`
-  if (!ITEM_COLUMNS.some(name => names.includes(name))) return 'the column market_hash_name or item_id is missing'
+  if (twice !== undefined) throw new RowFault(`the column ${twice} occurs twice`)
+  const missing: string[] = LAYOUTS[layout].needed.filter(name => !names.includes(name))
+  if (!ITEM_COLUMNS.some(name => names.includes(name))) missing.push(ITEM_COLUMNS.join(' or '))
+  if (missing.length > 0) throw new RowFault(`the column ${missing.join(', ')} is missing`)
   return {
     layout,
     indexes: new Map(names.map((name, i) => [name as LedgerColumn, i])),
+    /** Cells that a row may have: those with a name, or with the empty ones that a spreadsheet writes behind them. */
     widths: [named, cells.length],
-  }
+  } as const
 }
 
 /** The name of a column by its index. */
 export const columnName = (header: Header | undefined, index: number): string =>
   header?.indexes.entries().find(([, at]) => at === index)?.[0] ?? `column ${index + 1}`
 
-/** The fault of a row of more or fewer cells than it should have: values may be in the wrong ones. */
-export function widthFault(cells: readonly string[], header: Header): string | undefined {
+/** Refuses a row of more or fewer cells than it should have: values may be in the wrong ones. */
+function checkWidth({ cells, header }: Row): void {
   const [named, all] = header.widths
   const surplus = cells.findIndex((cell, i) => i >= named && cell.trim() !== '')
-  if (surplus < 0 && (cells.length === named || cells.length === all)) return undefined
+  if (surplus < 0 && (cells.length === named || cells.length === all)) return
   const at = surplus < 0 ? Math.min(cells.length, named) : surplus
   const hint = cells.length > named ? '; a cell with a comma needs quotes, decimals a point' : ''
-  return `${columnName(header, at)}: the row has ${cells.length} cells, the header ${named}${hint}`
+  throw new RowFault(`${columnName(header, at)}: the row has ${cells.length} cells, the header ${named}${hint}`)
 }
 
 /** A spreadsheet computes it, also behind spaces, apostrophes of an earlier export or in full width. */
 const FORMULA = /^(['\s]*[=+\-@\uFF1D\uFF0B\uFF0D\uFF20]|'*[\t\r\n])/
 
-/** A text as it is exported. */
 export const guardedCell = (text: string): string => (FORMULA.test(text) ? `'${text}` : text)
 
-/** The text that {@link guardedCell} was given. */
 export const unguardedCell = (cell: string): string =>
   cell.startsWith("'") && FORMULA.test(cell.slice(1)) ? cell.slice(1) : cell
 
 export interface CsvScope {
-  /** The item of a name and phase. */
   idOf(name: string, phase: string | null): number | undefined
   nameOf(itemId: number): string | undefined
   isCurrency(code: string): boolean
@@ -111,7 +98,6 @@ export interface CsvScope {
 /** The form of a file's amounts, once a row has shown it. */
 export interface AmountForm {
   form?: 'hundredths' | 'decimals'
-  /** The row that showed it. */
   row?: number
 }
 
@@ -132,7 +118,6 @@ export class RowFault extends Error {
   }
 }
 
-/** The cells of a row by column. */
 interface Row {
   number: number
   cells: readonly string[]
@@ -150,8 +135,8 @@ const ZERO = /^0+(?:\.0+)?$/
 const PERCENT = /^\d{1,3}(\.\d{1,6})?$/
 const DAY = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:[.,]\d+)?)?(Z|[+-]\d\d:?\d\d)?)?$/
 
-/** Reads a row of a ledger; throws a {@link RowFault}. */
 export function readLedgerRow(row: Row, scope: CsvScope, amounts: AmountForm): TransactionInput {
+  checkWidth(row)
   const type = cellOf(row, 'type').toLowerCase()
   if (type !== 'buy' && type !== 'sell') throw new RowFault(`type is buy or sell, not ${shown(type)}`)
   const currency = cellOf(row, 'currency').toUpperCase() || 'USD'
@@ -170,12 +155,10 @@ export function readLedgerRow(row: Row, scope: CsvScope, amounts: AmountForm): T
   }
 }
 
-/** Reads a row of holdings; throws a {@link RowFault}. */
 export function readSnapshotRow(row: Row, scope: CsvScope): { item_id: number; quantity: number } {
+  checkWidth(row)
   return { item_id: readItem(row, scope), quantity: readQuantity(row, HELD_MAX) }
 }
-
-export const isBlank = (cells: readonly string[]): boolean => cells.every(cell => cell.trim() === '')
 
 /** A cell without the spaces around it; empty where the file lacks the column. */
 function cellOf({ cells, header }: Row, column: LedgerColumn): string {

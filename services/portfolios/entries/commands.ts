@@ -5,17 +5,14 @@
  * is the sum of the item's transactions as of the last of them; units that were added otherwise are kept apart and
  * are never touched by a transaction. An entry without any unit does not exist.
  */
+import type { z } from 'zod'
 import { HttpError } from '#infra/http/http-error.ts'
 import { insertRows, type Query } from '#infra/postgres/pool.ts'
+import type { importReply } from '#schemas/api/portfolios.ts'
 import { type PortfolioScope, type PortfolioStore, writePortfolio } from '../commands.ts'
-import { type AssetDetails, ENTRY_COLUMNS, type EntryRecord, type EntrySource } from '../reader.ts'
+import { ENTRY_COLUMNS, type EntryRecord } from '../reader.ts'
 
-/** Units to add. */
-export interface NewEntry extends Partial<AssetDetails> {
-  item_id: number
-  quantity: number
-  source: EntrySource
-}
+export type NewEntry = Pick<EntryRecord, 'item_id' | 'quantity' | 'source'> & Partial<EntryRecord>
 
 /** Adds units by hand, as an entry of their own. */
 export function addEntry(store: PortfolioStore, scope: PortfolioScope, entry: NewEntry): Promise<EntryRecord> {
@@ -32,30 +29,23 @@ export function removeEntry(store: PortfolioStore, scope: PortfolioScope, entryI
       entryId,
       scope.portfolioId,
     ])
-    if (rows.length === 0) {
-      throw new HttpError(
-        'PORTFOLIO_ENTRY_NOT_FOUND',
-        'This portfolio has no entry with this id; it is not the item_id.',
-      )
-    }
+    if (rows.length > 0) return
+    const detail = 'This portfolio has no entry with this id; it is not the item_id.'
+    throw new HttpError('PORTFOLIO_ENTRY_NOT_FOUND', detail)
   })
 }
 
-/** The outcome of an import of an inventory. */
-export interface InventoryImport {
-  imported: number
-  /** Assets that the portfolio had under the same asset id. */
-  skipped: number
-  /** Assets that match no item, and asked ones that the inventory lacks. */
-  unresolved: string[]
-}
+export type InventoryImport = z.infer<typeof importReply>
 
-/** Adds assets of an inventory; those that the portfolio has under the same asset id are left as they are. */
+/**
+ * Adds assets of an inventory; those that the portfolio has under the same asset id are left as they are, and counted as skipped.
+ * `unresolved` are assets that match no item, and requested ones that the inventory lacks.
+ */
 export function importAssets(
   store: PortfolioStore,
   scope: PortfolioScope,
   assets: readonly NewEntry[],
-  unresolved: InventoryImport['unresolved'],
+  unresolved: string[],
 ): Promise<InventoryImport> {
   return writePortfolio(store, scope, async query => {
     const stored = await insertEntries(query, scope, assets)
@@ -76,79 +66,43 @@ export async function insertEntries(
       stickers, charms`,
     entries.map(entry => ({
       ...entry,
-      portfolio_id: portfolioId,
-      created_at: new Date(now),
-      added_quantity: entry.quantity,
+      ...{ portfolio_id: portfolioId, created_at: new Date(now), added_quantity: entry.quantity },
     })),
     `ON CONFLICT (portfolio_id, gamestore_assetid) WHERE gamestore_assetid IS NOT NULL DO NOTHING
     RETURNING ${ENTRY_COLUMNS}`,
   )
 }
 
-/** Which items a write of the ledger has touched. */
-interface LedgerTouch {
-  itemIds: readonly number[]
-  /** Those that gained units: an item that is not tracked yet becomes so. */
-  grown: readonly number[]
-  /** Of entries that come into being. */
-  source: EntrySource
-}
+/** An item's units go to the entry that has those of its ledger, else to its oldest entry that is no asset, else to a new one. */
+const FOLLOW = `WITH net AS (
+    SELECT i AS item_id, coalesce(sum(CASE type WHEN 'buy' THEN quantity ELSE -quantity END), 0)::bigint AS units
+    FROM unnest($2::int[]) AS i LEFT JOIN portfolio_transactions t ON t.portfolio_id = $1 AND t.item_id = i GROUP BY i
+  ), gone AS (
+    DELETE FROM portfolio_entries e USING net
+    WHERE e.portfolio_id = $1 AND e.item_id = net.item_id AND units = 0 AND ledger_quantity > 0 AND added_quantity = 0
+  ), followed AS (
+    UPDATE portfolio_entries e SET ledger_quantity = units FROM net
+    WHERE e.portfolio_id = $1 AND e.item_id = net.item_id AND ledger_quantity > 0 AND (units > 0 OR added_quantity > 0)
+    RETURNING e.item_id
+  ), untracked AS (
+    SELECT * FROM net WHERE units > 0 AND item_id = ANY ($3::int[]) AND item_id NOT IN (SELECT item_id FROM followed)
+  ), oldest AS (
+    SELECT DISTINCT ON (e.item_id) e.id, units FROM portfolio_entries e JOIN untracked u ON u.item_id = e.item_id
+    WHERE e.portfolio_id = $1 AND e.gamestore_assetid IS NULL ORDER BY e.item_id, e.sequence
+  ), tracked AS (
+    UPDATE portfolio_entries e SET ledger_quantity = units FROM oldest WHERE e.id = oldest.id RETURNING e.item_id
+  )
+  INSERT INTO portfolio_entries (portfolio_id, item_id, added_quantity, ledger_quantity, source, created_at)
+  SELECT $1, item_id, 0, units, $4, $5 FROM untracked WHERE item_id NOT IN (SELECT item_id FROM tracked)`
 
-/** Sets the entries of items to what their transactions add up to; called inside a write of the ledger. */
+/**
+ * Sets the entries of items to what their transactions add up to; called inside a write of the ledger. Those of `grown` have gained
+ * units: one that is not tracked yet becomes so, as an entry of `source`.
+ */
 export async function followLedger(
   query: Query,
   { portfolioId, now }: Pick<PortfolioScope, 'portfolioId' | 'now'>,
-  { itemIds, grown, source }: LedgerTouch,
+  { itemIds, grown, source }: { itemIds: readonly number[]; grown: readonly number[]; source: EntryRecord['source'] },
 ): Promise<void> {
-  const nets = await query<{ item_id: number; units: string }>(
-    `SELECT item_id, sum(CASE type WHEN 'buy' THEN quantity ELSE -quantity END)::bigint AS units
-    FROM portfolio_transactions WHERE portfolio_id = $1 AND item_id = ANY($2::int[]) GROUP BY item_id`,
-    [portfolioId, itemIds],
-  )
-  const heldNets = nets.filter(({ units }) => units !== '0')
-  const isHeld = new Set(heldNets.map(({ item_id }) => item_id))
-  const gone = itemIds.filter(id => !isHeld.has(id))
-  if (gone.length > 0) {
-    await query(
-      `DELETE FROM portfolio_entries
-      WHERE portfolio_id = $1 AND item_id = ANY($2::int[]) AND ledger_quantity > 0 AND added_quantity = 0`,
-      [portfolioId, gone],
-    )
-    await query(
-      'UPDATE portfolio_entries SET ledger_quantity = 0 WHERE portfolio_id = $1 AND item_id = ANY($2::int[]) AND ledger_quantity > 0',
-      [portfolioId, gone],
-    )
-  }
-  if (heldNets.length === 0) return
-  const values = [portfolioId, heldNets.map(({ item_id }) => item_id), heldNets.map(({ units }) => units)]
-  const tracked = await query<{ item_id: number }>(
-    `UPDATE portfolio_entries e SET ledger_quantity = n.units FROM unnest($2::int[], $3::bigint[]) AS n (item_id, units)
-    WHERE e.portfolio_id = $1 AND e.item_id = n.item_id AND e.ledger_quantity > 0 RETURNING e.item_id`,
-    values,
-  )
-  const isTracked = new Set(tracked.map(({ item_id }) => item_id))
-  const isGrown = new Set(grown)
-  const untracked = heldNets.filter(({ item_id }) => isGrown.has(item_id) && !isTracked.has(item_id))
-  if (untracked.length > 0) await track(query, portfolioId, new Date(now), source, untracked)
-}
-
-/** Gives the ledger's units of items to their oldest entry that is no asset, or to a new one. */
-async function track(
-  query: Query,
-  portfolioId: string,
-  now: Date,
-  source: EntrySource,
-  nets: readonly { item_id: number; units: string }[],
-): Promise<void> {
-  await query(
-    `WITH n AS (SELECT * FROM unnest($2::int[], $3::bigint[]) AS n (item_id, units)),
-    oldest AS (
-      SELECT DISTINCT ON (e.item_id) e.id, n.units FROM portfolio_entries e JOIN n ON n.item_id = e.item_id
-      WHERE e.portfolio_id = $1 AND e.gamestore_assetid IS NULL ORDER BY e.item_id, e.sequence),
-    tracked AS (
-      UPDATE portfolio_entries e SET ledger_quantity = oldest.units FROM oldest WHERE e.id = oldest.id RETURNING e.item_id)
-    INSERT INTO portfolio_entries (portfolio_id, item_id, added_quantity, ledger_quantity, source, created_at)
-    SELECT $1, n.item_id, 0, n.units, $4, $5 FROM n WHERE n.item_id NOT IN (SELECT item_id FROM tracked)`,
-    [portfolioId, nets.map(({ item_id }) => item_id), nets.map(({ units }) => units), source, now],
-  )
+  await query(FOLLOW, [portfolioId, itemIds, grown, source, new Date(now)])
 }

@@ -6,23 +6,15 @@
  * of the buy's fees; a sell is of the oldest units first, and the basis of a part of a lot is rounded so that the parts always add
  * up to the lot. Invariant: realised + unrealised profit = sold + market value - bought - fees, to the last hundredth.
  */
+import type { z } from 'zod'
+import type { transactionReply } from '#schemas/api/transactions.ts'
 import { crossMinor, parseRate, type Rate, shareOf } from '#schemas/values/money.ts'
-import type { Direction } from './rules.ts'
 
-/** A transaction, as far as it is about money. */
-export interface Trade {
-  itemId: number
-  type: Direction
-  quantity: number
-  /** Hundredths of `currency`, of one unit. */
-  price: number
-  currency: string
-  /** YYYY-MM-DD. */
-  date: string
-  feeAmount: number | null
-  /** Percent of price x quantity; comes on top of `feeAmount`. */
-  feePercentage: number | null
-}
+/** A transaction, as far as it is about money: `fee_percentage`, of price x quantity, comes on top of `fee_amount`. */
+export type Trade = Pick<
+  z.infer<typeof transactionReply>,
+  'item_id' | 'type' | 'quantity' | 'price' | 'currency' | 'date' | 'fee_amount' | 'fee_percentage'
+>
 
 export interface ItemPerformance {
   itemId: number
@@ -40,16 +32,7 @@ export interface ItemPerformance {
   realisedProfit: bigint
 }
 
-/** The rate of a currency on a day. */
 export type RateOn = (currency: string, date: string) => Rate
-
-/** Folds a ledger. */
-export interface PerformanceFold {
-  /** Adds the trades that come next; yields every so often, so that its caller can let others go on. */
-  add(trades: Iterable<Trade>): Generator<void, void, void>
-  /** By ascending id, of the trades that were added. */
-  items: readonly ItemPerformance[]
-}
 
 /** Units bought together. */
 interface Lot {
@@ -69,23 +52,23 @@ interface OpenItem {
 /** Trades and lots between two pauses: about two milliseconds. */
 const STEPS = 500
 
-/** Begins with no trades. */
-export function openPerformanceFold(currency: string, rateOn: RateOn): PerformanceFold {
+export function openPerformanceFold(currency: string, rateOn: RateOn) {
   const items: ItemPerformance[] = []
   let open: OpenItem | undefined
   let steps = 0
   const itemOf = (itemId: number): OpenItem => {
     if (open?.sum.itemId === itemId) return open
-    const nothing = { bought: 0n, sold: 0n, fees: 0n, costBasis: 0n, realisedProfit: 0n }
-    const opened = { sum: { itemId, quantity: 0, ...nothing }, units: 0n, lots: [], oldest: 0 }
-    items.push(opened.sum)
-    return opened
+    const sum = { itemId, quantity: 0, bought: 0n, sold: 0n, fees: 0n, costBasis: 0n, realisedProfit: 0n }
+    items.push(sum)
+    return { sum, units: 0n, lots: [], oldest: 0 }
   }
   return {
-    items,
-    *add(trades) {
+    /** By ascending id, of the trades that were added. */
+    items: items as readonly ItemPerformance[],
+    /** Adds the trades that come next; yields every so often, so that its caller can let others go on. */
+    *add(trades: Iterable<Trade>): Generator<void, void, void> {
       for (const trade of trades) {
-        open = itemOf(trade.itemId)
+        open = itemOf(trade.item_id)
         for (const _ of addTrade(open, trade, { currency, rateOn })) {
           steps += 1
           if (steps % STEPS === 0) yield
@@ -139,11 +122,11 @@ function* addTrade(
 }
 
 /** The fee of a transaction in hundredths of its own currency: the amount, and the percentage of its total. */
-function feeOf({ price, quantity, feeAmount, feePercentage }: Omit<Trade, 'itemId' | 'type' | 'date'>): bigint {
-  const percent = feePercentage === null ? undefined : parseRate(String(feePercentage))
+function feeOf({ price, quantity, fee_amount, fee_percentage }: Trade): bigint {
+  const percent = fee_percentage === null ? undefined : parseRate(String(fee_percentage))
   const total = BigInt(price) * BigInt(quantity)
   const share = percent ? shareOf(total, percent.numerator, 100n * percent.denominator) : 0n
-  return BigInt(feeAmount ?? 0) + share
+  return BigInt(fee_amount ?? 0) + share
 }
 
 /** The basis of the units of a lot that are sold. */

@@ -4,37 +4,20 @@
  * Reads portfolio_transactions, writes nothing. Invariant: what is folded is one state of the ledger, read in slices within one
  * transaction, and no slice keeps others waiting.
  */
+import type { z } from 'zod'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import { nextTurn } from '#infra/runtime/turns.ts'
+import type { transactionReply } from '#schemas/api/transactions.ts'
 import { type ItemPerformance, openPerformanceFold, type RateOn, type Trade } from './performance.ts'
 import type { DayNets, Direction } from './rules.ts'
 
 export type { ItemPerformance, RateOn } from './performance.ts'
 
-/** The members of a transaction, without what the catalog knows of its item. */
-export interface TransactionInput {
-  item_id: number
-  type: Direction
-  quantity: number
-  /** Hundredths of `currency`, of one unit. */
-  price: number
-  currency: string
-  /** YYYY-MM-DD. */
-  date: string
-  fee_amount: number | null
-  fee_percentage: number | null
-  marketplace: string | null
-  note: string | null
-}
+/** A stored transaction, without what the catalog knows of its item. */
+export type TransactionRecord = Omit<z.infer<typeof transactionReply>, 'market_hash_name' | 'phase'>
 
-/** A stored transaction. */
-export interface TransactionRecord extends TransactionInput {
-  id: string
-  created_at: string
-  updated_at: string
-}
+export type TransactionInput = Omit<TransactionRecord, 'id' | 'created_at' | 'updated_at'>
 
-/** The columns of a {@link TransactionRecord}. */
 export const TRANSACTION_COLUMNS = `id, item_id, type, quantity, price::float8 AS price, currency, date::text AS date,
   fee_amount::float8 AS fee_amount, fee_percentage, marketplace, note, created_at, updated_at`
 
@@ -52,6 +35,8 @@ const ORDERS = {
   buys: { columns: ['date', 'type', 'sequence'], direction: 'ASC', beyond: '>' },
 } as const
 const TYPES = { date: 'date', type: 'text', sequence: 'bigint' }
+
+const UNITS = `sum(CASE type WHEN 'buy' THEN quantity ELSE -quantity END)`
 
 /** Which of a ledger's transactions are read, and in which order. */
 export interface LedgerScope {
@@ -107,14 +92,10 @@ export const readLedgerBytes = (
     [portfolioId],
   )
 
-export interface LedgerSpan {
-  /** Since 1970; undefined for an empty one. */
-  firstDay: number | undefined
-  items: number
-}
+export type LedgerSpan = Awaited<ReturnType<typeof readLedgerSpan>>
 
-/** Reads how far a ledger reaches. */
-export async function readLedgerSpan(database: Database, portfolioId: string): Promise<LedgerSpan> {
+/** How far a ledger reaches: `firstDay`, since 1970, is undefined for an empty one. */
+export async function readLedgerSpan(database: Database, portfolioId: string) {
   const [span] = await database.rows<{ firstDay: number | null; items: number }>(
     `SELECT min(date) - '1970-01-01'::date AS "firstDay", count(DISTINCT item_id)::int AS items
     FROM portfolio_transactions WHERE portfolio_id = $1`,
@@ -134,16 +115,15 @@ export function readDayMovements(
 ): Promise<{ item_id: number; day: number; units: number }[]> {
   return database.rows(
     `SELECT item_id, greatest(date - '1970-01-01'::date, $2::int - 1) AS day,
-      sum(CASE type WHEN 'buy' THEN quantity ELSE -quantity END)::float8 AS units
+      ${UNITS}::float8 AS units
     FROM portfolio_transactions WHERE portfolio_id = $1 AND date <= '1970-01-01'::date + $3::int
     GROUP BY item_id, day
-    HAVING max(date) >= '1970-01-01'::date + $2::int OR sum(CASE type WHEN 'buy' THEN quantity ELSE -quantity END) <> 0
+    HAVING max(date) >= '1970-01-01'::date + $2::int OR ${UNITS} <> 0
     ORDER BY item_id, day`,
     [portfolioId, firstDay, lastDay],
   )
 }
 
-/** The currencies of a ledger, and the first day of a transaction in each. */
 export type LedgerCurrencies = readonly { currency: string; first: string }[]
 
 /** Trades of one read: about three milliseconds of work. */
@@ -158,14 +138,14 @@ export function readPerformance(
 ): Promise<readonly ItemPerformance[]> {
   return database.transaction(async query => {
     await query(ONE_STATE)
-    const currencies = await query<{ currency: string; first: string }>(
+    const currencies = await query<LedgerCurrencies[number]>(
       'SELECT currency, min(date)::text AS first FROM portfolio_transactions WHERE portfolio_id = $1 GROUP BY currency',
       [portfolioId],
     )
     const fold = openPerformanceFold(currency, await ratesOf(currencies))
     await query(
-      `DECLARE trades NO SCROLL CURSOR FOR SELECT item_id AS "itemId", type, quantity, price::float8 AS price, currency,
-        date::text AS date, fee_amount::float8 AS "feeAmount", fee_percentage AS "feePercentage"
+      `DECLARE trades NO SCROLL CURSOR FOR SELECT item_id, type, quantity, price::float8 AS price, currency, date::text AS date,
+        fee_amount::float8 AS fee_amount, fee_percentage
       FROM portfolio_transactions t WHERE portfolio_id = $1 ORDER BY item_id, t.date, type = 'sell', sequence`,
       [portfolioId],
     )
@@ -184,7 +164,7 @@ export async function readDayNets(
   itemIds: readonly number[],
 ): Promise<Map<number, DayNets>> {
   const rows = await query<{ item_id: number; date: string; units: number }>(
-    `SELECT item_id, date::text AS date, sum(CASE type WHEN 'buy' THEN quantity ELSE -quantity END)::float8 AS units
+    `SELECT item_id, date::text AS date, ${UNITS}::float8 AS units
     FROM portfolio_transactions WHERE portfolio_id = $1 AND item_id = ANY($2::int[]) GROUP BY item_id, date`,
     [portfolioId, itemIds],
   )

@@ -5,10 +5,8 @@
  * end of every day are at least zero; every write of a ledger is checked here first.
  */
 
-/** The two directions of a transaction. */
 export type Direction = 'buy' | 'sell'
 
-/** A change of the holdings of an item. */
 interface Movement {
   type: Direction
   quantity: number

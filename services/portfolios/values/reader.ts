@@ -6,9 +6,9 @@
  * one, or until the end of the day on which it withdrew the item; a day's price is the least close (in micro-dollars; of equal
  * ones that of the first series) that is current on it, and where none is, the latest one that was.
  */
-import { type MicroUsd, type Minor, minorDigits, type Rate } from '#schemas/values/money.ts'
+import type { AnswerCurrency } from '#schemas/api/entry-text.ts'
+import { type MicroUsd, type Minor, minorDigits } from '#schemas/values/money.ts'
 
-/** A live ask or bid. */
 export interface Quote {
   itemId: number
   provider: string
@@ -23,48 +23,27 @@ export interface Holding {
   quantity: number
 }
 
-/** A provider's quote in the currency of the answer. */
-interface PricedQuote {
-  provider: string
-  amount: bigint
-  quantity: number
-}
-
-/** A holding and its worth. */
 export interface ValuedLine extends Holding {
   bestAsk: bigint | null
   bestBid: bigint | null
   value: bigint | null
-  /** By provider key. */
-  asks: PricedQuote[]
-}
-
-/** Holdings and their worth. */
-interface Valued {
-  lines: ValuedLine[]
-  total: bigint
-  itemsValued: number
-}
-
-/** The currency of an answer and its rate. */
-interface InCurrency {
-  code: string
-  rate: Rate
+  /** By provider key, in the currency of the answer. */
+  asks: ReturnType<typeof priced>[]
 }
 
 /** Values each holding, in the order given; quotes of an item are in the order of their providers' keys. */
 export function valueHoldings(
   holdings: readonly Holding[],
   quotes: { asks: readonly Quote[]; bids: readonly Quote[] },
-  currency: InCurrency,
-): Valued {
+  currency: AnswerCurrency,
+) {
   const asksOf = Map.groupBy(quotes.asks, quote => quote.itemId)
   const bidsOf = Map.groupBy(quotes.bids, quote => quote.itemId)
   const lines = holdings.map(({ itemId, quantity }): ValuedLine => {
     const asks = (asksOf.get(itemId) ?? []).map(quote => priced(quote, currency))
     const bids = (bidsOf.get(itemId) ?? []).map(quote => priced(quote, currency))
-    const bestAsk = extreme(asks, (one, other) => one < other)
-    const bestBid = extreme(bids, (one, other) => one > other)
+    const bestAsk = extreme(asks, (amount, best) => amount < best)
+    const bestBid = extreme(bids, (amount, best) => amount > best)
     return { itemId, quantity, bestAsk, bestBid, value: bestAsk === null ? null : bestAsk * BigInt(quantity), asks }
   })
   return {
@@ -75,16 +54,16 @@ export function valueHoldings(
 }
 
 /** A quote in its own currency shows the price that its provider sent. */
-function priced({ provider, price, currency, priceMicroUsd, quantity }: Quote, answer: InCurrency): PricedQuote {
+function priced({ provider, price, currency, priceMicroUsd, quantity }: Quote, answer: AnswerCurrency) {
   const amount = currency === answer.code ? BigInt(price) : BigInt(minorDigits(priceMicroUsd, answer.rate))
   return { provider, amount, quantity }
 }
 
-function extreme(quotes: readonly PricedQuote[], isBetter: (one: bigint, other: bigint) => boolean): bigint | null {
-  let best: bigint | null = null
-  for (const { amount } of quotes) if (best === null || isBetter(amount, best)) best = amount
-  return best
-}
+const extreme = (
+  quotes: readonly { amount: bigint }[],
+  isBetter: (amount: bigint, best: bigint) => boolean,
+): bigint | null =>
+  quotes.reduce<bigint | null>((best, { amount }) => (best === null || isBetter(amount, best) ? amount : best), null)
 
 /** A provider's closes of an item, by ascending day. */
 export interface CloseSeries {
@@ -104,31 +83,25 @@ export interface DayMovement {
 }
 
 /** The days of a window, one element each. */
-export interface DailyValues {
-  firstDay: number
-  /** Hundredths of the currency. */
-  totals: Float64Array
-  /** Items that were held. */
-  positions: Int32Array
-  /** Held items that had a price. */
-  valued: Int32Array
-}
+export type DailyValues = ReturnType<typeof noValues>
 
 /** Hundredths of the currency that a close is worth on a day. */
 export type AmountOn = (micro: number, native: number, day: number) => number
 
-/** Makes the values of no holdings. */
-export function noValues(firstDay: number, lastDay: number): DailyValues {
+export function noValues(firstDay: number, lastDay: number) {
   const days = Math.max(0, lastDay - firstDay + 1)
   return {
     firstDay,
+    /** Hundredths of the currency. */
     totals: new Float64Array(days),
+    /** Items that were held. */
     positions: new Int32Array(days),
+    /** Held items that had a price. */
     valued: new Int32Array(days),
   }
 }
 
-/** Adds one item: what was held of it, priced by its providers' closes. Days before the first movement hold none. */
+/** Adds one item: what was held of it, by ascending day, priced by its providers' closes. */
 export function addItem(
   into: DailyValues,
   movements: readonly DayMovement[],
@@ -136,10 +109,11 @@ export function addItem(
   amountOn: AmountOn,
 ): void {
   const { firstDay, totals, positions, valued } = into
-  const units = unitsByDay(movements, firstDay, totals.length)
   const { micros, natives } = bestByDay(series, firstDay, totals.length)
+  let [next, quantity] = [0, 0]
   for (let i = 0; i < totals.length; i++) {
-    const quantity = units[i] as number
+    for (; next < movements.length && (movements[next] as DayMovement).day <= firstDay + i; next++)
+      quantity += (movements[next] as DayMovement).units
     if (quantity === 0) continue
     positions[i] = (positions[i] as number) + 1
     const micro = micros[i] as number
@@ -149,40 +123,12 @@ export function addItem(
   }
 }
 
-/** Units at the end of each day. */
-function unitsByDay(movements: readonly DayMovement[], firstDay: number, days: number): Float64Array {
-  const units = new Float64Array(days)
-  let before = 0
-  for (const { day, units: change } of movements) {
-    if (day < firstDay) before += change
-    else if (day - firstDay < days) units[day - firstDay] = (units[day - firstDay] as number) + change
-  }
-  for (let i = 0; i < days; i++) {
-    before += units[i] as number
-    units[i] = before
-  }
-  return units
-}
-
-interface Best {
-  micros: Float64Array
-  natives: Float64Array
-}
-
-/** The last price that was current before the window. */
-interface Earlier {
-  day: number
-  micro: number
-  native: number
-}
-
 /** The price of each day; infinite where there is none yet. */
-function bestByDay(series: readonly CloseSeries[], firstDay: number, days: number): Best {
-  const best: Best = {
-    micros: new Float64Array(days).fill(Number.POSITIVE_INFINITY),
-    natives: new Float64Array(days).fill(-1),
-  }
-  const earlier: Earlier = { day: Number.NEGATIVE_INFINITY, micro: Number.POSITIVE_INFINITY, native: -1 }
+function bestByDay(series: readonly CloseSeries[], firstDay: number, days: number) {
+  const micros = new Float64Array(days).fill(Number.POSITIVE_INFINITY)
+  const natives = new Float64Array(days).fill(-1)
+  /** The last price that was current before the window, and the day after it. */
+  let earlier = { end: Number.NEGATIVE_INFINITY, micro: Number.POSITIVE_INFINITY, native: -1 }
   for (const one of series) {
     let micro = -1
     let native = -1
@@ -192,40 +138,25 @@ function bestByDay(series: readonly CloseSeries[], firstDay: number, days: numbe
         native = one.natives[i] ?? -1
       }
       if (micro < 0) return
-      const nextDay = one.days[i + 1] ?? firstDay + days
-      const lastDay = one.listed.length === 0 || one.listed[i] ? nextDay - 1 : day
-      lower(best, micro, native, day - firstDay, lastDay - firstDay)
-      if (lastDay < firstDay) keepEarlier(earlier, lastDay, micro, native)
+      const isListed = one.listed.length === 0 || one.listed[i]
+      const end = (isListed ? (one.days[i + 1] ?? firstDay + days) : day + 1) - firstDay
+      const isLater = end > earlier.end || (end === earlier.end && micro < earlier.micro)
+      if (end <= 0 && isLater) earlier = { end, micro, native }
+      for (let at = Math.max(day - firstDay, 0); at < Math.min(end, days); at++) {
+        if (micro >= (micros[at] as number)) continue
+        micros[at] = micro
+        natives[at] = native
+      }
     })
   }
-  carry(best, earlier)
-  return best
-}
-
-/** Sets a price from one day to another, where it is the best. */
-function lower({ micros, natives }: Best, micro: number, native: number, from: number, to: number): void {
-  const end = Math.min(to, micros.length - 1)
-  for (let i = Math.max(from, 0); i <= end; i++) {
-    if (micro >= (micros[i] as number)) continue
-    micros[i] = micro
-    natives[i] = native
+  for (let at = 0; at < days && micros[at] === Number.POSITIVE_INFINITY; at++) {
+    micros[at] = earlier.micro
+    natives[at] = earlier.native
   }
-}
-
-function keepEarlier(earlier: Earlier, day: number, micro: number, native: number): void {
-  if (day < earlier.day || (day === earlier.day && micro >= earlier.micro)) return
-  Object.assign(earlier, { day, micro, native })
-}
-
-function carry({ micros, natives }: Best, earlier: Earlier): void {
-  let { micro, native } = earlier
-  for (let i = 0; i < micros.length; i++) {
-    if (micros[i] === Number.POSITIVE_INFINITY) {
-      micros[i] = micro
-      natives[i] = native
-    } else {
-      micro = micros[i] as number
-      native = natives[i] as number
-    }
+  for (let at = 1; at < days; at++) {
+    if (micros[at] !== Number.POSITIVE_INFINITY) continue
+    micros[at] = micros[at - 1] as number
+    natives[at] = natives[at - 1] as number
   }
+  return { micros, natives }
 }
