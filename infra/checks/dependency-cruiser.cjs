@@ -77,13 +77,6 @@ const RULES = [
     to: { path: '^streams/', pathNot: '^streams/runner/' },
   },
   {
-    name: 'verify-folds-by-itself',
-    comment:
-      'verify.ts derives a view by means of its own: it shares neither the fold nor the writes and reads of the role',
-    from: { path: '^streams/([^/]+)/verify\\.ts$' },
-    to: { path: '^streams/$1/(step|sink|reader)\\.ts$' },
-  },
-  {
     name: 'services-know-no-service',
     comment:
       'a service imports of another its commands.ts and reader.ts, of a stream its reader.ts, and the runner to commit',

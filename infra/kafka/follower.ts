@@ -19,21 +19,27 @@ interface FollowOptions {
   from: 'start' | 'end' | ((partition: number) => number)
   onRecords(records: LogRecord[]): void | Promise<void>
   signal: AbortSignal
+  /** All of the topic when left out. */
+  partitions?: readonly number[]
   /** How long a fetch may wait for records. */
   waitMs?: number
+  /** Of one fetch of a partition. */
+  fetchBytes?: number
   /** They distinguish a topic from the one before it; left out where it is read for moments alone. */
   ids?: TopicIds | undefined
 }
 
 interface Following {
-  /** By partition: where reading began. */
+  /** By followed partition: where reading began. */
   readonly from: readonly number[]
   /** Resolves when all that was in the log at the beginning has been delivered. */
-  caughtUp: Promise<void>
+  caughtUp: Promise<unknown>
   /** Resolves after the signal; rejects when brokers are away beyond the retry limit or refuse this reader, or it is another topic. */
   closed: Promise<void>
   /** The offset of a partition up to which all was delivered. */
   position(partition: number): number
+  /** Resolves once a partition was delivered up to an offset, or reading has ended. */
+  reached(partition: number, offset: number): Promise<void>
   /** Why records may be late: the last fetches failed. Undefined while all is well. */
   trouble(): string | undefined
 }
@@ -53,25 +59,20 @@ export async function follow(kafka: KafkaConnection, topic: TopicKey, options: F
     isOther = true
   })
   await ids?.idOf(topic).catch(() => undefined)
-  const reader = await openRangeReader(kafka, [name])
-  const ends: number[] = []
+  const reader = await openRangeReader(kafka, [name], options)
+  const ends = new Map<number, number>()
   const next = new Map<number, number>()
-  for (let partition = 0; partition < topics[topic].partitions; partition++) {
+  for (const partition of options.partitions ?? Array(topics[topic].partitions).keys()) {
     const end = await reader.stableEnd(name, partition)
     const start = from === 'end' ? end : await reader.start(name, partition)
-    ends.push(end)
+    ends.set(partition, end)
     next.set(partition, typeof from === 'function' ? Math.max(start, from(partition)) : start)
   }
   const begin = [...next.values()]
-  const caughtUp = Promise.withResolvers<void>()
-  caughtUp.promise.catch(() => undefined)
-  let delivered = begin
+  const { position, reached, advance, end } = openDelivered(next)
+  const caughtUp = Promise.all([...ends].map(([partition, offset]) => reached(partition, offset)))
+  caughtUp.catch(() => undefined)
   let trouble: string | undefined
-  const advance = (): void => {
-    trouble = undefined
-    delivered = [...next.values()]
-    if (ends.every((end, partition) => (delivered[partition] ?? 0) >= end)) caughtUp.resolve()
-  }
   const assertSame = (): void => {
     if (isOther) throw new Refused(otherTopic(topic))
   }
@@ -91,7 +92,6 @@ export async function follow(kafka: KafkaConnection, topic: TopicKey, options: F
     await delay(pauseMs)
   }
   const run = async (): Promise<void> => {
-    advance()
     while (!signal.aborted) {
       assertSame()
       const fetched = await reader.fetch(name, next, options.waitMs ?? FETCH_WAIT_MS).catch(pauseAfter)
@@ -100,25 +100,58 @@ export async function follow(kafka: KafkaConnection, topic: TopicKey, options: F
       backoff.succeeded()
       const records = fetched.flatMap(one => one.records)
       if (records.length > 0) await options.onRecords(records)
+      trouble = undefined
       advance()
     }
   }
   const closed = run()
-    .catch(error => {
-      caughtUp.reject(error)
-      throw error
-    })
+    .then(
+      () => end(),
+      error => {
+        end(error)
+        throw error
+      },
+    )
     .finally(() => {
       endWatch?.()
       return reader.close()
     })
+  return { ...{ from: begin, caughtUp, closed, position, reached }, trouble: () => trouble }
+}
+
+/** The offsets up to which all was delivered, and who waits for one. */
+function openDelivered(next: ReadonlyMap<number, number>) {
+  let delivered = new Map(next)
+  const position = (partition: number): number => delivered.get(partition) ?? 0
+  const waiting = new Set<{ partition: number; offset: number } & PromiseWithResolvers<void>>()
+  let isOver = false
+  const release = (): void => {
+    for (const waiter of waiting) {
+      if (!isOver && position(waiter.partition) < waiter.offset) continue
+      waiting.delete(waiter)
+      waiter.resolve()
+    }
+  }
   return {
-    ...{ from: begin, caughtUp: caughtUp.promise, closed },
-    position: partition => delivered[partition] ?? 0,
-    trouble: () => trouble,
+    position,
+    reached(partition: number, offset: number): Promise<void> {
+      const waiter = { partition, offset, ...Promise.withResolvers<void>() }
+      waiting.add(waiter)
+      release()
+      return waiter.promise
+    },
+    advance(): void {
+      delivered = new Map(next)
+      release()
+    },
+    end(failure?: unknown): void {
+      if (failure !== undefined) for (const waiter of waiting) waiter.reject(failure)
+      isOver = true
+      release()
+    },
   }
 }
 
 /** Says that what was read of a topic does not hold. */
-export const otherTopic = (topic: TopicKey): string =>
+const otherTopic = (topic: TopicKey): string =>
   `${topics[topic].name} was deleted, or deleted and created again: its next reader begins with it`

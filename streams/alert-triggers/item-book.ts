@@ -15,65 +15,49 @@ export interface Best {
   bidProvider: string | undefined
 }
 
-export interface ItemBook {
-  /** Sets a provider's row, or removes it with null; the best prices before, where they are others now. */
-  set(side: Side, itemId: number, provider: string, micro: number | null): Best | undefined
-  best(itemId: number): Best
-}
+export type ItemBook = ReturnType<typeof openItemBook>
 
 const NONE = -1
 
-export function openItemBook(): ItemBook {
+export function openItemBook() {
   const keys: string[] = []
-  const numbers = new Map<string, number>()
   /** Price by the provider's number; NONE without a row. */
   const items = new Map<number, Record<Side, number[]>>()
 
   const numberOf = (provider: string): number => {
-    const known = numbers.get(provider)
-    if (known !== undefined) return known
-    const number = keys.push(provider) - 1
-    numbers.set(provider, number)
-    return number
+    const number = keys.indexOf(provider)
+    return number >= 0 ? number : keys.push(provider) - 1
   }
-  const bestOf = (
-    side: Side,
-    prices: readonly number[],
-  ): { price: number | undefined; provider: string | undefined } => {
-    let [best, holder] = [NONE, '']
+  const bestOf = (side: Side, prices: readonly number[]): { price?: number; holder?: string } => {
+    let best: { price?: number; holder?: string } = {}
     for (let number = 0; number < prices.length; number++) {
       const price = prices[number] as number
       if (price === NONE) continue
-      const key = keys[number] as string
-      const isBetter = price === best ? key < holder : side === 'ask' ? price < best : price > best
-      if (best !== NONE && !isBetter) continue
-      best = price
-      holder = key
+      const { price: other = side === 'ask' ? Number.POSITIVE_INFINITY : NONE, holder: otherHolder = '' } = best
+      const holder = keys[number] as string
+      if (price === other ? holder < otherHolder : side === 'ask' ? price < other : price > other)
+        best = { price, holder }
     }
-    return best === NONE ? { price: undefined, provider: undefined } : { price: best, provider: holder }
+    return best
   }
-  const asBest = (ask: ReturnType<typeof bestOf>, bid: ReturnType<typeof bestOf>): Best => ({
-    ask: ask.price,
-    askProvider: ask.provider,
-    bid: bid.price,
-    bidProvider: bid.provider,
-  })
+  const best = (itemId: number): Best => {
+    const item = items.get(itemId)
+    const [ask, bid] = [bestOf('ask', item?.ask ?? []), bestOf('bid', item?.bid ?? [])]
+    return { ask: ask.price, askProvider: ask.holder, bid: bid.price, bidProvider: bid.holder }
+  }
   return {
-    set(side, itemId, provider, micro) {
+    best,
+    /** Sets a provider's row, or removes it with null; the best prices before, where they are others now. */
+    set(side: Side, itemId: number, provider: string, micro: number | null): Best | undefined {
+      const before = best(itemId)
       const item = items.get(itemId) ?? { ask: [], bid: [] }
       items.set(itemId, item)
-      const prices = item[side]
       const number = numberOf(provider)
-      const before = bestOf(side, prices)
-      while (prices.length <= number) prices.push(NONE)
-      prices[number] = micro ?? NONE
-      const now = bestOf(side, prices)
-      if (now.price === before.price && now.provider === before.provider) return undefined
-      return side === 'ask' ? asBest(before, bestOf('bid', item.bid)) : asBest(bestOf('ask', item.ask), before)
-    },
-    best(itemId) {
-      const { ask, bid } = items.get(itemId) ?? { ask: [], bid: [] }
-      return asBest(bestOf('ask', ask), bestOf('bid', bid))
+      while (item[side].length <= number) item[side].push(NONE)
+      item[side][number] = micro ?? NONE
+      const now = best(itemId)
+      const isSameAsk = now.ask === before.ask && now.askProvider === before.askProvider
+      return isSameAsk && now.bid === before.bid && now.bidProvider === before.bidProvider ? undefined : before
     },
   }
 }

@@ -12,45 +12,33 @@ import { topics } from '#schemas/topics.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
 import { openRateFeed } from './rates.ts'
 import { openRowReader } from './rows.ts'
-import { openRuleFeed } from './rule-feed.ts'
-import { openTriggerSink } from './sink.ts'
+import { OPENING_BYTES, openTriggerSink } from './sink.ts'
 
 const GROUP = 'alert-triggers'
 /** Small batches: triggers are sent when their batch has been folded. */
 const FETCH_BYTES = 2 ** 17
-/** Fetched records die young: with 4 MiB at a time the heap grew to twice of what it holds. */
-const OPENING_BYTES = 2 ** 17
 
 export const start: StartRole = async context => {
   const { config, metrics, fail } = context
-  const log = context.log.child({ role: GROUP })
-  const kafka = connectKafka({ config, role: GROUP, log })
+  const kafka = connectKafka({ config, role: GROUP, log: context.log.child({ role: GROUP }) })
   await kafka.codec.prepare([...topics.alertRules.events, ...topics.fx.events, ...topics.book.events])
-  const read = [kafka.topicName('bookChanges'), kafka.topicName('book')]
+  const read = (['alertRules', 'bookChanges', 'book'] as const).map(kafka.topicName)
   const reader = await openRangeReader(kafka, read, { fetchBytes: OPENING_BYTES })
   const publisher = await openPublisher(kafka, GROUP)
   const ids = await context.topicIds()
   const rates = await openRateFeed(kafka, ids, fail)
-  const rules = await openRuleFeed({ kafka, ids, log, metrics, fail, fetchBytes: OPENING_BYTES })
   const readRows = openRowReader({ kafka, reader, ids })
-  const parts = { codec: kafka.codec, publisher, readRows, rules, rates, metrics, fail }
+  const parts = { kafka, ids, reader, publisher, readRows, rates, metrics, fail }
   const running = await runSink(context, kafka, {
     group: GROUP,
     topics: ['bookChanges'],
     maxBytesPerPartition: FETCH_BYTES,
-    async open({ partition }) {
-      const startedAt = performance.now()
-      const sink = await openTriggerSink(parts, partition)
-      const ms = Math.round(performance.now() - startedAt)
-      log.info({ partition, next: sink.position?.next, ms }, 'the rules of a partition are open')
-      return sink
-    },
+    open: ({ partition }) => openTriggerSink(parts, partition),
   })
   return {
     ...running,
     async stop() {
       await running.stop()
-      await rules.close()
       await rates.close()
       await publisher.close()
       await reader.close()

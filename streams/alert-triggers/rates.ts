@@ -20,19 +20,12 @@ export interface RatesInForce {
   rates: Rates
 }
 
-export interface RateFeed {
-  current(): RatesInForce
-  /** Calls the listener with every new table; the result ends that. */
-  onChange(listener: (table: RatesInForce) => void): () => void
-  close(): Promise<void>
-}
+export const NO_RATES: RatesInForce = { asOf: 0, rates: new Map([['USD', USD_RATE]]) }
 
-export async function openRateFeed(
-  kafka: KafkaConnection,
-  ids: TopicIds,
-  fail: (error: Error) => void,
-): Promise<RateFeed> {
-  let current: RatesInForce = { asOf: 0, rates: new Map([['USD', USD_RATE]]) }
+export type RateFeed = Awaited<ReturnType<typeof openRateFeed>>
+
+export async function openRateFeed(kafka: KafkaConnection, ids: TopicIds, fail: (error: Error) => void) {
+  let current = NO_RATES
   const listeners = new Set<(table: RatesInForce) => void>()
   const stop = new AbortController()
   const following = await follow(kafka, 'fx', {
@@ -41,12 +34,7 @@ export async function openRateFeed(
     ids,
     onRecords(records) {
       const before = current
-      for (const { value, timestamp } of records) {
-        const decoded = eventOf(kafka.codec, value)
-        // The role `fx` puts what cannot be read to the dead letters; here it only changes nothing.
-        const table = decoded?.event === 'FxRatesPublished' ? tableOf(decoded.value) : undefined
-        if (table && !isFromTheFuture(table.asOf, timestamp) && table.asOf >= current.asOf) current = table
-      }
+      for (const record of records) current = ratesAfter(current, eventOf(kafka.codec, record.value), record.timestamp)
       if (current !== before) for (const listener of listeners) listener(current)
     },
   })
@@ -56,20 +44,28 @@ export async function openRateFeed(
   await following.caughtUp
   return {
     current: () => current,
-    onChange(listener) {
+    /** Calls the listener with every new table until the result is called. */
+    onChange(listener: (table: RatesInForce) => void) {
       listeners.add(listener)
       return () => void listeners.delete(listener)
     },
-    async close() {
+    async close(): Promise<void> {
       stop.abort()
       await following.closed.catch(() => undefined)
     },
   }
 }
 
-function tableOf({ as_of, rates }: FxRatesPublished): RatesInForce | undefined {
+/** The table in force after a record of market.fx. The role `fx` puts what is no usable table to the dead letters; here it changes nothing. */
+export function ratesAfter(
+  before: RatesInForce,
+  decoded: ReturnType<typeof eventOf>,
+  appendedAt: number,
+): RatesInForce {
+  if (decoded?.event !== 'FxRatesPublished') return before
+  const { as_of: asOf, rates }: FxRatesPublished = decoded.value
   const parsed = Object.entries(rates).map(([code, text]) => [code, parseRate(text)] as const)
   const usable = parsed.flatMap(([code, rate]) => (rate ? [[code, rate] as const] : []))
-  if (usable.length < parsed.length || rates.USD !== '1') return undefined
-  return { asOf: as_of, rates: new Map(usable) }
+  if (usable.length < parsed.length || rates.USD !== '1') return before
+  return isFromTheFuture(asOf, appendedAt) || asOf < before.asOf ? before : { asOf, rates: new Map(usable) }
 }

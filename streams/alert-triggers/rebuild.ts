@@ -6,6 +6,7 @@
  * alert that fires meanwhile fires once, since a trigger names the version of its rule.
  */
 import { setTimeout as pause } from 'node:timers/promises'
+import { withAdmin } from '#infra/kafka/admin.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { evictMembers } from '#infra/kafka/membership.ts'
 import type { RebuildTask } from '#streams/runner/view.ts'
@@ -18,13 +19,14 @@ const POLL_MS = 250
 export async function rebuildAlerts({ config, log, onProgress, signal }: RebuildTask): Promise<{ members: number }> {
   const kafka = connectKafka({ config, role: 'rebuild', log })
   const groupId = kafka.groupName(GROUP)
-  const admin = kafka.newClient('rebuild').admin()
-  const membersNow = async (): Promise<{ ids: string[]; isStable: boolean }> => {
-    const { groups } = await admin.describeGroups([groupId])
-    return { ids: (groups[0]?.members ?? []).map(({ memberId }) => memberId), isStable: groups[0]?.state === 'Stable' }
-  }
-  try {
-    await admin.connect()
+  return withAdmin(kafka, async admin => {
+    const membersNow = async (): Promise<{ ids: string[]; isStable: boolean }> => {
+      const { groups } = await admin.describeGroups([groupId])
+      return {
+        ids: (groups[0]?.members ?? []).map(({ memberId }) => memberId),
+        isStable: groups[0]?.state === 'Stable',
+      }
+    }
     const { ids } = await membersNow()
     if (ids.length === 0) throw new Error(`${GROUP} does not run; it reads its state when it starts`)
     onProgress('taking the role out of its group')
@@ -37,7 +39,5 @@ export async function rebuildAlerts({ config, log, onProgress, signal }: Rebuild
         return { members: now.ids.length }
       if (performance.now() > until) throw new Error(`${GROUP} has not joined again within ${REJOIN_LIMIT_MS / 1000} s`)
     }
-  } finally {
-    await admin.disconnect()
-  }
+  })
 }

@@ -18,6 +18,20 @@ import { foldBook } from '#streams/book/reader.ts'
 import type { Position } from '#streams/runner/positions.ts'
 import type { ItemBook } from './item-book.ts'
 
+/** Sets the rows of items in their books; undefined where an item is of none. */
+export const fillBooks = (
+  log: Pick<ReaderParts, 'kafka' | 'reader'>,
+  booksOf: (itemId: number) => readonly ItemBook[] | undefined,
+): Promise<void> =>
+  foldBook(log, {
+    targetOf: booksOf,
+    row(books, side, provider, itemId, stored) {
+      for (const book of books) book.set(side, itemId, provider, stored?.price_micro_usd ?? null)
+    },
+    // The role `book` stops at it; here it only changes nothing.
+    unreadable: () => undefined,
+  })
+
 interface RowRequest {
   partition: number
   book: ItemBook
@@ -39,14 +53,7 @@ async function readRows(parts: ReaderParts, requests: readonly RowRequest[]): Pr
   const topicId = await ids.idOf('bookChanges')
   const starts = await Promise.all(requests.map(({ partition }) => reader.stableEnd(topic, partition)))
   const byPartition = Map.groupBy(requests, ({ partition }) => partition)
-  await foldBook(parts, {
-    targetOf: itemId => byPartition.get(partitionOfItem(itemId)),
-    row(same, side, provider, itemId, stored) {
-      for (const { book } of same) book.set(side, itemId, provider, stored === null ? null : stored.price_micro_usd)
-    },
-    // The role `book` stops at it; here it only changes nothing.
-    unreadable: () => undefined,
-  })
+  await fillBooks(parts, itemId => byPartition.get(partitionOfItem(itemId))?.map(({ book }) => book))
   const positions: Position[] = []
   for (const [at, { partition, book }] of requests.entries()) {
     const next = await reader.end(topic, partition)

@@ -8,52 +8,15 @@
 import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import { type AlertKind, parseThreshold } from '#schemas/values/alert.ts'
 
-export interface EnabledRule {
-  readonly id: string
-  readonly itemId: number
-  readonly kind: AlertKind
-  /** Hundred-millionths. */
-  readonly threshold: bigint
-  /** Empty for spreads. */
-  readonly currency: string
-  readonly version: number
-  readonly changedAt: number
-  /** It is in a group and may fire. */
-  isLive: boolean
-}
-
-export interface RuleIndex {
-  /** Notes a rule's new state; the rule that is to be evaluated and then added, if there is one. */
-  note(changed: AlertRuleChanged): EnabledRule | undefined
-  forget(id: string): void
-  /** Whether this rule is still what its alert asks for. */
-  isCurrent(rule: EnabledRule): boolean
-  add(rule: EnabledRule): void
-  pop(group: RuleGroup): void
-  groups(itemId: number): readonly RuleGroup[]
-  /** Items that some rule of these currencies waits on. */
-  itemsWith(currencies: ReadonlySet<string>): number[]
-  /** The enabled rules, fired ones included. */
-  all(): Iterable<EnabledRule>
-  size(): number
-}
+export type EnabledRule = NonNullable<ReturnType<typeof ruleOf>>
 
 const NO_GROUPS: readonly RuleGroup[] = []
 
-/** Opens an empty index. */
-export function openRuleIndex(): RuleIndex {
+export function openRuleIndex() {
   const byId = new Map<string, EnabledRule>()
   const byItem = new Map<number, RuleGroup[]>()
-  const codes = new Map<string, string>()
   let waiting = 0
 
-  /** One copy of each currency code: a decoder makes a new text every time. */
-  const shared = (code: string): string => {
-    const copy = codes.get(code)
-    if (copy !== undefined) return copy
-    codes.set(code, code)
-    return code
-  }
   const groupOf = (rule: EnabledRule): RuleGroup | undefined =>
     byItem.get(rule.itemId)?.find(({ kind, currency }) => kind === rule.kind && currency === rule.currency)
   const remove = (rule: EnabledRule | undefined): void => {
@@ -70,22 +33,23 @@ export function openRuleIndex(): RuleIndex {
     else byItem.set(itemId, others)
   }
   return {
-    note(changed) {
+    /** Notes a rule's new state; the rule that is to be evaluated and then added, if there is one. */
+    note(changed: AlertRuleChanged): EnabledRule | undefined {
       const before = byId.get(changed.alert_id)
       if (before !== undefined && before.version >= changed.version) return undefined
       remove(before)
       byId.delete(changed.alert_id)
-      const rule = changed.is_enabled ? ruleOf(changed, shared(changed.threshold_currency ?? '')) : undefined
-      if (rule === undefined) return undefined
-      byId.set(rule.id, rule)
+      const rule = changed.is_enabled ? ruleOf(changed) : undefined
+      if (rule !== undefined) byId.set(rule.id, rule)
       return rule
     },
-    forget(id) {
+    forget(id: string): void {
       remove(byId.get(id))
       byId.delete(id)
     },
-    isCurrent: rule => byId.get(rule.id) === rule,
-    add(rule) {
+    /** Whether this rule is still what its alert asks for. */
+    isCurrent: (rule: EnabledRule): boolean => byId.get(rule.id) === rule,
+    add(rule: EnabledRule): void {
       let group = groupOf(rule)
       if (group === undefined) {
         group = new RuleGroup(rule.kind, rule.currency)
@@ -95,25 +59,27 @@ export function openRuleIndex(): RuleIndex {
       waiting += 1
       group.add(rule)
     },
-    pop(group) {
+    pop(group: RuleGroup): void {
       const rule = group.pop()
       if (rule === undefined) return
       rule.isLive = false
       waiting -= 1
       if (group.size === 0) dropGroup(rule.itemId, group)
     },
-    groups: itemId => byItem.get(itemId) ?? NO_GROUPS,
-    itemsWith: currencies =>
+    groups: (itemId: number): readonly RuleGroup[] => byItem.get(itemId) ?? NO_GROUPS,
+    /** Items that some rule of these currencies waits on. */
+    itemsWith: (currencies: ReadonlySet<string>): number[] =>
       [...byItem].flatMap(([itemId, groups]) =>
         groups.some(({ currency }) => currencies.has(currency)) ? [itemId] : [],
       ),
-    all: () => byId.values(),
-    size: () => waiting,
+    /** The enabled rules, fired ones included. */
+    all: (): Iterable<EnabledRule> => byId.values(),
+    size: (): number => waiting,
   }
 }
 
 /** The rule of an event; undefined when its threshold is invalid, which no writer of ours lets pass. */
-function ruleOf(changed: AlertRuleChanged, currency: string): EnabledRule | undefined {
+function ruleOf(changed: AlertRuleChanged) {
   const threshold = parseThreshold(changed.threshold_value)
   if (threshold === undefined) return undefined
   return {
@@ -121,9 +87,11 @@ function ruleOf(changed: AlertRuleChanged, currency: string): EnabledRule | unde
     itemId: changed.item_id,
     kind: changed.kind,
     threshold,
-    currency,
+    /** Empty for spreads. */
+    currency: changed.threshold_currency ?? '',
     version: changed.version,
     changedAt: changed.changed_at,
+    /** It is in a group and may fire. */
     isLive: false,
   }
 }

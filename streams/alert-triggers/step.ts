@@ -9,17 +9,13 @@ import type { AlertTriggered } from '#schemas/events/alert-triggered.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { type AlertKind, decisiveNumber, holds, spreadText } from '#schemas/values/alert.ts'
 import { type Rate, toDecimal } from '#schemas/values/money.ts'
-import { type Best, type ItemBook, openItemBook } from './item-book.ts'
-import { type EnabledRule, openRuleIndex, type RuleIndex } from './rule-index.ts'
+import { type Best, openItemBook } from './item-book.ts'
+import { type EnabledRule, openRuleIndex } from './rule-index.ts'
 
 /** Units of a currency per US dollar, by code; USD is there always. */
 export type Rates = ReadonlyMap<string, Rate>
 
-export interface TriggerState {
-  readonly book: ItemBook
-  readonly rules: RuleIndex
-  rates: Rates
-}
+export type TriggerState = ReturnType<typeof openTriggerState>
 
 /** Why rules are evaluated, and the time of that cause. */
 interface Evaluation {
@@ -29,7 +25,7 @@ interface Evaluation {
 
 const NOTHING: readonly AlertTriggered[] = []
 
-export const openTriggerState = (rates: Rates): TriggerState => ({
+export const openTriggerState = (rates: Rates) => ({
   book: openItemBook(),
   rules: openRuleIndex(),
   rates,

@@ -7,27 +7,26 @@
  * after {@link SETTLE_MS} is a difference.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { eventOf } from '#infra/kafka/codec.ts'
+import { isDeepStrictEqual } from 'node:util'
+import { type Decoded, eventOf } from '#infra/kafka/codec.ts'
 import { type LogAccess, rangesOf } from '#infra/kafka/log-access.ts'
+import type { LogRecord } from '#infra/kafka/range-reader.ts'
 import type { AlertRuleChanged, StoredRule } from '#schemas/events/alert-rule-changed.ts'
 import type { AlertTriggered, StoredTrigger } from '#schemas/events/alert-triggered.ts'
-import { PROVIDER_PARTITIONS, type TopicKey } from '#schemas/topics.ts'
-import { type BestPrices, decisiveNumber, holds, parseThreshold } from '#schemas/values/alert.ts'
-import { CLOCK_SLACK_MS } from '#schemas/values/event-time.ts'
-import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
+import type { TopicKey } from '#schemas/topics.ts'
+import { decisiveNumber, holds, parseThreshold } from '#schemas/values/alert.ts'
 import { CAME_MEANWHILE, compare, type Findings, leaveOut, noFindings } from '#streams/runner/findings.ts'
 import type { VerifyTask } from '#streams/runner/view.ts'
+import { type ItemBook, openItemBook } from './item-book.ts'
+import { NO_RATES, ratesAfter } from './rates.ts'
+import { fillBooks } from './rows.ts'
+import type { Rates } from './step.ts'
 
 /** The tables of alerts, as the service that owns them reads them. */
 export interface StoredAlerts {
   rules(take: (rule: StoredRule) => void): Promise<void>
   /** Passes the triggers that all events were recorded of. */
   triggers(take: (trigger: StoredTrigger) => void): Promise<void>
-}
-
-interface Pair {
-  expected: string | undefined
-  found: string | undefined
 }
 
 /** Longer than a change takes from Postgres to the log, and a trigger back. */
@@ -38,30 +37,21 @@ const FIRED = 'has fired'
 
 export async function verifyAlerts({ access, report }: VerifyTask, stored: StoredAlerts): Promise<Findings> {
   const until = performance.now() + SETTLE_MS
-  const first = await readPairs(access, stored, report)
-  let differing = [...first].filter(([, pair]) => differs(pair))
-  const moved: string[] = []
+  const findings = noFindings()
+  const rows = await readPairs(access, stored, report)
+  let differing = [...rows].filter(([, { expected, found }]) => expected !== found)
   while (differing.length > 0 && performance.now() < until) {
     report(`looking again at ${differing.length} that differ`)
     await pause(READ_EVERY_MS)
     const again = await readPairs(access, stored, () => undefined)
-    const isAsBefore = ([row, pair]: [string, Pair]): boolean => {
-      const now = again.get(row)
-      return now !== undefined && now.expected === pair.expected && now.found === pair.found
-    }
-    moved.push(...differing.filter(one => !isAsBefore(one)).map(([row]) => row))
-    differing = differing.filter(isAsBefore)
+    const { moved = [], same = [] } = Object.groupBy(differing, ([row, pair]) =>
+      isDeepStrictEqual(again.get(row), pair) ? 'same' : 'moved',
+    )
+    for (const [row] of moved) rows.delete(row)
+    leaveOut(findings, CAME_MEANWHILE, moved.length)
+    differing = same
   }
-  for (const row of moved) first.delete(row)
-  return findingsOf(first, moved.length)
-}
-
-const differs = ({ expected, found }: Pair): boolean => expected !== found
-
-function findingsOf(rows: ReadonlyMap<string, Pair>, moved: number): Findings {
-  const findings = noFindings()
   for (const [row, { expected, found }] of rows) compare(findings, row, expected, found)
-  for (let each = 0; each < moved; each++) leaveOut(findings, CAME_MEANWHILE)
   return findings
 }
 
@@ -70,7 +60,7 @@ async function readPairs(
   access: LogAccess,
   stored: StoredAlerts,
   report: (step: string) => void,
-): Promise<Map<string, Pair>> {
+): Promise<Map<string, { expected: string | undefined; found: string | undefined }>> {
   report('reading the accounts')
   const alerts = new Map<string, StoredRule>()
   await stored.rules(rule => void alerts.set(rule.id, rule))
@@ -80,9 +70,9 @@ async function readPairs(
   })
   report('reading the log')
   const rules = await readRules(access)
-  const market = { best: await readBest(access), rates: await readRates(access) }
+  const market = await readMarket(access)
   const { triggers, isWhole } = await readTriggers(access)
-  const rows = new Map<string, Pair>()
+  const rows: Awaited<ReturnType<typeof readPairs>> = new Map()
   for (const id of new Set([...alerts.keys(), ...rules.keys()])) {
     const [expected, found] = [rules.get(id), alerts.get(id)].map(rule => rule && textOfRule(rule))
     rows.set(`rule ${id}`, { expected, found })
@@ -105,13 +95,9 @@ const textOfRule = (rule: StoredRule | AlertRuleChanged): string =>
     ...[rule.is_enabled ? 'enabled' : 'disabled', `version ${rule.version}`],
   ].join(' ')
 
-function isMet(
-  rule: StoredRule,
-  { best, rates }: { best: ReadonlyMap<number, BestPrices>; rates: ReadonlyMap<string, Rate> },
-): boolean {
+function isMet(rule: StoredRule, { book, rates }: Awaited<ReturnType<typeof readMarket>>): boolean {
   const { kind, item_id, threshold_value, threshold_currency } = rule
-  const prices = best.get(item_id) ?? { ask: undefined, bid: undefined }
-  const decisive = decisiveNumber(kind, prices, rates.get(threshold_currency ?? ''))
+  const decisive = decisiveNumber(kind, book.best(item_id), rates.get(threshold_currency ?? ''))
   const threshold = parseThreshold(threshold_value)
   return decisive !== undefined && threshold !== undefined && holds(kind, threshold, decisive)
 }
@@ -126,14 +112,13 @@ const textOfTrigger = (trigger: StoredTrigger | AlertTriggered): string =>
 async function scan(
   access: LogAccess,
   key: TopicKey,
-  // biome-ignore lint/suspicious/noExplicitAny: the topic determines the shape.
-  take: (record: { partition: number; timestamp: number; key: string; value: any }) => void,
+  take: (decoded: Decoded | null, record: LogRecord) => void,
 ): Promise<{ isWhole: boolean }> {
   const { topic, ranges } = await rangesOf(access, key, undefined)
   for await (const page of access.reader.range(topic, ranges)) {
-    for (const { partition, timestamp, key: name, value } of page) {
-      const decoded = eventOf(access.kafka.codec, value)
-      if (decoded !== undefined) take({ partition, timestamp, key: String(name), value: decoded?.value ?? null })
+    for (const record of page) {
+      const decoded = record.value === null ? null : eventOf(access.kafka.codec, record.value)
+      if (decoded !== undefined) take(decoded, record)
     }
   }
   return { isWhole: [...ranges.values()].every(({ from }) => from === 0) }
@@ -141,58 +126,30 @@ async function scan(
 
 async function readRules(access: LogAccess): Promise<Map<string, AlertRuleChanged>> {
   const rules = new Map<string, AlertRuleChanged>()
-  await scan(access, 'alertRules', ({ key, value }) => {
-    if (value === null) rules.delete(key)
-    else rules.set(key, value)
+  await scan(access, 'alertRules', (decoded, { key }) => {
+    if (decoded === null) rules.delete(String(key))
+    else rules.set(String(key), decoded.value)
   })
   return rules
 }
 
 async function readTriggers(access: LogAccess): Promise<{ triggers: Map<string, Set<string>>; isWhole: boolean }> {
   const triggers = new Map<string, Set<string>>()
-  const { isWhole } = await scan(access, 'alertsTriggered', ({ value }) => {
-    const key = `${value.alert_id}@${value.version}`
-    triggers.set(key, (triggers.get(key) ?? new Set()).add(textOfTrigger(value)))
+  const { isWhole } = await scan(access, 'alertsTriggered', decoded => {
+    if (decoded === null) return
+    const key = `${decoded.value.alert_id}@${decoded.value.version}`
+    triggers.set(key, (triggers.get(key) ?? new Set()).add(textOfTrigger(decoded.value)))
   })
   return { triggers, isWhole }
 }
 
-/** The best prices of every item by the book's changelog, whose partitions are those of asks, then those of bids. */
-async function readBest(access: LogAccess): Promise<Map<number, BestPrices>> {
-  const prices = new Map<string, number>()
-  await scan(access, 'book', ({ partition, key, value }) => {
-    const [kind, provider, item] = key.split('|')
-    if (kind !== 'row') return
-    const row = `${item}|${partition < PROVIDER_PARTITIONS ? 'ask' : 'bid'}|${provider}`
-    if (value === null) prices.delete(row)
-    else prices.set(row, value.price_micro_usd)
+async function readMarket(access: LogAccess): Promise<{ book: ItemBook; rates: Rates }> {
+  const book = openItemBook()
+  const books = [book]
+  await fillBooks(access, () => books)
+  let table = NO_RATES
+  await scan(access, 'fx', (decoded, { timestamp }) => {
+    if (decoded !== null) table = ratesAfter(table, decoded, timestamp)
   })
-  const best = new Map<number, BestPrices>()
-  for (const [row, micro] of prices) {
-    const [item, side] = row.split('|')
-    const known = best.get(Number(item)) ?? { ask: undefined, bid: undefined }
-    if (side === 'ask') known.ask = Math.min(known.ask ?? micro, micro)
-    else known.bid = Math.max(known.bid ?? micro, micro)
-    best.set(Number(item), known)
-  }
-  return best
-}
-
-/**
- * The table with the latest time, of two equal ones the later in the log; a table is ignored when it holds a rate that is
- * none, or when its time lies after that at which the log took it.
- */
-async function readRates(access: LogAccess): Promise<Map<string, Rate>> {
-  let inForce = { asOf: 0, rates: new Map([['USD', USD_RATE]]) }
-  await scan(access, 'fx', ({ value, timestamp }) => {
-    if (value.as_of - timestamp > CLOCK_SLACK_MS) return
-    const rates = new Map<string, Rate>()
-    for (const [code, text] of Object.entries<string>(value.rates)) {
-      const rate = parseRate(text)
-      if (rate) rates.set(code, rate)
-    }
-    const isWhole = rates.size === Object.keys(value.rates).length && value.rates.USD === '1'
-    if (isWhole && value.as_of >= inForce.asOf) inForce = { asOf: value.as_of, rates }
-  })
-  return inForce.rates
+  return { book, rates: table.rates }
 }

@@ -6,7 +6,7 @@ import { openTopicIds } from '#infra/kafka/topic-ids.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
-import { createAlerts, type NewAlert } from '#services/alerts/rules/commands.ts'
+import { createAlerts, deleteAlert, type NewAlert } from '#services/alerts/rules/commands.ts'
 import { findingsOf, rebuild, verify } from '#services/cli/log-tools/views.ts'
 import { openItemBook } from '#streams/alert-triggers/item-book.ts'
 import { openRowReader } from '#streams/alert-triggers/rows.ts'
@@ -73,6 +73,9 @@ describe('alerts, verified', () => {
     ])
     await haveFired(fired)
     await create([alertOn(6, { kind: 'price_above', threshold_currency: 'EUR' })])
+    // The tombstone of its rule used to be passed over: verify missed the alert.
+    const [deleted = ''] = await create([alertOn(7, { threshold_value: '1' })])
+    await deleteAlert(database, accountId, deleted)
     // It would fire by this table, which is passed over by the roles as by the tool for the rate that is none; so is poison.
     await market.rates({ EUR: '5', GBP: 'none' })
     const ingest = await platform.openPublisher(kafka, 'ingest')

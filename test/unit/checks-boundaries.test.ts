@@ -52,7 +52,6 @@ const BROKEN: Record<string, Record<string, string[] | string>> = {
   'streams-know-no-service': { 'streams/sales/service.ts': ['#services/api/main.ts'] },
   'streams-know-no-stream': { 'streams/sales/stream.ts': ['../book/step.ts'] },
   'runner-knows-no-stream': { 'streams/runner/stream.ts': ['#streams/fx/reader.ts'] },
-  'verify-folds-by-itself': { 'streams/fx/verify.ts': ['./step.ts'], 'streams/rates/verify.ts': ['./reader.ts'] },
   'services-know-no-service': {
     'services/feed/table.ts': ['#streams/fx/table.ts'],
     'services/feed/service.ts': ['#services/api/main.ts'],
