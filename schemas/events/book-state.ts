@@ -27,15 +27,12 @@ export const bookRefreshStored = defineEvent('BookRefreshStored', 3, 'The last j
   currency: 'string',
   /** Why that refresh is quarantined; null when the book equals it. */
   suspect: nullable('string'),
-  /** When the last applied refresh was observed; null before the first, and where a record was written before version 2. */
+  /** When the last applied refresh was observed; null before the first. */
   applied_at: addedLater('long'),
-  /** Refreshes in a row that are quarantined; null without one, and where a record was written before version 3. */
+  /** Refreshes in a row that are quarantined; null without one. */
   suspect_count: addedLater('int'),
   /** When the first of them was observed. */
   suspect_since: addedLater('long'),
 })
 
 export type BookRefreshStored = EventValue<typeof bookRefreshStored>
-
-export const appliedAtOf = ({ refresh_id, observed_at, suspect, applied_at }: BookRefreshStored): number | null =>
-  applied_at ?? (refresh_id === null || suspect !== null ? null : observed_at)

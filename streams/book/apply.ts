@@ -8,21 +8,18 @@
 import type { BookChanged, OfferUrlChanged } from '#schemas/events/book-changed.ts'
 import type { RefreshCompleted } from '#schemas/events/observation.ts'
 import { type Rate, toMicroUsd } from '#schemas/values/money.ts'
-import { dropStaged, isStaged, type ProviderBook, setRow, setUrl } from './provider-book.ts'
+import type { StreamRecord } from '#streams/runner/outcome.ts'
+import { isStaged, type ProviderBook, setRow, setUrl } from './provider-book.ts'
 
-/** The input record of a change: its partition, offset and append time. */
-export interface ChangeSource {
-  partition: number
-  offset: number
-  appendedAt: number
-}
+/** The input record of a change. */
+export type ChangeSource = Pick<StreamRecord, 'partition' | 'offset' | 'appendedAt'>
 
-/** Shared by all changes of one refresh or observation. */
+/** Shared by all changes of one refresh, or of one observation that was pushed. */
 interface Occasion {
   currency: string
   rate: Rate
   seenAt: number
-  refreshId: string | null
+  refreshId?: string
   source: ChangeSource
 }
 
@@ -31,21 +28,16 @@ export interface RowChanges {
   urlChanges: OfferUrlChanged[]
 }
 
-/** Applies the staged refresh and returns its changes. Throws RangeError when an amount is beyond 2^53 micro-dollars. */
+/** Applies the staged refresh, which the caller then drops, and returns its changes. Throws RangeError when an amount is beyond 2^53 micro-dollars. */
 export function applyRefresh(
   book: ProviderBook,
   completed: RefreshCompleted,
   rate: Rate,
   source: ChangeSource,
 ): RowChanges {
-  const occasion: Occasion = {
-    currency: completed.currency,
-    rate,
-    seenAt: completed.observed_at,
-    refreshId: completed.refresh_id,
-    source,
-  }
-  const hasOtherCurrency = book.currency !== completed.currency
+  const { currency, observed_at: seenAt, refresh_id: refreshId } = completed
+  const occasion: Occasion = { currency, rate, seenAt, refreshId, source }
+  const hasOtherCurrency = book.currency !== currency
   const urls = book.open?.urls
   const hasUrls = book.urls.size + (urls?.size ?? 0) > 0
   const withOtherUrl: number[] = []
@@ -69,28 +61,26 @@ export function applyRefresh(
   const urlChanges = withOtherUrl.map((itemId, index) =>
     changeUrl(book, itemId, urls?.get(itemId) ?? null, occasion, changes.length + index),
   )
-  book.currency = completed.currency
-  dropStaged(book)
+  book.currency = currency
   return { changes, urlChanges }
 }
 
-const NOTHING: RowChanges = { changes: [], urlChanges: [] }
+export const NOTHING: RowChanges = { changes: [], urlChanges: [] }
 
 /** Applies one pushed observation. A price of 0 withdraws. */
 export function applyPushed(
   book: ProviderBook,
   row: { itemId: number; price: number; quantity: number; url: string | null },
-  occasion: { currency: string; rate: Rate; seenAt: number; source: ChangeSource },
+  occasion: Omit<Occasion, 'refreshId'>,
 ): RowChanges {
   const { itemId, price, quantity, url } = row
-  const pushed: Occasion = { ...occasion, refreshId: null }
   if (price === (book.price[itemId] ?? 0) && (price === 0 || quantity === book.quantity[itemId])) {
     if (price === 0 || url === (book.urls.get(itemId) ?? null)) return NOTHING
-    return { changes: [], urlChanges: [changeUrl(book, itemId, url, pushed, 0)] }
+    return { changes: [], urlChanges: [changeUrl(book, itemId, url, occasion, 0)] }
   }
   const microUsd = price === 0 ? 0 : toMicroUsd(price, occasion.rate)
   book.currency = occasion.currency
-  return { changes: [change(book, { ...row, microUsd }, pushed, 0, url)], urlChanges: [] }
+  return { changes: [change(book, { ...row, microUsd }, occasion, 0, url)], urlChanges: [] }
 }
 
 /** Writes the row and returns the change. */
@@ -121,7 +111,7 @@ function change(
     previous_micro_usd: previousMicro,
     previous_quantity: previousQuantity,
     seen_at: occasion.seenAt,
-    refresh_id: occasion.refreshId,
+    refresh_id: occasion.refreshId ?? null,
     url: listedUrl,
     source_partition: occasion.source.partition,
     source_offset: occasion.source.offset,
@@ -146,7 +136,7 @@ function changeUrl(
     price_micro_usd: book.microUsd[itemId] ?? 0,
     quantity: book.quantity[itemId] ?? 0,
     seen_at: book.seenAt[itemId] ?? 0,
-    refresh_id: occasion.refreshId,
+    refresh_id: occasion.refreshId ?? null,
     url,
     source_partition: occasion.source.partition,
     source_offset: occasion.source.offset,

@@ -9,7 +9,6 @@ import type { Codec } from '#infra/kafka/codec.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
 import type { BookChanged, OfferUrlChanged, Side } from '#schemas/events/book-changed.ts'
 import {
-  appliedAtOf,
   type BookRefreshStored,
   type BookRowStored,
   bookRefreshStored,
@@ -26,25 +25,16 @@ export const changelogPartition = (topic: TopicKey, partition: number): number =
 /** The side of a partition of the changelog. */
 export const changelogSide = (partition: number): Side => (partition < PROVIDER_PARTITIONS ? 'ask' : 'bid')
 
-interface ChangelogKey {
-  kind: 'row' | 'refresh' | 'withdrawn'
-  provider: string
-  /** Of no meaning where the record is about a refresh. */
-  itemId: number
-}
-
-/** Reads a key; undefined when it is none of ours. */
-export function parseChangelogKey(key: string): ChangelogKey | undefined {
+/** Reads a key; undefined when it is none of ours. The item id is of no meaning where the record is about a refresh. */
+export function parseChangelogKey(key: string) {
   const [kind, provider, itemId] = key.split('|')
   if (provider === undefined || (kind !== 'row' && kind !== 'refresh' && kind !== 'withdrawn')) return undefined
-  return { kind, provider, itemId: Number(itemId) }
+  return { kind, provider, itemId: Number(itemId) } as const
 }
 
-export function rowRecord(
-  codec: Codec,
-  partition: number,
-  change: BookChanged | OfferUrlChanged,
-): Outgoing & { partition: number } {
+type ChangelogRecord = Outgoing & { partition: number }
+
+export function rowRecord(codec: Codec, partition: number, change: BookChanged | OfferUrlChanged): ChangelogRecord {
   const { price, currency, price_micro_usd, quantity, seen_at, url } = change
   const row = { currency, price_micro_usd: price_micro_usd ?? 0, quantity, seen_at, url }
   return {
@@ -61,18 +51,14 @@ const NOT_LISTED: Omit<BookRowStored, 'currency'> = { price: 0, price_micro_usd:
  * The changelog record that keeps the time of a pushed withdrawal, beside the tombstone of its row: an older
  * observation that comes after it must not bring the row back. A row that is listed again outdates it.
  */
-export function withdrawnRecord(
-  codec: Codec,
-  partition: number,
-  change: BookChanged,
-): Outgoing & { partition: number } {
+export function withdrawnRecord(codec: Codec, partition: number, change: BookChanged): ChangelogRecord {
   const { provider, item_id, currency, seen_at } = change
   const value = codec.encode(bookRowStored, { ...NOT_LISTED, currency, seen_at })
   return { topic: 'book', partition, key: `withdrawn|${provider}|${item_id}`, value }
 }
 
 /** The changelog record of a provider's last judged refresh. */
-export function refreshRecord(codec: Codec, partition: number, book: ProviderBook): Outgoing & { partition: number } {
+export function refreshRecord(codec: Codec, partition: number, book: ProviderBook): ChangelogRecord {
   const stored: BookRefreshStored = {
     refresh_id: book.lastRefreshId,
     observed_at: book.lastObservedAt,
@@ -97,10 +83,9 @@ export function loadChangelog(books: Books, side: Side, key: string, value: unkn
     const { suspect: reason, suspect_count: count, suspect_since: since } = stored
     book.lastRefreshId = stored.refresh_id
     book.lastObservedAt = stored.observed_at
-    // Before version 3 the second one in a row was applied, so a stored one is the first.
-    book.suspicion = reason === null ? null : { reason, count: count ?? 1, since: since ?? stored.observed_at }
+    book.suspicion = reason === null || count === null || since === null ? null : { reason, count, since }
     book.currency = stored.currency
-    book.lastAppliedAt = appliedAtOf(stored)
+    book.lastAppliedAt = stored.applied_at
   } else {
     const row = value as BookRowStored | null
     if (row) book.currency = row.currency

@@ -14,20 +14,11 @@ import { MINUTE_MS } from '#schemas/values/instant.ts'
 import type { Rate } from '#schemas/values/money.ts'
 import { isStaged, type OpenRefresh, type ProviderBook, type Suspicion } from './provider-book.ts'
 
-interface Comparison {
-  before: number
-  now: number
-  /** Items listed before and now. */
-  shared: number
-  /** Shared items whose price moved by over 80 percent. */
-  moved: number
-}
-
 /** The verdict, with its reason where it is not `applied`. */
 interface Judgement {
   verdict: Verdict
   reason: string | null
-  comparison: Comparison
+  comparison: typeof NOTHING
   /** Remembered of a refresh that is quarantined. */
   suspicion: Suspicion | null
 }
@@ -35,7 +26,8 @@ interface Judgement {
 const BELIEVED_COUNT = 3
 const BELIEVED_AFTER_MS = 30 * MINUTE_MS
 
-const NOTHING: Comparison = { before: 0, now: 0, shared: 0, moved: 0 }
+/** Items listed before, now and both times, and how many of these have a price that moved by over 80 percent. */
+const NOTHING = { before: 0, now: 0, shared: 0, moved: 0 }
 
 export function judge(
   book: ProviderBook,
@@ -65,9 +57,7 @@ function refusalOf(
 ): { verdict: Verdict; reason: string } | undefined {
   const { open, lastObservedAt } = book
   if (isFromTheFuture(completed.observed_at, appendedAt)) return { verdict: 'failed', reason: FROM_THE_FUTURE }
-  // A book of a former version may itself hold a time of the future: that outdates nothing.
-  const isOutdated = completed.observed_at <= lastObservedAt && !isFromTheFuture(lastObservedAt, appendedAt)
-  if (isOutdated) return { verdict: 'stale', reason: 'not_newer' }
+  if (completed.observed_at <= lastObservedAt) return { verdict: 'stale', reason: 'not_newer' }
   if (rate === undefined) return { verdict: 'failed', reason: 'unusable_rate' }
   if (open === undefined)
     return completed.count === 0 ? undefined : { verdict: 'incomplete', reason: 'no_observations' }
@@ -77,7 +67,7 @@ function refusalOf(
 }
 
 /** Counts what the refresh would do; prices are compared in US dollars when the currency changed. */
-function compare(book: ProviderBook, open: OpenRefresh | undefined, currency: string, rate: number): Comparison {
+function compare(book: ProviderBook, open: OpenRefresh | undefined, currency: string, rate: number): typeof NOTHING {
   const isSameCurrency = book.currency === currency
   let shared = 0
   let moved = 0
@@ -93,7 +83,7 @@ function compare(book: ProviderBook, open: OpenRefresh | undefined, currency: st
   return { before: book.listed, now: open?.items ?? 0, shared, moved }
 }
 
-function reasonToDoubt({ before, shared, moved }: Comparison): string | null {
+function reasonToDoubt({ before, shared, moved }: typeof NOTHING): string | null {
   if ((before - shared) * 2 > before) return 'collapsed'
   if (moved * 2 > shared) return 'glitch'
   return null

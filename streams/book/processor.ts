@@ -15,8 +15,9 @@ import { ITEM_PARTITIONS, type TopicKey, topics } from '#schemas/topics.ts'
 import type { CatalogLookup } from '#schemas/values/catalog-item.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import type { PartitionProcessor } from '#streams/runner/exactly-once-runner.ts'
+import type { RowChanges } from './apply.ts'
 import { loadChangelog, refreshRecord, rowRecord, withdrawnRecord } from './changelog.ts'
-import { type Books, bookOf, type Effects, openFrom, replayOpenRefresh, step } from './step.ts'
+import { type Books, bookOf, openFrom, replayOpenRefresh, step } from './step.ts'
 
 type Emit = (record: Outgoing & { partition: number }) => void
 
@@ -32,48 +33,30 @@ export function openBook(
   return {
     loadChangelog: (key, _event, value) => loadChangelog(books, side, key, value),
     openFrom: () => openFrom(books),
-    replayOpenRefresh({ partition, offset, appendedAt, event, value }) {
-      replayOpenRefresh(books, side, { partition, offset, appendedAt }, event, value, lookup())
-    },
-    step({ partition, offset, appendedAt, event, value }, emit) {
-      const source = { partition, offset, appendedAt }
-      const { outcome, effects } = step(books, side, source, event, value, lookup())
-      if (effects.judged) {
-        note(effects.judged)
-        emitEffects(codec, changelog, books, topic, effects, emit)
-      } else emitRows(codec, changelog, effects, emit)
+    replayOpenRefresh: record => replayOpenRefresh(books, side, record, lookup()),
+    step(record, emit) {
+      const decision = step(books, side, record, lookup())
+      const { outcome, marked, quarantined, judged } = decision
+      emitRows(codec, changelog, decision, emit)
+      if (marked) {
+        const record = { key: `refresh|${marked.provider}`, value: codec.encode(refreshMarked, marked) }
+        for (let to = 0; to < ITEM_PARTITIONS; to++) emit({ topic: 'bookChanges', partition: to, ...record })
+      }
+      if (quarantined) {
+        const encoded = codec.encode(refreshQuarantined, { ...quarantined, source_topic: topics[topic].name })
+        emit({ topic: 'quarantine', partition: 0, key: quarantined.provider, value: encoded })
+      }
+      if (judged) {
+        note(judged)
+        emit({ topic: 'refreshes', partition: 0, key: judged.provider, value: codec.encode(refreshJudged, judged) })
+        emit(refreshRecord(codec, changelog, bookOf(books, side, judged.provider)))
+      }
       return outcome
     },
   }
 }
 
-function emitEffects(
-  codec: Codec,
-  changelog: number,
-  books: Books,
-  topic: TopicKey,
-  effects: Effects,
-  emit: Emit,
-): void {
-  const { marked, judged, quarantined } = effects
-  emitRows(codec, changelog, effects, emit)
-  if (marked) {
-    const value = codec.encode(refreshMarked, marked)
-    for (let partition = 0; partition < ITEM_PARTITIONS; partition++) {
-      emit({ topic: 'bookChanges', partition, key: `refresh|${marked.provider}`, value })
-    }
-  }
-  if (quarantined) {
-    const value = codec.encode(refreshQuarantined, { ...quarantined, source_topic: topics[topic].name })
-    emit({ topic: 'quarantine', partition: 0, key: quarantined.provider, value })
-  }
-  if (judged) {
-    emit({ topic: 'refreshes', partition: 0, key: judged.provider, value: codec.encode(refreshJudged, judged) })
-    emit(refreshRecord(codec, changelog, bookOf(books, judged.side, judged.provider)))
-  }
-}
-
-function emitRows(codec: Codec, changelog: number, { changes, urlChanges }: Effects, emit: Emit): void {
+function emitRows(codec: Codec, changelog: number, { changes, urlChanges }: RowChanges, emit: Emit): void {
   for (const change of changes) {
     emit(recordOf(change, codec.encode(bookChanged, change)))
     emit(rowRecord(codec, changelog, change))

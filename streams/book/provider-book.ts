@@ -8,23 +8,21 @@
  */
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { CatalogLookup } from '#schemas/values/catalog-item.ts'
-import type { Rate } from '#schemas/values/money.ts'
 
-export interface OpenRefresh {
-  id: string
-  observedAt: number
-  currency: string
+export type OpenRefresh = ReturnType<typeof newRefresh>
+
+export const newRefresh = (id: string, currency: string, catalog: CatalogLookup, firstOffset: number) => ({
+  ...{ id, currency, firstOffset },
   /** The names by which all of it is resolved, whatever the catalog becomes meanwhile. */
-  catalog: CatalogLookup
-  firstOffset: number
-  nextIndex: number
-  hasGap: boolean
-  unresolved: number
-  rejected: number
-  items: number
+  catalog,
+  nextIndex: 1,
+  hasGap: false,
+  unresolved: 0,
+  rejected: 0,
+  items: 0,
   /** Item → URL of the offer that is staged, where it has one. */
-  urls: Map<number, string>
-}
+  urls: new Map<number, string>(),
+})
 
 export interface Suspicion {
   /** That of the last one. */
@@ -34,19 +32,11 @@ export interface Suspicion {
   since: number
 }
 
-export interface ProviderBook {
+export interface ProviderBook extends ReturnType<typeof emptyColumns> {
   readonly provider: string
   readonly side: Side
-  /** Hundredths of `currency`; 0 where nothing is listed. */
-  price: Float64Array
-  microUsd: Float64Array
-  quantity: Int32Array
-  seenAt: Float64Array
   /** Item → URL of the offer that is listed, where it has one. */
   readonly urls: Map<number, string>
-  stagedEpoch: Uint32Array
-  stagedPrice: Float64Array
-  stagedQuantity: Int32Array
   epoch: number
   currency: string
   listed: number
@@ -58,53 +48,42 @@ export interface ProviderBook {
   suspicion: Suspicion | null
   /** When the last applied refresh was observed; null before the first. */
   lastAppliedAt: number | null
-  /** The rate that was parsed last, and its text. */
-  rateText: string
-  rate: Rate | undefined
 }
+
+const emptyColumns = (capacity: number) => ({
+  /** Hundredths of the book's currency; 0 where nothing is listed. */
+  price: new Float64Array(capacity),
+  microUsd: new Float64Array(capacity),
+  quantity: new Int32Array(capacity),
+  seenAt: new Float64Array(capacity),
+  stagedEpoch: new Uint32Array(capacity),
+  stagedPrice: new Float64Array(capacity),
+  stagedQuantity: new Int32Array(capacity),
+})
 
 const FIRST_CAPACITY = 1024
 
-export function emptyBook(provider: string, side: Side): ProviderBook {
-  return {
-    provider,
-    side,
-    price: new Float64Array(FIRST_CAPACITY),
-    microUsd: new Float64Array(FIRST_CAPACITY),
-    quantity: new Int32Array(FIRST_CAPACITY),
-    seenAt: new Float64Array(FIRST_CAPACITY),
-    urls: new Map(),
-    stagedEpoch: new Uint32Array(FIRST_CAPACITY),
-    stagedPrice: new Float64Array(FIRST_CAPACITY),
-    stagedQuantity: new Int32Array(FIRST_CAPACITY),
-    epoch: 1,
-    currency: '',
-    listed: 0,
-    open: undefined,
-    lastRefreshId: null,
-    lastObservedAt: 0,
-    suspicion: null,
-    lastAppliedAt: null,
-    rateText: '',
-    rate: undefined,
-  }
-}
+export const emptyBook = (provider: string, side: Side): ProviderBook => ({
+  ...emptyColumns(FIRST_CAPACITY),
+  provider,
+  side,
+  urls: new Map(),
+  epoch: 1,
+  currency: '',
+  listed: 0,
+  open: undefined,
+  lastRefreshId: null,
+  lastObservedAt: 0,
+  suspicion: null,
+  lastAppliedAt: null,
+})
 
 /** Makes room for an item id in every column. */
 function reserve(book: ProviderBook, itemId: number): void {
   if (itemId < book.price.length) return
-  const capacity = Math.max(book.price.length * 2, itemId + 1)
-  const grown = <T extends Float64Array | Int32Array | Uint32Array>(larger: T, column: T): T => {
-    larger.set(column)
-    return larger
-  }
-  book.price = grown(new Float64Array(capacity), book.price)
-  book.microUsd = grown(new Float64Array(capacity), book.microUsd)
-  book.quantity = grown(new Int32Array(capacity), book.quantity)
-  book.seenAt = grown(new Float64Array(capacity), book.seenAt)
-  book.stagedEpoch = grown(new Uint32Array(capacity), book.stagedEpoch)
-  book.stagedPrice = grown(new Float64Array(capacity), book.stagedPrice)
-  book.stagedQuantity = grown(new Int32Array(capacity), book.stagedQuantity)
+  const columns = emptyColumns(Math.max(book.price.length * 2, itemId + 1))
+  for (const [name, column] of Object.entries(columns)) column.set(book[name as keyof typeof columns])
+  Object.assign(book, columns)
 }
 
 /** Sets or, with a price of 0, clears a row. */

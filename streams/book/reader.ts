@@ -9,7 +9,7 @@ import { type Codec, DecodeError } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { LogRecord, RangeReader } from '#infra/kafka/range-reader.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
-import { appliedAtOf, type BookRowStored } from '#schemas/events/book-state.ts'
+import type { BookRefreshStored, BookRowStored } from '#schemas/events/book-state.ts'
 import { topics } from '#schemas/topics.ts'
 import type { Instant } from '#schemas/values/instant.ts'
 import { changelogSide, parseChangelogKey } from './changelog.ts'
@@ -61,9 +61,8 @@ function take<T>(codec: Codec, side: Side, { key, value }: LogRecord, fold: Book
     return
   }
   if (kind !== 'refresh' || value === null || !fold.refreshed) return
-  const stored = decode(codec, value, fold)
-  const appliedAt = stored === undefined ? null : appliedAtOf(stored)
-  if (appliedAt !== null) fold.refreshed(side, provider, appliedAt)
+  const stored: BookRefreshStored | undefined = decode(codec, value, fold)
+  if (stored && stored.applied_at !== null) fold.refreshed(side, provider, stored.applied_at)
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: the key determines the shape.

@@ -9,40 +9,37 @@
  */
 import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
 import type { Observation, ObservationRejected, RefreshCompleted, RefreshFailed } from '#schemas/events/observation.ts'
-import type { RefreshJudged, RefreshQuarantined, Verdict } from '#schemas/events/refresh-judged.ts'
+import type { RefreshJudged, RefreshQuarantined } from '#schemas/events/refresh-judged.ts'
 import type { CatalogLookup } from '#schemas/values/catalog-item.ts'
 import { isFromTheFuture, timeFault } from '#schemas/values/event-time.ts'
-import { parseRate, type Rate } from '#schemas/values/money.ts'
-import { OK, type Outcome } from '#streams/runner/outcome.ts'
-import { applyPushed, applyRefresh, type ChangeSource, type RowChanges } from './apply.ts'
+import { parseRate } from '#schemas/values/money.ts'
+import { OK, type Outcome, type StreamRecord } from '#streams/runner/outcome.ts'
+import { applyPushed, applyRefresh, type ChangeSource, NOTHING, type RowChanges } from './apply.ts'
 import { judge } from './judge.ts'
-import { dropStaged, emptyBook, type OpenRefresh, type ProviderBook, stage, totalsOf } from './provider-book.ts'
+import {
+  dropStaged,
+  emptyBook,
+  newRefresh,
+  type OpenRefresh,
+  type ProviderBook,
+  stage,
+  totalsOf,
+} from './provider-book.ts'
 
 /** All providers of one input partition. */
 export type Books = Map<string, ProviderBook>
 
-export interface Effects extends RowChanges {
-  marked: RefreshMarked | undefined
-  judged: RefreshJudged | undefined
-  quarantined: Omit<RefreshQuarantined, 'source_topic'> | undefined
-}
-
-const NO_EFFECTS: Effects = {
-  changes: [],
-  urlChanges: [],
-  marked: undefined,
-  judged: undefined,
-  quarantined: undefined,
-}
-
-interface Decision {
+interface Decision extends RowChanges {
   outcome: Outcome
-  effects: Effects
+  marked?: RefreshMarked
+  judged?: RefreshJudged
+  quarantined?: Omit<RefreshQuarantined, 'source_topic'>
 }
 
-const only = (outcome: Outcome): Decision => ({ outcome, effects: NO_EFFECTS })
+const only = (outcome: Outcome): Decision => ({ outcome, ...NOTHING })
 
 const STAGED = only(OK)
+
 /** It belongs to a refresh whose first record is missing, or that another has replaced. */
 const NOT_OPEN: Outcome = { kind: 'skip', reason: 'no_refresh_open' }
 
@@ -50,26 +47,22 @@ const NOT_OPEN: Outcome = { kind: 'skip', reason: 'no_refresh_open' }
 const LARGEST_PRICE = 10 ** 13
 const LARGEST_QUANTITY = 2 ** 31 - 1
 
-export function step(
-  books: Books,
-  side: Side,
-  source: ChangeSource,
-  event: string,
-  value: unknown,
-  catalog: CatalogLookup,
-): Decision {
-  const book = bookOf(books, side, (value as { provider: string }).provider)
+type InputRecord = ChangeSource & Pick<StreamRecord, 'event' | 'value'>
+
+export function step(books: Books, side: Side, record: InputRecord, catalog: CatalogLookup): Decision {
+  const { event, value } = record
+  const book = bookOf(books, side, value.provider)
   switch (event) {
     case 'AskObserved':
     case 'BidObserved':
-      return observe(book, value as Observation, source, catalog)
+      return observe(book, value, record, catalog)
     case 'ObservationRejected':
-      return only(reject(book, value as ObservationRejected, source, catalog))
+      return only(reject(book, value, record, catalog))
     case 'RefreshCompleted':
-      forgetOverdue(books, source)
-      return complete(book, value as RefreshCompleted, source, catalog)
+      forgetOverdue(books, record)
+      return complete(book, value, record, catalog)
     case 'RefreshFailed':
-      return fail(book, value as RefreshFailed, source)
+      return fail(book, value, record)
     default:
       return only({ kind: 'skip', reason: 'other_event' })
   }
@@ -79,21 +72,14 @@ export function step(
  * Takes a record again whose effects are in the books already: only the refreshes under way are staged
  * again. Judging or pushing a second time would be against a book that has changed since.
  */
-export function replayOpenRefresh(
-  books: Books,
-  side: Side,
-  source: ChangeSource,
-  event: string,
-  value: unknown,
-  catalog: CatalogLookup,
-): void {
-  const { provider, refresh_id } = value as { provider: string; refresh_id?: string | null }
-  if (event === 'RefreshCompleted') forgetOverdue(books, source)
-  const book = bookOf(books, side, provider)
+export function replayOpenRefresh(books: Books, side: Side, record: InputRecord, catalog: CatalogLookup): void {
+  const { event, value } = record
+  const book = bookOf(books, side, value.provider)
   if (event === 'RefreshCompleted') {
-    if (!isLate(book, value as RefreshCompleted)) dropStaged(book)
+    forgetOverdue(books, record)
+    if (!isLate(book, value)) dropStaged(book)
   } else if (event === 'RefreshFailed') dropStaged(book)
-  else if (refresh_id !== null) step(books, side, source, event, value, catalog)
+  else if (value.refresh_id !== null) step(books, side, record, catalog)
 }
 
 /** The oldest input offset that an open refresh still needs. */
@@ -119,11 +105,12 @@ function forgetOverdue(books: Books, { offset }: ChangeSource): void {
 
 /** A provider's side of the book, created when first met. */
 export function bookOf(books: Books, side: Side, provider: string): ProviderBook {
-  const found = books.get(provider)
-  if (found) return found
-  const created = emptyBook(provider, side)
-  books.set(provider, created)
-  return created
+  let book = books.get(provider)
+  if (book === undefined) {
+    book = emptyBook(provider, side)
+    books.set(provider, book)
+  }
+  return book
 }
 
 function observe(book: ProviderBook, seen: Observation, source: ChangeSource, catalog: CatalogLookup): Decision {
@@ -151,25 +138,13 @@ function observe(book: ProviderBook, seen: Observation, source: ChangeSource, ca
 function openRefresh(
   book: ProviderBook,
   refreshId: string,
-  entry: { index: number; observed_at: number; currency?: string },
+  entry: { index: number; currency?: string },
   source: ChangeSource,
   catalog: CatalogLookup,
 ): OpenRefresh | undefined {
   if (entry.index === 0) {
     dropStaged(book)
-    book.open = {
-      id: refreshId,
-      observedAt: entry.observed_at,
-      currency: entry.currency ?? '',
-      catalog,
-      firstOffset: source.offset,
-      nextIndex: 1,
-      hasGap: false,
-      unresolved: 0,
-      rejected: 0,
-      items: 0,
-      urls: new Map(),
-    }
+    book.open = newRefresh(refreshId, entry.currency ?? '', catalog, source.offset)
     return book.open
   }
   const { open } = book
@@ -212,27 +187,22 @@ function reject(book: ProviderBook, entry: ObservationRejected, source: ChangeSo
 }
 
 function push(book: ProviderBook, seen: Observation, source: ChangeSource, catalog: CatalogLookup): Decision {
-  const isWithdrawal = seen.price === null
   const early = timeFault(seen.observed_at, source.appendedAt)
   if (early) return only({ kind: 'deadLetter', ...early })
   const currency = book.listed > 0 ? book.currency : seen.currency
-  const rate = rateOf(book, seen.usd_rate ?? '')
-  const fault = isWithdrawal ? undefined : faultOf(seen, currency)
+  const fault = seen.price === null ? undefined : faultOf(seen, currency)
   if (fault) return only(fault)
+  const rate = parseRate(seen.usd_rate ?? '')
   if (rate === undefined) return only({ kind: 'deadLetter', reason: 'unusable_rate', detail: `${seen.usd_rate}` })
   const itemId = catalog.idOf(seen.market_hash_name, seen.phase)
   if (itemId === undefined) return only(unresolved(seen))
   // What a refresh withdrew has no row with its age, but is as old as the refresh at least.
-  const knownAt = Math.max(book.seenAt[itemId] ?? 0, book.lastObservedAt)
-  const isOutdated = seen.observed_at < knownAt && !isFromTheFuture(knownAt, source.appendedAt)
-  if (isOutdated) return only({ kind: 'skip', reason: 'stale' })
+  if (seen.observed_at < Math.max(book.seenAt[itemId] ?? 0, book.lastObservedAt))
+    return only({ kind: 'skip', reason: 'stale' })
   const row = { itemId, price: seen.price ?? 0, quantity: seen.quantity, url: seen.url }
-  const occasion = { currency, rate, seenAt: seen.observed_at, source }
-  const changed = unlessTooLarge(() => applyPushed(book, row, occasion))
-  if (changed === TOO_LARGE) {
-    return only({ kind: 'deadLetter', reason: TOO_LARGE, detail: `${seen.price} ${currency}` })
-  }
-  return { outcome: OK, effects: { ...NO_EFFECTS, ...changed } }
+  const applied = unlessTooLarge(() => applyPushed(book, row, { currency, rate, seenAt: seen.observed_at, source }))
+  if (applied) return { outcome: OK, ...applied }
+  return only({ kind: 'deadLetter', reason: TOO_LARGE, detail: `${seen.price} ${currency}` })
 }
 
 /** Whether it completes a refresh that another has replaced, as a former owner of the feed may; the open one is not affected. */
@@ -248,42 +218,35 @@ function complete(
   if (isLate(book, completed)) return only(NOT_OPEN)
   // A refresh without entries begins here, and ends what began before it like any other.
   if (completed.count === 0) dropStaged(book)
-  const rate = rateOf(book, completed.usd_rate)
+  const rate = parseRate(completed.usd_rate)
   const firstOffset = book.open?.firstOffset ?? source.offset
   const seen = seenIn(book, completed, catalog)
-  const { verdict, reason, comparison, suspicion } = judge(book, completed, rate, source.appendedAt)
+  const judgement = judge(book, completed, rate, source.appendedAt)
+  const { comparison, suspicion } = judgement
   const applied =
-    verdict === 'applied' && rate ? unlessTooLarge(() => applyRefresh(book, completed, rate, source)) : undefined
-  const about = { side: book.side, provider: book.provider, refresh_id: completed.refresh_id }
-  const place = { source_partition: source.partition, source_offset: source.offset }
-  if (applied !== undefined && applied !== TOO_LARGE) {
-    remember(book, completed, null)
-    const { observed_at: last_updated } = completed
-    const marked = { ...about, ...place, last_updated, catalog_version: seen.catalog_version }
-    const judged = verdictOf(book, completed, 'applied', reason, applied.changes, seen)
-    return { outcome: OK, effects: { ...NO_EFFECTS, ...applied, marked, judged } }
-  }
+    judgement.verdict === 'applied' && rate
+      ? unlessTooLarge(() => applyRefresh(book, completed, rate, source))
+      : NOTHING
+  const { verdict, reason } = applied ? judgement : ({ verdict: 'failed', reason: TOO_LARGE } as const)
   dropStaged(book)
-  if (applied === TOO_LARGE) return failed(verdictOf(book, completed, 'failed', TOO_LARGE, [], seen))
-  const judged = verdictOf(book, believed(completed, source), verdict, reason, [], seen)
-  if (verdict !== 'quarantined') return failed(judged)
-  remember(book, completed, suspicion)
-  const quarantined = {
-    ...about,
-    observed_at: completed.observed_at,
-    reason: reason ?? '',
-    items_before: comparison.before,
-    items_now: comparison.now,
-    moved: comparison.moved,
-    compared: comparison.shared,
-    source_partition: source.partition,
-    first_offset: firstOffset,
-    last_offset: source.offset,
+  if (verdict === 'applied' || verdict === 'quarantined') remember(book, completed, suspicion)
+  const { changes, urlChanges } = applied ?? NOTHING
+  const judged = verdictOf(book, completed, source, { verdict, reason }, changes, seen)
+  const decision: Decision = { outcome: OK, changes, urlChanges, judged }
+  const { refresh_id, observed_at } = completed
+  const about = { side: book.side, provider: book.provider, refresh_id, source_partition: source.partition }
+  if (verdict === 'applied') {
+    const { catalog_version } = seen
+    decision.marked = { ...about, source_offset: source.offset, last_updated: observed_at, catalog_version }
+  } else if (verdict === 'quarantined') {
+    decision.quarantined = {
+      ...{ ...about, observed_at, reason: reason ?? '', first_offset: firstOffset, last_offset: source.offset },
+      ...{ items_before: comparison.before, items_now: comparison.now },
+      ...{ moved: comparison.moved, compared: comparison.shared },
+    }
   }
-  return { outcome: OK, effects: { ...NO_EFFECTS, judged, quarantined } }
+  return decision
 }
-
-const failed = (judged: RefreshJudged): Decision => ({ outcome: OK, effects: { ...NO_EFFECTS, judged } })
 
 /** The outcome of a refresh's names, and the version of the catalog that decided it. */
 type SeenNames = Pick<RefreshJudged, 'unresolved' | 'rejected' | 'catalog_version'>
@@ -298,11 +261,11 @@ function seenIn({ open }: ProviderBook, { count }: RefreshCompleted, catalog: Ca
 const TOO_LARGE = 'amount_too_large'
 
 /** Micro-dollars beyond 2^53 are a fault of the record that brings them, not of the book. */
-function unlessTooLarge<T>(apply: () => T): T | typeof TOO_LARGE {
+function unlessTooLarge<T>(apply: () => T): T | undefined {
   try {
     return apply()
   } catch (error) {
-    if (error instanceof RangeError) return TOO_LARGE
+    if (error instanceof RangeError) return undefined
     throw error
   }
 }
@@ -314,38 +277,29 @@ function remember(book: ProviderBook, completed: RefreshCompleted, suspicion: Pr
   if (suspicion === null) book.lastAppliedAt = completed.observed_at
 }
 
-/** A time of the future becomes the append time: a verdict's time is when a provider was last checked. */
-function believed(
-  { refresh_id, observed_at }: { refresh_id: string | null; observed_at: number },
-  { appendedAt }: ChangeSource,
-): { refresh_id: string | null; observed_at: number } {
-  return { refresh_id, observed_at: isFromTheFuture(observed_at, appendedAt) ? appendedAt : observed_at }
-}
-
 function fail(book: ProviderBook, { observed_at, reason }: RefreshFailed, source: ChangeSource): Decision {
   dropStaged(book)
-  return failed(
-    verdictOf(book, believed({ refresh_id: null, observed_at }, source), 'failed', reason, [], NOTHING_SEEN),
-  )
+  const failed = { verdict: 'failed', reason } as const
+  return { ...only(OK), judged: verdictOf(book, { refresh_id: null, observed_at }, source, failed, [], NOTHING_SEEN) }
 }
 
 function verdictOf(
   book: ProviderBook,
-  about: { refresh_id: string | null; observed_at: number },
-  verdict: Verdict,
-  reason: string | null,
+  { refresh_id, observed_at }: Pick<RefreshJudged, 'refresh_id' | 'observed_at'>,
+  { appendedAt }: ChangeSource,
+  verdict: Pick<RefreshJudged, 'verdict' | 'reason'>,
   changes: readonly BookChanged[],
   seen: SeenNames,
 ): RefreshJudged {
   const totals = totalsOf(book)
-  const count = (kind: BookChanged['change']): number => changes.filter(changed => changed.change === kind).length
+  const count = (kind: BookChanged['change']): number => changes.filter(({ change }) => change === kind).length
   return {
     side: book.side,
     provider: book.provider,
-    refresh_id: about.refresh_id,
-    observed_at: about.observed_at,
-    verdict,
-    reason,
+    refresh_id,
+    // A time of the future becomes the append time: a verdict's time is when a provider was last checked.
+    observed_at: isFromTheFuture(observed_at, appendedAt) ? appendedAt : observed_at,
+    ...verdict,
     added: count('added'),
     updated: count('updated'),
     removed: count('removed'),
@@ -356,12 +310,4 @@ function verdictOf(
     currency: book.currency,
     total_value_usd: totals.valueUsd,
   }
-}
-
-/** A provider's rates repeat from observation to observation; parsing one costs as much as ten lookups. */
-function rateOf(book: ProviderBook, text: string): Rate | undefined {
-  if (text === book.rateText) return book.rate
-  book.rateText = text
-  book.rate = parseRate(text)
-  return book.rate
 }

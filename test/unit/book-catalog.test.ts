@@ -29,13 +29,6 @@ describe('a refresh and the catalog', () => {
     expect([played.marked[0]?.catalog_version, played.judged[0]?.catalog_version]).to.deep.equal(['v1', 'v1'])
   })
 
-  it('has the next version from the next refresh on', () => {
-    const records = [...refresh(1, [at('a', 10), at('b', 20)]), ...refresh(2, [at('a', 10), at('c', 21)])]
-    const played = playAt(records, [before, before, after, after, after, after])
-    expect(changeTexts(played.changes)).to.deep.equal(['added 1 10x1', 'added 2 20x1', 'updated 2 21x1'])
-    expect(played.judged.map(judged => judged.catalog_version)).to.deep.equal(['v1', 'v2'])
-  })
-
   it('names its version in a verdict that applies nothing, and none where no name was read', () => {
     const incomplete = refresh(1, [at('a', 10), at('b', 20)], { lost: [1] })
     const empty = refresh(2, [], { provider: 'q' })

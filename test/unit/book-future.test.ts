@@ -1,7 +1,6 @@
 /** The log takes everything at {@link NOW} unless a claim says otherwise; a clock may run ten minutes ahead. */
 import { expect } from 'chai'
 import { DAY_MS } from '#schemas/values/instant.ts'
-import { type Books, bookOf } from '#streams/book/step.ts'
 import {
   appended,
   at,
@@ -13,7 +12,6 @@ import {
   refresh,
   verdictsOf,
 } from '#test/fixtures/book-inputs.ts'
-import { runBook } from '#test/fixtures/book-processor.ts'
 
 const NOW = Date.UTC(2026, 2, 3)
 const SLACK_MS = 600_000
@@ -64,30 +62,6 @@ describe('book, observations from the future', () => {
   it('used to say that a provider was checked in a year: what fails in the future failed when the log took it', () => {
     const { judged } = play(inLog([...refresh(NOW + YEAR_MS, [at(1, 100)]), failed(NOW + YEAR_MS), failed(NOW - 5)]))
     expect(judged.map(({ observed_at }) => observed_at)).to.deep.equal([NOW, NOW, NOW - 5])
-  })
-
-  it('goes on with a provider whose book a former version has let into the future', () => {
-    const books: Books = new Map()
-    const book = bookOf(books, 'ask', 'p')
-    book.lastObservedAt = NOW + YEAR_MS
-    const played = play(inLog([...refresh(NOW, [at(1, 100)]), pushed(NOW + 1, 2, 50)]), 'ask', books)
-    expect(changeTexts(played.changes)).to.deep.equal(['added 1 100x1', 'added 2 50x1'])
-    expect(book.lastObservedAt).to.equal(NOW)
-  })
-
-  it('says the same of the same log when it is killed at any record, and when it reads the log again', () => {
-    const records = inLog([
-      ...refresh(NOW - 2, [at(1, 100), at(2, 200)]),
-      ...refresh(AHEAD, [at(1, 1)]),
-      pushed(AHEAD, 3, 5),
-      ...refresh(NOW - 1, [at(1, 101), at(2, 200)]),
-      ...refresh(NOW, [at(1, 102), at(2, 200)]),
-    ])
-    const unbroken = runBook(records)
-    expect(unbroken.said.filter(text => text.includes('from_the_future'))).to.have.length(2)
-    for (let index = 0; index <= records.length; index++) {
-      expect(runBook(records, [{ at: index, uncommitted: 2 }])).to.deep.equal(unbroken)
-    }
   })
 })
 

@@ -5,7 +5,6 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { CLOCK_SLACK_MS } from '#schemas/values/event-time.ts'
-import { loadChangelog } from '#streams/book/changelog.ts'
 import { type Books, openFrom, step } from '#streams/book/step.ts'
 import {
   at,
@@ -15,11 +14,9 @@ import {
   type InputRecord,
   LATE,
   numberedItems,
-  play,
   pushed,
   type RefreshMembers,
   refresh,
-  verdictsOf,
 } from '#test/fixtures/book-inputs.ts'
 import { type Kill, runBook } from '#test/fixtures/book-processor.ts'
 
@@ -128,23 +125,13 @@ describe('book restart', () => {
     const books: Books = new Map()
     const feed = (offset: number, records: readonly InputRecord[]) => {
       for (const { event, value } of records)
-        step(books, 'ask', { partition: 0, offset, appendedAt: LATE }, event, value, numberedItems)
+        step(books, 'ask', { partition: 0, offset, appendedAt: LATE, event, value }, numberedItems)
     }
     feed(10, begun(1, [at(1, 100)], { provider: 'gone' }))
     feed(1_000_010, refresh(1, [at(1, 100)]))
     expect(openFrom(books)).to.equal(10)
     feed(1_000_011, refresh(2, [at(1, 100)]))
     expect(openFrom(books)).to.equal(undefined)
-  })
-
-  it('counts a refresh that a record of before version 3 holds back as the first of its row', () => {
-    const books: Books = new Map()
-    const row = { price: 100, currency: 'USD', price_micro_usd: 1_000_000, quantity: 1, seen_at: 1, url: null }
-    loadChangelog(books, 'ask', 'row|p|1', row)
-    const held = { refresh_id: 'r2', observed_at: 2, currency: 'USD', suspect: 'collapsed', applied_at: 1 }
-    loadChangelog(books, 'ask', 'refresh|p', { ...held, suspect_count: null, suspect_since: null })
-    const played = play([...refresh(3, []), ...refresh(2 + 3 * TEN_MINUTES_MS, [])], 'ask', books)
-    expect(verdictsOf(played)).to.deep.equal(['quarantined collapsed', 'applied collapsed'])
   })
 
   it('a killed and restored book says what one says that runs on, and keeps the same state', () => {
