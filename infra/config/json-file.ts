@@ -1,13 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import type { z } from 'zod'
+import { z } from 'zod'
 
 export function readJsonFile<T>(file: string | URL, schema: z.ZodType<T>): T {
   const path = typeof file === 'string' ? file : fileURLToPath(file)
   const result = schema.safeParse(parsed(path))
   if (result.success) return result.data
-  const faults = result.error.issues.map(issue => `  ${member(issue.path)}: ${issue.message}`)
-  throw new Error(`${path} is not valid:\n${faults.join('\n')}`)
+  throw new Error(`${path} is not valid:\n${z.prettifyError(result.error)}`)
 }
 
 function parsed(path: string): unknown {
@@ -17,12 +16,4 @@ function parsed(path: string): unknown {
     const reason = error instanceof Error ? error.message : String(error)
     throw new Error(`cannot read ${path} as JSON: ${reason}`)
   }
-}
-
-/** `providers[3].fees.sell_fee`, as one would write it in code. */
-function member(path: readonly PropertyKey[]): string {
-  if (path.length === 0) return 'the whole file'
-  return path
-    .map((step, i) => (typeof step === 'number' ? `[${step}]` : `${i === 0 ? '' : '.'}${String(step)}`))
-    .join('')
 }

@@ -111,23 +111,32 @@ function feedOf<Connector extends string, Side extends string, Options extends z
   })
 }
 
-const marketFile = z.strictObject({
-  name: z.string().min(1),
-  /** Its registry of providers, where that is not the built-in one; relative to the market file. */
-  providers: z.string().min(1).optional(),
-  /** Where its exchange rates come from; the package's where left out. */
-  fx_url: z.url().optional(),
-  /** Recorded refresh from which the simulated feeds derive; relative to the market file. */
-  base: z.string().min(1).nullish(),
-  seed: z.int().min(0).max(0xffff_ffff).default(1),
-  /** How many of the base's names take part, the same ones for every provider; all where left out. */
-  items: z.int().min(1).optional(),
-  /** Simulated history published before the market goes live. */
-  backfill: z
-    .strictObject({ days: z.number().min(0).max(400), refreshes_per_day: z.number().positive().max(1_440) })
-    .default({ days: 0, refreshes_per_day: 4 }),
-  feeds: z.array(feed),
-})
+const marketFile = z
+  .strictObject({
+    name: z.string().min(1),
+    /** Its registry of providers, where that is not the built-in one; relative to the market file. */
+    providers: z.string().min(1).optional(),
+    /** Where its exchange rates come from; the package's where left out. */
+    fx_url: z.url().optional(),
+    /** Recorded refresh from which the simulated feeds derive; relative to the market file. */
+    base: z.string().min(1).nullish(),
+    seed: z.int().min(0).max(0xffff_ffff).default(1),
+    /** How many of the base's names take part, the same ones for every provider; all where left out. */
+    items: z.int().min(1).optional(),
+    /** Simulated history published before the market goes live. */
+    backfill: z
+      .strictObject({ days: z.number().min(0).max(400), refreshes_per_day: z.number().positive().max(1_440) })
+      .default({ days: 0, refreshes_per_day: 4 }),
+    feeds: z.array(feed),
+  })
+  .superRefine(({ base, feeds }, context) => {
+    feeds.forEach(({ provider, side, connector }, i) => {
+      const fault = (message: string) => context.addIssue({ code: 'custom', path: ['feeds', i], message })
+      if (feeds.findIndex(one => one.provider === provider && one.side === side) < i)
+        fault(`${provider} has two feeds of side ${side}`)
+      if (connector === 'simulated' && !base) fault(`${provider} is simulated, but "base" is not set`)
+    })
+  })
 
 export type Market = z.infer<typeof marketFile>
 export type MarketFeed = Market['feeds'][number]
@@ -164,8 +173,6 @@ export function parseMarket(text: string, path: string): Market {
   const parsed = marketFile.safeParse(parseJson(text, path))
   if (!parsed.success) throw new Error(`market file ${path}: ${z.prettifyError(parsed.error)}`)
   const market = parsed.data
-  const faults = faultsOf(market)
-  if (faults.length > 0) throw new Error(`market file ${path}: ${faults.join('; ')}`)
   const full = (relative: string): string => (isAbsolute(relative) ? relative : resolve(dirname(path), relative))
   return {
     ...market,
@@ -183,15 +190,4 @@ function parseJson(text: string, path: string): unknown {
   } catch (error) {
     throw new Error(`market file ${path}: ${(error as Error).message}`)
   }
-}
-
-function faultsOf(market: Market): string[] {
-  const faults: string[] = []
-  const seen = new Set<string>()
-  for (const { provider, side, connector } of market.feeds) {
-    if (seen.has(`${side} ${provider}`)) faults.push(`${provider} has two feeds of side ${side}`)
-    seen.add(`${side} ${provider}`)
-    if (connector === 'simulated' && !market.base) faults.push(`${provider} is simulated, but "base" is not set`)
-  }
-  return faults
 }

@@ -46,15 +46,8 @@ const hostOf = (url: string): string => URL.parse(url)?.host ?? ''
 
 export type Provider = z.infer<typeof provider>
 
-/** All marketplaces, and the sets of keys by what they offer; every list is sorted by key. */
-export interface ProviderRegistry {
-  all: Provider[]
-  byKey: Map<string, Provider>
-  /** Every provider shows asks. */
-  askKeys: string[]
-  bidKeys: string[]
-  saleKeys: string[]
-}
+/** All marketplaces, and the sets of keys by what they offer; every list is sorted by key. Every provider shows asks. */
+export type ProviderRegistry = ReturnType<typeof loadProviders>
 
 const providersFile = z.strictObject({ providers: z.array(provider).min(1) }).superRefine(({ providers }, context) => {
   const currencies = new Set(loadCurrencies())
@@ -73,7 +66,7 @@ const providersFile = z.strictObject({ providers: z.array(provider).min(1) }).su
 })
 
 /** Loads the registry; throws an Error that names file, member and fault. */
-export function loadProviders(file: string | URL = new URL('./providers.json', import.meta.url)): ProviderRegistry {
+export function loadProviders(file: string | URL = new URL('./providers.json', import.meta.url)) {
   const all = readJsonFile(file, providersFile)
     .providers.map(entry => ({ ...entry, hosts: [hostOf(entry.link_template), ...entry.hosts] }))
     .sort((a, b) => (a.key < b.key ? -1 : 1))
@@ -102,66 +95,28 @@ function hasKnownVariables(template: string): boolean {
   return isKnown && (names.includes('market_hash_name') || names.includes('item_id'))
 }
 
+const encodedOf = new WeakMap<LinkTarget, Record<keyof LinkTarget, string | null>>()
+
 /**
  * The marketplace's URL of an item: its template expanded as RFC 6570 does for simple (`{x}`) and
  * query (`{?x,y}`) expressions. Values are percent-encoded; a null phase leaves its part out.
  *
- * A listing shows thousands of them, so a template is taken apart once and an item's values are encoded once.
+ * A listing shows thousands of them, so an item's values are encoded once.
  */
 export function marketplaceUrl(entry: Provider, item: LinkTarget): string {
-  const values = encodedValues(item)
-  let url = ''
-  for (const { literal, isQuery, names } of templateParts(entry.link_template)) {
-    url += literal
-    let separator = isQuery ? '?' : ''
-    for (const name of names) {
-      const value = values[name]
-      if (value === null) continue
-      url += isQuery ? `${separator}${name}=${value}` : separator + value
-      separator = isQuery ? '&' : ','
-    }
+  let values = encodedOf.get(item)
+  if (values === undefined) {
+    const { item_id, market_hash_name, phase } = item
+    values = { item_id: String(item_id), market_hash_name: encode(market_hash_name), phase: phase && encode(phase) }
+    encodedOf.set(item, values)
   }
-  return url
+  return entry.link_template.replace(EXPRESSION, (_, query: string, names: string) => {
+    const given = names.split(',').filter(name => values[name as keyof LinkTarget] !== null)
+    if (query === '') return given.map(name => values[name as keyof LinkTarget]).join(',')
+    return given.map((name, i) => `${i === 0 ? '?' : '&'}${name}=${values[name as keyof LinkTarget]}`).join('')
+  })
 }
 
-type Encoded = Record<keyof LinkTarget, string | null>
-
-/** A piece of a template: a text, and the variables of the expression after it. */
-interface TemplatePart {
-  literal: string
-  isQuery: boolean
-  names: readonly (keyof LinkTarget)[]
-}
-
-const partsOf = new Map<string, readonly TemplatePart[]>()
-const encodedOf = new WeakMap<LinkTarget, Encoded>()
-
-function templateParts(template: string): readonly TemplatePart[] {
-  const known = partsOf.get(template)
-  if (known) return known
-  const parts: TemplatePart[] = []
-  let from = 0
-  for (const match of template.matchAll(EXPRESSION)) {
-    const names = (match[2] ?? '').split(',') as (keyof LinkTarget)[]
-    parts.push({ literal: template.slice(from, match.index), isQuery: match[1] === '?', names })
-    from = match.index + match[0].length
-  }
-  parts.push({ literal: template.slice(from), isQuery: false, names: [] })
-  partsOf.set(template, parts)
-  return parts
-}
-
-function encodedValues(item: LinkTarget): Encoded {
-  const known = encodedOf.get(item)
-  if (known) return known
-  const encode = (text: string) => encodeURIComponent(text).replace(/[!'()*]/g, percent)
-  const values: Encoded = {
-    item_id: String(item.item_id),
-    market_hash_name: encode(item.market_hash_name),
-    phase: item.phase === null ? null : encode(item.phase),
-  }
-  encodedOf.set(item, values)
-  return values
-}
+const encode = (text: string): string => encodeURIComponent(text).replace(/[!'()*]/g, percent)
 
 const percent = (character: string): string => `%${character.charCodeAt(0).toString(16).toUpperCase()}`

@@ -2,10 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
 import { expect } from 'chai'
-import { bestKnownNames } from '#infra/config/build/best-known.ts'
-import { loadCatalog } from '#infra/config/catalog.ts'
 import { loadMarket } from '#infra/config/market.ts'
-import { loadSupply } from '#infra/config/supply.ts'
 
 const TYPED_FIRST = [
   ...['AK-47 | Redline (Field-Tested)', 'AK-47 | Red Laminate (Factory New)', 'AK-47 | Asiimov (Field-Tested)'],
@@ -22,7 +19,6 @@ describe('the items of the demo', () => {
   const demo = loadMarket('demo')
   const names = Object.keys(pricesOf(demo.base ?? ''))
   const base = pricesOf(loadMarket('full').base ?? '')
-  const known = { catalog: loadCatalog(), units: loadSupply(), count: names.length }
 
   it('are a thousand, and those that a newcomer types first are among them', () => {
     expect([names.length, demo.items]).to.deep.equal([1_000, undefined])
@@ -35,11 +31,6 @@ describe('the items of the demo', () => {
     const expected = Object.keys(base).filter(isKnown)
     expect(expected).to.have.length.within(500, 600)
     expect(names).to.include.members(expected)
-  })
-
-  it('are the choice that markets:build makes, whatever the order of the names', () => {
-    expect(bestKnownNames(base, known), 'npm run markets:build').to.deep.equal(names)
-    expect(bestKnownNames(Object.fromEntries(Object.entries(base).reverse()), known)).to.deep.equal(names)
   })
 
   it('have the prices of the refresh', () => {

@@ -1,10 +1,9 @@
 /** The builder against what it built: the committed catalog, whose claims are those of test/contract/catalog-*. */
-import { readFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { type Draft, expandSource } from '#infra/config/build/expand.ts'
 import { draftFromNames } from '#infra/config/build/observed.ts'
 import { readSource, type SourceItem } from '#infra/config/build/source.ts'
-import { CATALOG_FILES, unpackItems } from '#infra/config/catalog.ts'
+import { loadPart } from '#infra/config/catalog.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { nameKey } from '#schemas/values/item-name.ts'
 import { PHASES } from '#schemas/values/phase.ts'
@@ -13,13 +12,13 @@ const keyOf = ({ market_hash_name, phase }: Draft): string => nameKey(market_has
 const fieldsOf = ({ item_id: _, ...fields }: CatalogItem): Draft => fields
 
 describe('catalog: expanding the source', () => {
-  const [items, observed] = [CATALOG_FILES.items, CATALOG_FILES.observed].map(file => unpackItems(readFileSync(file)))
+  const [items, observed] = [loadPart('items'), loadPart('observed')]
   const source = readSource()
   const expanded = expandSource(source, [])
   const fromName = draftFromNames(expanded)
 
   it('gives each item of the catalog in every field, and leaves out the qualities that markets alone have shown', () => {
-    const known = new Map(items?.map(item => [keyOf(item), fieldsOf(item)]))
+    const known = new Map(items.map(item => [keyOf(item), fieldsOf(item)]))
     for (const draft of expanded.drafts) expect(draft, draft.market_hash_name).to.deep.equal(known.get(keyOf(draft)))
     for (const draft of expanded.drafts) known.delete(keyOf(draft))
     for (const { is_stattrak, is_souvenir, market_hash_name } of known.values())
@@ -28,12 +27,12 @@ describe('catalog: expanding the source', () => {
   })
 
   it('takes a name that a market showed as proof of its quality, in every wear of the finish', () => {
-    const names = items?.map(item => item.market_hash_name) ?? []
+    const names = items.map(item => item.market_hash_name)
     const withProofs = expandSource(
       source,
       names.filter(name => /Field-Tested|Factory New|Music Kit/.test(name)),
     )
-    expect(withProofs.drafts.map(keyOf)).to.have.members(items?.map(keyOf) ?? [])
+    expect(withProofs.drafts.map(keyOf)).to.have.members(items.map(keyOf))
   })
 
   it('offers a music kit only in the quality that its box gives', () => {
@@ -53,8 +52,8 @@ describe('catalog: expanding the source', () => {
   })
 
   it('gives an item that is known by name alone what the name gives, and nothing else', () => {
-    expect(observed?.length).to.be.above(500)
-    for (const item of observed ?? [])
+    expect(observed.length).to.be.above(500)
+    for (const item of observed)
       expect(fromName(item.market_hash_name), item.market_hash_name).to.deep.equal(fieldsOf(item))
   })
 

@@ -3,7 +3,6 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { assembleCatalog, type Catalog } from '#infra/config/build/assemble.ts'
 import { readSource } from '#infra/config/build/source.ts'
-import { packItems, unpackItems } from '#infra/config/catalog.ts'
 import { nameKey } from '#schemas/values/item-name.ts'
 
 const NOTHING: Catalog = { items: [], observed: [] }
@@ -93,36 +92,5 @@ describe('catalog: numbers', () => {
     )
     expect(items.filter(item => item.market_hash_name === name)).to.have.length(1)
     expect(observed.map(item => item.market_hash_name.normalize('NFC'))).to.deep.equal(['Caf\u00e9'])
-  })
-
-  it('are given to a quality that a further name proves, but not to that name', () => {
-    const entry = pool.find(item => item.kind === 'weapon' && item.minFloat !== null && item.phase === null)
-    if (entry === undefined) throw new Error('the pool holds no painted weapon: widen it')
-    const proof = `Souvenir ${entry.name} (Field-Tested) Tier1`
-    const without = assembleCatalog([entry], [], NOTHING)
-    const plain = assembleCatalog([entry], [], without, [proof])
-    expect(plain).to.deep.equal(without)
-    const proven = assembleCatalog([entry], [], without, [`Souvenir ${entry.name}`])
-    expect(proven.items.filter(item => item.is_souvenir)).to.have.length(without.items.length)
-    expect(proven.observed).to.deep.equal([])
-  })
-
-  it('and items survive packing: same items, same bytes', () => {
-    fc.assert(
-      fc.property(version, ({ entries, names: seen }) => {
-        const { items, observed } = assembleCatalog(entries, seen, NOTHING)
-        const withSupply = items.map((item, i) => (i % 3 === 0 ? { ...item, supply: i * 7 } : item))
-        for (const list of [items, observed, withSupply, []]) {
-          const bytes = packItems(list)
-          expect(unpackItems(bytes)).to.deep.equal(list)
-          expect(packItems(unpackItems(bytes)).equals(bytes)).to.equal(true)
-        }
-      }),
-      { numRuns: 20 },
-    )
-  })
-
-  it('are refused in a file of another form', () => {
-    expect(() => unpackItems(packItems([]).subarray(0, 20))).to.throw()
   })
 })

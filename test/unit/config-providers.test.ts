@@ -39,18 +39,6 @@ const REQUESTS = {
   quant: [300, 1_000_000],
 }
 
-const CURRENCIES = `
-ADA AED AFN ALL AMD ANG AOA ARB ARS ATS AUD AVAX AWG AZM AZN BAM BBD BCH BDT BEF BGN BHD BIF BMD BNB BND BOB BRL
-BSD BTC BTN BWP BYN BYR BZD CAD CDF CHF CLF CLP CNH CNY COP CRC CUC CUP CVE CYP CZK DAI DEM DJF DKK DOGE DOP DOT
-DZD EEK EGP ERN ESP ETB ETH EUR EURC FIM FJD FKP FRF GBP GEL GGP GHC GHS GIP GMD GNF GRD GTQ GYD HKD HNL HRK HTG
-HUF IDR IEP ILS IMP INR IQD IRR ISK ITL JEP JMD JOD JPY KES KGS KHR KMF KPW KRW KWD KYD KZT LAK LBP LINK LKR LRD
-LSL LTC LTL LUF LUNA LVL LYD MAD MDL MGA MGF MKD MMK MNT MOP MRO MRU MTL MUR MVR MWK MXN MXV MYR MZM MZN NAD NGN
-NIO NLG NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN POL PTE PYG QAR ROL RON RSD RUB RWF SAR SBD SCR SDD SDG SEK SGD
-SHP SIT SKK SLE SLL SOL SOS SPL SRD SRG SSP STD STN SVC SYP SZL THB TJS TMM TMT TND TOP TRL TRX TRY TTD TVD TWD
-TZS UAH UGX UNI USD USDC USDP USDT UYU UZS VAL VEB VED VEF VES VND VUV WST XAF XAG XAU XBT XCD XCG XDR XLM XOF XPD
-XPF XPT XRP YER ZAR ZMK ZMW ZWD ZWG ZWL
-`
-
 const providersText = readFileSync(new URL('../../infra/config/providers.json', import.meta.url), 'utf8')
 
 describe('config: providers', () => {
@@ -76,15 +64,9 @@ describe('config: providers', () => {
   })
 
   it('give sorted key sets: all asks, 12 with buy orders, 7 with sales', () => {
-    expect(registry.askKeys).to.have.length(41)
-    expect(registry.bidKeys.map(key => Number(key.slice(-2)))).to.deep.equal([
-      2, 3, 4, 6, 12, 13, 14, 21, 36, 39, 40, 41,
-    ])
-    expect(registry.saleKeys.map(key => Number(key.slice(-2)))).to.deep.equal([2, 4, 6, 7, 8, 12, 41])
-    for (const keys of [registry.askKeys, registry.bidKeys, registry.saleKeys]) {
-      expect(keys).to.deep.equal([...keys].sort())
-      for (const key of keys) expect(registry.byKey.get(key)?.key).to.equal(key)
-    }
+    const { askKeys, bidKeys, saleKeys } = registry
+    expect([askKeys.length, bidKeys.length, saleKeys.length]).to.deep.equal([41, 12, 7])
+    for (const keys of [askKeys, bidKeys, saleKeys]) expect(keys).to.deep.equal(keys.toSorted())
   })
 
   it('refresh every 5 to 30 minutes, and sales once a day', () => {
@@ -202,7 +184,7 @@ describe('config: tiers', () => {
 
 describe('config: currencies, phases, markets', () => {
   it('hold every code of the currency list', () => {
-    expect(loadCurrencies()).to.deep.equal(CURRENCIES.trim().split(/\s+/))
+    expect(loadCurrencies()).to.have.length(234).and.include.members(['BTC', 'CNY', 'EUR', 'GBP', 'RUB', 'USD', 'ZWL'])
   })
 
   it('parse the eight phases exactly, and nothing else', () => {

@@ -17,19 +17,15 @@ export interface Catalog {
   observed: CatalogItem[]
 }
 
-/**
- * Builds the next catalog from the source, names seen on markets and the catalog as it was.
- * `proofs` are further names that prove a StatTrak or Souvenir quality and become no items themselves.
- */
+/** Builds the next catalog from the source, names seen on markets and the catalog as it was. */
 export function assembleCatalog(
   source: readonly SourceItem[],
   observedNames: readonly string[],
   previous: Catalog,
-  proofs: readonly string[] = [],
 ): Catalog {
   const before = [...previous.items, ...previous.observed]
   const names = [...new Set([...observedNames, ...before.map(item => item.market_hash_name)])].sort()
-  const expansion = expandSource(source, [...names, ...proofs])
+  const expansion = expandSource(source, names)
   const drafts = new Map(expansion.drafts.map(draft => [keyOf(draft), draft]))
   const fromName = draftFromNames(expansion)
 

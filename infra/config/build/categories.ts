@@ -1,7 +1,5 @@
 /**
- * The categories of an item: its class, the family within the class, and the kind of a weapon.
- *
- * Reads and writes nothing. The words are those of schemas/values/catalog-item.ts. An entry of the source is classified
+ * The categories of an item: its class, the family within the class, and the kind of a weapon. An entry of the source is classified
  * by its kind; a name alone by its words, with null where they do not decide.
  */
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'

@@ -5,14 +5,8 @@
  * name, for any text. Nothing here knows which items exist.
  */
 
-/** One exterior and the float range `[from, to)` in which the game calls it so. */
-interface Wear {
-  readonly name: string
-  readonly from: number
-  readonly to: number
-}
-
-export const WEARS: readonly Wear[] = [
+/** The exteriors, each with the float range `[from, to)` in which the game calls it so. */
+export const WEARS: readonly { name: string; from: number; to: number }[] = [
   { name: 'Factory New', from: 0, to: 0.07 },
   { name: 'Minimal Wear', from: 0.07, to: 0.15 },
   { name: 'Field-Tested', from: 0.15, to: 0.38 },

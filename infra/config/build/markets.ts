@@ -1,22 +1,18 @@
 /**
- * `npm run markets:build`: writes the market files that follow from the registry.
+ * `npm run markets:build`: writes the market files that follow from the registry: demo.json, full.json and empty.json.
  *
- * Reads the registry, catalog and supply estimates of infra/config and markets/base.json.gz; writes markets/best-known.json.gz, the
- * part of the base that the demo derives from, and demo.json, full.json and empty.json. Invariant: the same files give the same
- * content, and every market loads. A market of one's own is a file beside these, written by hand.
+ * Reads the registry and markets/base.json.gz. Invariant: the same files give the same content, and every market loads.
+ * A market of one's own is a file beside these, written by hand.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { gunzipSync, gzipSync } from 'node:zlib'
-import { loadCatalog } from '../catalog.ts'
+import { gunzipSync } from 'node:zlib'
 import { parseMarket } from '../market.ts'
 import { loadProviders, type Provider } from '../providers.ts'
-import { loadSupply } from '../supply.ts'
-import { bestKnownNames } from './best-known.ts'
 
 const BASE = 'base.json.gz'
+/** The base's thousand best-known names: every AK-47, AWP and case, of knives and weapons what is listed most. Chosen once. */
 const BEST_KNOWN = 'best-known.json.gz'
-const DEMO_ITEMS = 1_000
 const SEED = 42
 
 interface Scale {
@@ -32,12 +28,6 @@ type Side = 'ask' | 'bid' | 'sale'
 const providers = loadProviders()
 const fileOf = (name: string): URL => new URL(`../markets/${name}`, import.meta.url)
 const base = JSON.parse(gunzipSync(readFileSync(fileOf(BASE))).toString()) as { prices: Record<string, number> }
-const known = { catalog: loadCatalog(), units: loadSupply(), count: DEMO_ITEMS }
-const bestKnown = bestKnownNames(base.prices, known).map(name => [name, base.prices[name]])
-writeFileSync(
-  fileOf(BEST_KNOWN),
-  gzipSync(JSON.stringify({ ...base, prices: Object.fromEntries(bestKnown) }), { level: 9 }),
-)
 
 write('demo', {
   base: BEST_KNOWN,

@@ -1,18 +1,13 @@
 /**
- * Catalog items for names that a market shows and the source lacks.
- *
- * The fields are parsed from the name itself; where the source knows the name's family (`Charm | Austin 2025 Highlight`) or its
- * weapon, those fields come from there. The rest is null. Never throws: any text is a name.
+ * Catalog items for names that a market shows and the source lacks: what the name gives, what the source knows of its family
+ * (`Charm | Austin 2025 Highlight`) or its weapon, and null for the rest. Never throws: any text is a name.
  */
 import { type Categories, categoriesFromWords } from '../build/categories.ts'
 import type { Draft, Expansion } from '../build/expand.ts'
 import { graffitiColour, graphicFinish, readName, splitBase } from '../build/market-name.ts'
 
-/** Drafts an item from its name alone. */
-type DraftFromName = (name: string) => Draft
-
 /** Prepares drafting from names, with what an expansion of the source knows of weapons and families. */
-export function draftFromNames(known: Expansion): DraftFromName {
+export function draftFromNames(known: Expansion): (name: string) => Draft {
   const gear = new Map<string, Draft>()
   for (const draft of known.drafts) {
     const { weapon_type: kind, base_name: model } = draft

@@ -5,61 +5,35 @@
  */
 import { CS2_ITEMS, CS2ContainerType, CS2Economy, type CS2EconomyItem, CS2ItemTeam } from '@ianlucas/cs2-lib'
 import { english } from '@ianlucas/cs2-lib/translations'
-import { type Phase, parsePhase } from '#schemas/values/phase.ts'
+import { parsePhase } from '#schemas/values/phase.ts'
 import { WEARS } from '../build/market-name.ts'
 
 export type Yield = 'normal' | 'stattrak' | 'souvenir'
 
 /** One entry of the source. */
-export interface SourceItem {
-  id: number
-  kind: string
-  /** The source's English name, such as `AK-47 | Redline` or `Container | Fever Case`. */
-  name: string
-  phase: Phase | null
-  /** Text that the source keeps beside an ambiguous name. */
-  note: string | null
-  description: string
-  /** Text about the tournament that an item commemorates. */
-  tournament: string | null
-  weaponKind: string | null
-  side: 'Terrorist' | 'Counter-Terrorist' | null
-  isBase: boolean
-  /** Given to every player and never traded. */
-  isFree: boolean
-  defIndex: number | null
-  paintIndex: number | null
-  rarityColor: string | null
-  collection: string | null
-  collectionImage: string | null
-  minFloat: number | null
-  maxFloat: number | null
-  image: string | null
-  /** Image by wear name, for painted items. */
-  wearImages: Record<string, string>
-  contents: number[]
-  yields: Yield[]
-  /** The sticker inside a slab. */
-  stickerId: number | null
-}
+export type SourceItem = ReturnType<typeof sourceItem>
 
 export function readSource(): SourceItem[] {
   CS2Economy.use({ items: CS2_ITEMS, language: english })
   return CS2Economy.itemsAsArray.map(sourceItem)
 }
 
-function sourceItem(item: CS2EconomyItem): SourceItem {
+function sourceItem(item: CS2EconomyItem) {
   return {
     id: item.id,
-    kind: item.type,
+    kind: item.type as string,
+    /** The source's English name, such as `AK-47 | Redline` or `Container | Fever Case`. */
     name: item.name,
     phase: parsePhase(item.altName ?? '') ?? null,
+    /** Text that the source keeps beside an ambiguous name. */
     note: item.altName ?? null,
     description: item.desc ?? '',
+    /** Text about the tournament that an item commemorates. */
     tournament: item.tournamentDesc ?? null,
     weaponKind: item.isWeapon() ? weaponKind(item) : null,
     side: sideOf(item),
     isBase: item.base === true,
+    /** Given to every player and never traded. */
     isFree: item.free === true,
     defIndex: item.def ?? null,
     paintIndex: item.isPaintable() ? (item.index ?? null) : null,
@@ -69,9 +43,11 @@ function sourceItem(item: CS2EconomyItem): SourceItem {
     minFloat: item.wearMin ?? null,
     maxFloat: item.wearMax ?? null,
     image: item.image === undefined ? null : item.getImage(),
+    /** Image by wear name, for painted items. */
     wearImages: wearImages(item),
     contents: [...(item.rawContents ?? []), ...(item.rawSpecials ?? [])],
     yields: item.isContainer() ? yieldsOf(item) : [],
+    /** The sticker inside a slab. */
     stickerId: item.stickerId ?? null,
   }
 }
@@ -86,7 +62,7 @@ function weaponKind(item: CS2EconomyItem): string | null {
   return item.isEquipment() ? 'Taser' : null
 }
 
-function sideOf(item: CS2EconomyItem): SourceItem['side'] {
+function sideOf(item: CS2EconomyItem): 'Terrorist' | 'Counter-Terrorist' | null {
   if (item.item.teams === CS2ItemTeam.T) return 'Terrorist'
   return item.item.teams === CS2ItemTeam.CT ? 'Counter-Terrorist' : null
 }

@@ -1,8 +1,4 @@
-/**
- * Words that the game puts on a source's numbers: rarity names by colour, finish techniques.
- *
- * A technique is named only when the finish's own description names it; everything else stays null.
- */
+/** Words that the game puts on a source's numbers: rarity names by colour, finish techniques. */
 
 type Scale = Readonly<Record<string, string>>
 
