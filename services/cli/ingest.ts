@@ -5,7 +5,7 @@
  * Publishes by services/ingest/commands.ts. When a function here resolves, the log holds everything.
  */
 import { existsSync, readdirSync } from 'node:fs'
-import { loadProviders, type ProviderRegistry } from '#infra/config/providers.ts'
+import { loadProviders, type Provider, type ProviderRegistry } from '#infra/config/providers.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
@@ -41,7 +41,7 @@ export async function ingestFolder(
   folder: { provider: string; dir: string; side: 'ask' | 'bid' },
 ): Promise<void> {
   const providers = loadProviders(config.providersFile)
-  refuseFolder(providers, folder)
+  const provider = providerOfFolder(providers, folder)
   const progress = openProgress(process.stderr)
   const stop = listenForStop(() => progress.step('stopping at the end of a record'))
   const kafka = connectKafka({ config, role: 'ingest-recorded', log })
@@ -50,7 +50,7 @@ export async function ingestFolder(
   try {
     progress.step('publishing')
     const rates = await publishConfiguredRates(config, log, stop.signal, { codec: kafka.codec, publisher })
-    const totals = await ingestRecorded({ kafka, providers, ...folder, rates, report, signal: stop.signal })
+    const totals = await ingestRecorded({ ...folder, kafka, provider, rates, report, signal: stop.signal })
     progress.note(
       `published ${totals.refreshes} refreshes with ${totals.observations.toLocaleString('en')} observations` +
         (totals.rejected > 0 ? `, ${totals.rejected.toLocaleString('en')} entries rejected` : '') +
@@ -68,21 +68,20 @@ export async function ingestFolder(
 }
 
 /** A failure that is known before anything is published is shown in one line. */
-function refuseFolder(
+function providerOfFolder(
   providers: ProviderRegistry,
-  { provider, dir, side }: { provider: string; dir: string; side: 'ask' | 'bid' },
-): void {
+  { provider: key, dir, side }: { provider: string; dir: string; side: 'ask' | 'bid' },
+): Provider {
   const keys = side === 'ask' ? providers.askKeys : providers.bidKeys
-  if (!keys.includes(provider)) {
-    throw new CommandFailure(
-      `no provider of ${side}s is called ${provider}. There are ${keys.join(', ')}`,
-      exitCodes.usage,
-    )
+  const provider = providers.byKey.get(key)
+  if (!provider || !keys.includes(key)) {
+    throw new CommandFailure(`no provider of ${side}s is called ${key}. There are ${keys.join(', ')}`, exitCodes.usage)
   }
   const names = existsSync(dir) ? readdirSync(dir) : []
   if (!names.some(name => /\.json(\.gz)?$/.test(name))) {
     throw new CommandFailure(`${dir} is no folder with *.json.gz files`, exitCodes.badInput)
   }
+  return provider
 }
 
 /** Publishes a history file and prints the totals. */

@@ -7,21 +7,16 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import pRetry from 'p-retry'
+import type { HttpJsonOptions } from '#infra/config/market.ts'
 import { retryAfterMs } from '#schemas/values/retry-after.ts'
 
-interface FetchBounds {
-  requestTimeoutMs: number
-  maxBytes: number
-  maxRedirects: number
-  /** Tries after the first one. */
-  retries: number
-  /** The wait before the first retry; doubles with each, plus up to as much by chance. */
-  retryAfterMs: number
+interface FetchBounds
+  extends Pick<HttpJsonOptions, 'request_timeout_ms' | 'max_bytes' | 'max_redirects' | 'retries' | 'retry_after_ms'> {
   /** Aborts when all the time of the refresh is used up, or when the process stops. */
   signal: AbortSignal
 }
 
-export interface FetchedText {
+interface FetchedText {
   status: 200 | 304
   text: string
   bytes: number
@@ -51,7 +46,7 @@ export async function fetchText(url: URL, headers: Record<string, string>, bound
   try {
     return await pRetry(() => tryOnce(url, headers, bounds), {
       retries: bounds.retries,
-      minTimeout: bounds.retryAfterMs,
+      minTimeout: bounds.retry_after_ms,
       maxTimeout: RETRY_WAIT_MAX_MS,
       randomize: true,
       signal: bounds.signal,
@@ -76,7 +71,7 @@ async function waitAsAsked(failure: FetchFailure, signal: AbortSignal): Promise<
 }
 
 async function tryOnce(start: URL, headers: Record<string, string>, bounds: FetchBounds): Promise<FetchedText> {
-  const timeout = AbortSignal.timeout(bounds.requestTimeoutMs)
+  const timeout = AbortSignal.timeout(bounds.request_timeout_ms)
   const signal = AbortSignal.any([bounds.signal, timeout])
   try {
     return await follow(start, headers, bounds, signal)
@@ -84,7 +79,7 @@ async function tryOnce(start: URL, headers: Record<string, string>, bounds: Fetc
     if (error instanceof FetchFailure) throw error
     if (bounds.signal.aborted) throw bounds.signal.reason
     if (timeout.aborted)
-      throw new FetchFailure('timeout', `${shown(start)}: no answer in ${bounds.requestTimeoutMs} ms`, RETRY)
+      throw new FetchFailure('timeout', `${shown(start)}: no answer in ${bounds.request_timeout_ms} ms`, RETRY)
     throw new FetchFailure('network', `${shown(start)}: ${causeOf(error)}`, RETRY)
   }
 }
@@ -101,12 +96,12 @@ async function follow(
   for (let hops = 0; ; hops++) {
     const own = url.origin === start.origin ? headers : {}
     const response = await fetch(url, { headers: { accept: 'application/json', ...own }, redirect: 'manual', signal })
-    if (!REDIRECTS.has(response.status)) return await readAnswer(url, response, bounds.maxBytes)
+    if (!REDIRECTS.has(response.status)) return await readAnswer(url, response, bounds.max_bytes)
     await response.body?.cancel()
     const next = URL.parse(response.headers.get('location') ?? '', url.href)
     const isAllowed = next?.protocol === 'https:' || (next?.protocol === 'http:' && url.protocol === 'http:')
     if (!next || !isAllowed) throw new FetchFailure('redirect', `${shown(url)}: redirects to no http(s) address`)
-    if (hops >= bounds.maxRedirects) throw new FetchFailure('redirect', `${shown(start)}: over ${hops} redirects`)
+    if (hops >= bounds.max_redirects) throw new FetchFailure('redirect', `${shown(start)}: over ${hops} redirects`)
     url = next
   }
 }
@@ -135,19 +130,16 @@ async function readBody(url: URL, response: Response, maxBytes: number): Promise
   const decoder = new TextDecoder('utf-8', { fatal: true })
   let bytes = 0
   let text = ''
-  for await (const chunk of response.body ?? []) {
-    bytes += chunk.byteLength
-    if (bytes > maxBytes) throw new FetchFailure('too_large', `${shown(url)}: body is over ${maxBytes} bytes`)
-    text += decodeChunk(url, decoder, chunk)
-  }
-  return { text: text + decodeChunk(url, decoder, undefined), bytes }
-}
-
-function decodeChunk(url: URL, decoder: InstanceType<typeof TextDecoder>, chunk: Uint8Array | undefined): string {
   try {
-    return chunk ? decoder.decode(chunk, { stream: true }) : decoder.decode()
-  } catch {
-    throw new FetchFailure('bad_text', `${shown(url)}: body is not UTF-8`)
+    for await (const chunk of response.body ?? []) {
+      bytes += chunk.byteLength
+      if (bytes > maxBytes) throw new FetchFailure('too_large', `${shown(url)}: body is over ${maxBytes} bytes`)
+      text += decoder.decode(chunk, { stream: true })
+    }
+    return { text: text + decoder.decode(), bytes }
+  } catch (error) {
+    const isNoText = (error as { code?: string }).code === 'ERR_ENCODING_INVALID_ENCODED_DATA'
+    throw isNoText ? new FetchFailure('bad_text', `${shown(url)}: body is not UTF-8`) : error
   }
 }
 

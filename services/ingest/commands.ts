@@ -5,34 +5,29 @@
  * A source has one writer: recorded refreshes are refused while a process runs the source, and a process that starts later fences
  * this writer. Publishing a history file again leaves every view as it is.
  */
-import { loadCurrencies } from '#infra/config/currencies.ts'
-import type { ProviderRegistry } from '#infra/config/providers.ts'
-import type { Codec } from '#infra/kafka/codec.ts'
+import type { Provider } from '#infra/config/providers.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { runningWork } from '#infra/kafka/ownership.ts'
 import type { Outgoing, Publisher } from '#infra/kafka/publisher.ts'
-import { isFenced, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
-import type { PlatformConfig } from '#infra/runtime/config.ts'
-import type { Log } from '#infra/runtime/log.ts'
-import { openMetrics } from '#infra/runtime/metrics.ts'
+import { isFenced } from '#infra/kafka/transactional-producer.ts'
 import { type DayClosed, dayClosed } from '#schemas/events/day-closed.ts'
 import { topics } from '#schemas/topics.ts'
 import { readMarketText } from '#schemas/values/market-text.ts'
 import { listRecorded, readRecorded } from './connectors/recorded/client.ts'
 import { priceMaxAt } from './entry.ts'
 import type { RateTable } from './fx/rate-table.ts'
-import { packagedRates, publishRatesOnce, rateSources } from './fx/rates.ts'
+import { packagedRates } from './fx/rates.ts'
 import { type Close, type HistoryFile, readHistoryFile } from './history-file.ts'
 import { keyOf } from './positions.ts'
-import { openRefreshPublisher, type Published, publishRefresh, TOPICS } from './publish-refresh.ts'
+import { openPortions, publishRefresh, type RefreshPublisher, TOPICS } from './publish-refresh.ts'
 import { GROUP, openSourceProducer } from './source-writer.ts'
 
+export { publishConfiguredRates } from './fx/rates.ts'
 export { UnusableHistory } from './history-file.ts'
 
 interface RecordedIngest {
   kafka: KafkaConnection
-  providers: ProviderRegistry
-  provider: string
+  provider: Provider
   dir: string
   side: 'ask' | 'bid'
   rates: RateTable
@@ -41,41 +36,26 @@ interface RecordedIngest {
   signal: AbortSignal
 }
 
-/** Totals of an ingest: whole refreshes, their observations and rejected entries, and refreshes that failed. */
-export interface RecordedTotals {
-  refreshes: number
-  observations: number
-  rejected: number
-  failed: number
-}
-
 /** A running process owns the source that was to be written. */
 export class SourceIsRun extends Error {}
 
 const REPORT_EVERY_MS = 2_000
 
 /**
- * Publishes all recorded files of a directory in time order; throws for an unknown provider or directory, and SourceIsRun. A file
- * that cannot be read becomes a RefreshFailed event and a line, and does not stop the others.
+ * Publishes all recorded files of a directory in time order; throws SourceIsRun. A file that cannot be read becomes a RefreshFailed event
+ * and a line, and does not stop the others. Resolves with how many refreshes were published whole, their observations and rejected
+ * entries, and how many failed.
  */
-export async function ingestRecorded(options: RecordedIngest): Promise<RecordedTotals> {
-  const { dir, kafka } = options
-  const provider = options.providers.byKey.get(options.provider)
-  if (!provider) {
-    throw new Error(
-      `no provider is called ${options.provider}; the providers file knows ${options.providers.all.length}`,
-    )
-  }
-  const source = { provider: provider.key, side: options.side }
-  const what = `the ${source.side}s of ${source.provider}`
-  const files = await listRecorded(dir)
-  if (files.length === 0) throw new Error(`${dir} holds no .json.gz or .json file`)
+export async function ingestRecorded(options: RecordedIngest) {
+  const { kafka, provider, side } = options
+  const source = { provider: provider.key, side }
+  const what = `the ${side}s of ${provider.key}`
   if ((await runningWork(kafka, GROUP)).has(keyOf(source)))
     throw new SourceIsRun(`a running ingest process polls ${what}: stop it, or take the feed out of its market, first`)
-  await kafka.codec.prepare([...topics[TOPICS[source.side]].events])
+  await kafka.codec.prepare([...topics[TOPICS[side]].events])
   const producer = await openSourceProducer(kafka, keyOf(source))
   try {
-    return await publishFiles(options, { ...source, currency: provider.default_currency }, files, producer)
+    return await publishFiles(options, { codec: kafka.codec, send: producer.commit, portions: openPortions() })
   } catch (error) {
     if (!isFenced(error)) throw error
     throw new SourceIsRun(`another process has begun to publish ${what}; the rest is left out`, { cause: error })
@@ -85,39 +65,33 @@ export async function ingestRecorded(options: RecordedIngest): Promise<RecordedT
 }
 
 async function publishFiles(
-  { kafka, rates, report, signal }: RecordedIngest,
-  source: { provider: string; side: 'ask' | 'bid'; currency: string },
-  files: Awaited<ReturnType<typeof listRecorded>>,
-  producer: TransactionalProducer,
-): Promise<RecordedTotals> {
-  const publisher = openRefreshPublisher(kafka.codec)({ send: records => producer.commit(records) })
-  const totals: RecordedTotals = { refreshes: 0, observations: 0, rejected: 0, failed: 0 }
+  { provider: { key: provider, default_currency: currency }, dir, side, rates, report, signal }: RecordedIngest,
+  publisher: RefreshPublisher,
+) {
+  const totals = { refreshes: 0, observations: 0, rejected: 0, failed: 0 }
+  const files = await listRecorded(dir)
   let reportedAt = performance.now()
-  for (const [done, file] of files.entries()) {
+  for (const [done, { path, observedAt }] of files.entries()) {
     signal.throwIfAborted()
     if (performance.now() - reportedAt > REPORT_EVERY_MS) {
       reportedAt = performance.now()
       report(`${done} of ${files.length} files, ${totals.observations} observations`)
     }
-    const read = await readRecorded(file.path, source.currency, file.observedAt)
-    const published = await publishRefresh(publisher, source, read, rates, signal)
+    const refresh = await readRecorded(path, currency, observedAt)
+    const published = await publishRefresh(publisher, { provider, side }, refresh, rates, signal)
     signal.throwIfAborted()
-    count(totals, published, file.path, report)
+    if (published.result === 'failed') {
+      totals.failed++
+      report(`${path}: ${published.reason}: ${published.detail}`)
+    } else if (published.result === 'completed') {
+      const rejected = [...published.rejected.values()].reduce((sum, one) => sum + one, 0)
+      totals.refreshes++
+      totals.observations += published.observed
+      totals.rejected += rejected
+      if (rejected > 0) report(`${path}: ${rejected} entries rejected: ${[...published.rejected.keys()].join(', ')}`)
+    }
   }
   return totals
-}
-
-function count(totals: RecordedTotals, published: Published, path: string, report: (line: string) => void): void {
-  if (published.result === 'failed') {
-    totals.failed++
-    report(`${path}: ${published.reason}: ${published.detail}`)
-  } else if (published.result === 'completed') {
-    const rejected = [...published.rejected.values()].reduce((sum, one) => sum + one, 0)
-    totals.refreshes++
-    totals.observations += published.observed
-    totals.rejected += rejected
-    if (rejected > 0) report(`${path}: ${rejected} entries rejected: ${[...published.rejected.keys()].join(', ')}`)
-  }
 }
 
 interface HistoryIngest {
@@ -138,52 +112,35 @@ export interface HistoryProgress {
   total: number | undefined
 }
 
-interface HistoryTotals {
-  provider: string
-  names: number
-  closes: number
-  /** Reason → rows that were left out. */
-  rejected: ReadonlyMap<string, number>
-}
-
 const PORTION = 5_000
 
 /**
  * Publishes a history file; throws UnusableHistory when it is none or has no usable row. Each close carries the one before it in
- * the file, and the last of a name is marked, so readers do not carry a price beyond the file.
+ * the file, and the last of a name is marked, so readers do not carry a price beyond the file. `rejected`: reason → rows left out.
  */
-export async function ingestHistory(options: HistoryIngest): Promise<HistoryTotals> {
+export async function ingestHistory(options: HistoryIngest) {
   const { kafka, publisher, onProgress, signal } = options
-  const rates = await packagedRates(loadCurrencies())(signal)
-  const read = await readHistoryFile(
-    options.file,
-    done => onProgress({ step: 'reading', done, total: undefined }),
-    signal,
-  )
+  const onRows = (done: number) => onProgress({ step: 'reading', done, total: undefined })
+  const read = await readHistoryFile(options.file, onRows, signal)
   const rejected = new Map<string, number>(read.rejected)
   const provider = options.providerOf([...read.closes.values()][0]?.[0]?.currency ?? '')
   const total = [...read.closes.values()].reduce((sum, closes) => sum + closes.length, 0)
   await kafka.codec.prepare([dayClosed])
   let portion: Outgoing[] = []
-  let sent: Promise<void> = Promise.resolve()
-  let done = 0
+  let closes = 0
   const send = async (): Promise<void> => {
-    await sent
     signal.throwIfAborted()
-    done += portion.length
-    onProgress({ step: 'publishing', done, total })
-    sent = publisher.send(portion)
-    // Awaited before the next portion is sent; until then a failure must not count as unhandled.
-    sent.catch(() => undefined)
+    await publisher.send(portion)
+    closes += portion.length
     portion = []
+    onProgress({ step: 'publishing', done: closes, total })
   }
-  for (const event of eventsOf(read, provider, rates, rejected)) {
+  for (const event of eventsOf(read, provider, await packagedRates(), rejected)) {
     portion.push({ topic: 'dayCloses', key: event.market_hash_name, value: kafka.codec.encode(dayClosed, event) })
     if (portion.length >= PORTION) await send()
   }
   if (portion.length > 0) await send()
-  await sent
-  return { provider, names: read.closes.size, closes: done, rejected }
+  return { provider, names: read.closes.size, closes, rejected }
 }
 
 /** The events of a file; a close whose currency has no rate, or that is too large at it, is counted as rejected. */
@@ -221,12 +178,3 @@ function* eventsOf(
     }
   }
 }
-
-/** The current rates of the configured source, after they have been published. */
-export const publishConfiguredRates = (
-  { fxUrl }: Pick<PlatformConfig, 'fxUrl'>,
-  log: Log,
-  signal: AbortSignal,
-  destination: { codec: Codec; publisher: Publisher },
-): Promise<RateTable> =>
-  publishRatesOnce({ ...destination, ...rateSources(fxUrl), log, metrics: openMetrics(), signal })

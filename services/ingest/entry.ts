@@ -8,19 +8,6 @@ import type { Observation } from '#schemas/events/observation.ts'
 import type { Rate } from '#schemas/values/money.ts'
 import type { RawEntry } from './source.ts'
 
-/** Why an entry is rejected. */
-export type EntryFault =
-  | 'entry_not_object'
-  | `name_${'missing' | 'invalid'}`
-  | 'phase_invalid'
-  | `price_${NumberFault}`
-  | `quantity_${NumberFault}`
-  | 'url_invalid'
-  | `sale_id_${'invalid'}`
-  | `sold_at_${'missing' | 'invalid'}`
-
-type NumberFault = 'missing' | 'not_number' | 'not_positive' | 'not_integer' | 'too_large'
-
 /** The members of a judged entry that an observation takes over. */
 type JudgedEntry = Pick<Observation, 'market_hash_name' | 'phase' | 'quantity' | 'url'> & { price: number }
 
@@ -37,7 +24,8 @@ export function priceMaxAt(rate: Rate): number {
   return Math.min(2 ** 50, Math.floor((MICRO_USD_MAX / 10_000) * rate.approximate))
 }
 
-export function entryFault(entry: RawEntry, priceMax: number): EntryFault | undefined {
+/** Why an entry is rejected: `price_missing`, `url_invalid`; undefined when it passes. */
+export function entryFault(entry: RawEntry, priceMax: number): string | undefined {
   const fault = offerFault(entry, priceMax)
   if (fault) return fault
   if (!isAbsent(entry.url) && !isWebAddress(entry.url)) return 'url_invalid'
@@ -45,7 +33,7 @@ export function entryFault(entry: RawEntry, priceMax: number): EntryFault | unde
 }
 
 /** Quantity and URL, which sales lack, are not judged. */
-export function offerFault(entry: RawEntry, priceMax: number): EntryFault | undefined {
+export function offerFault(entry: RawEntry, priceMax: number): string | undefined {
   if (typeof entry !== 'object' || entry === null) return 'entry_not_object'
   const { market_hash_name: name, phase, price } = entry
   if (name === undefined || name === null || name === '') return 'name_missing'
@@ -90,11 +78,7 @@ export function isWebAddress(value: unknown): value is string {
   return isText(value, URL_MAX_LENGTH) && /^https?:\/\/[^\s]+$/.test(value)
 }
 
-function amountFault<Member extends 'price' | 'quantity'>(
-  member: Member,
-  value: unknown,
-  most: number,
-): `${Member}_${NumberFault}` | undefined {
+function amountFault(member: 'price' | 'quantity', value: unknown, most: number): string | undefined {
   if (value === undefined || value === null) return `${member}_missing`
   if (typeof value !== 'number' || !Number.isFinite(value)) return `${member}_not_number`
   if (value < 1) return `${member}_not_positive`

@@ -14,6 +14,7 @@ import { createGunzip } from 'node:zlib'
 import { parse } from 'csv-parse'
 import { DAY_MS, parseInstant } from '#schemas/values/instant.ts'
 import { plainName } from '#schemas/values/item-name.ts'
+import { isText } from './entry.ts'
 import { minorUnits } from './minor-units.ts'
 
 export interface Close {
@@ -25,13 +26,12 @@ export interface Close {
   listings: number | null
 }
 
-type RowFault = 'name_missing' | 'date_invalid' | 'price_invalid' | 'currency_invalid' | 'listings_invalid'
-
 export interface HistoryFile {
   /** Name, in its plain form → its closes by date. */
   closes: Map<string, Close[]>
   rows: number
-  rejected: Map<RowFault, number>
+  /** Reason → rows. */
+  rejected: Map<string, number>
 }
 
 /** The file is no history file as a whole. */
@@ -57,7 +57,7 @@ export async function readHistoryFile(
       signal.throwIfAborted()
       if (++file.rows > ROWS_MAX) throw new UnusableHistory(`more than ${ROWS_MAX} rows; cut the file in two`)
       if (file.rows % 50_000 === 0) onProgress(file.rows)
-      takeRow(file, row)
+      addRow(file, row)
     }
   } catch (error) {
     if (signal.aborted || error instanceof UnusableHistory) throw error
@@ -85,21 +85,17 @@ function checkedHeader(header: string[]): string[] {
   return names
 }
 
-function takeRow(file: HistoryFile, row: Record<string, string>): void {
+function addRow({ closes, rejected }: HistoryFile, row: Record<string, string>): void {
   const name = plainName(row.market_hash_name ?? '')
-  const close = readClose(row)
-  const fault = isName(name) ? close : 'name_missing'
-  if (typeof fault === 'string') {
-    file.rejected.set(fault, (file.rejected.get(fault) ?? 0) + 1)
-    return
+  const close = name !== '' && isText(name, NAME_MAX_LENGTH) ? readClose(row) : 'name_missing'
+  if (typeof close === 'string') {
+    rejected.set(close, (rejected.get(close) ?? 0) + 1)
+  } else {
+    const own = closes.get(name) ?? []
+    own.push(close)
+    closes.set(name, own)
   }
-  const closes = file.closes.get(name)
-  if (closes) closes.push(fault)
-  else file.closes.set(name, [fault])
 }
-
-const isName = (name: string): boolean =>
-  name !== '' && name.length <= NAME_MAX_LENGTH && !name.includes('\0') && name.isWellFormed()
 
 function readClose({
   date = '',
@@ -107,7 +103,7 @@ function readClose({
   price,
   currency = '',
   listings = '',
-}: Record<string, string>): Close | RowFault {
+}: Record<string, string>): Close | string {
   const at = parseInstant(date)
   if (at === undefined || at < 0) return 'date_invalid'
   const minor = price_minor === undefined ? minorUnits(price) : wholeNumber(price_minor)

@@ -16,7 +16,7 @@ import type { StartRole } from '#infra/runtime/role.ts'
 import { allTopics } from '#schemas/topics.ts'
 import { HOUR_MS } from '#schemas/values/instant.ts'
 import { openSources } from './connectors/open.ts'
-import { keepRates, rateSources } from './fx/rates.ts'
+import { keepRates, remoteRates } from './fx/rates.ts'
 import { keyOf, openPositions } from './positions.ts'
 import { partitionOfSource, TOPICS } from './publish-refresh.ts'
 import { openOwnedSources, RATES } from './run-source.ts'
@@ -48,8 +48,7 @@ export const start: StartRole = async context => {
   try {
     await kafka.codec.prepare(allTopics.filter(({ writer }) => writer === 'ingest').flatMap(({ events }) => events))
     const catalog = await context.catalog()
-    const keeping = { ...rateSources(config.fxUrl), log, metrics, everyMs: HOUR_MS, signal: stopping }
-    const rates = await keepRates(keeping)
+    const rates = await keepRates({ remote: remoteRates(config.fxUrl), log, everyMs: HOUR_MS, signal: stopping })
     const sources = await openSources(market, providers, rates.current(), config.variables)
     const opening = new PQueue({ concurrency: WRITERS_OPENING_MAX })
     const owned = openOwnedSources({
@@ -61,7 +60,6 @@ export const start: StartRole = async context => {
       fail,
       stopping,
       cut: cut.signal,
-      clock: Date.now,
       positions: openPositions(kafka, catalog.idOf),
       writers: { kafka, brokerHealth, opening, waits, confirmed },
     })
@@ -71,7 +69,6 @@ export const start: StartRole = async context => {
       assigned: names => void (stopping.aborted || owned.assign(names)),
       fail,
     })
-    log.info({ market: market.name, feeds: sources.length }, 'ingest runs')
     const group = ownership
     return {
       name: 'ingest',

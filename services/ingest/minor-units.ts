@@ -1,9 +1,6 @@
 /**
- * Exact conversion of a provider's decimal prices to hundredths.
- *
- * Pure; digits are moved as text, so no binary fraction takes part. A number that JSON has already
- * parsed is taken by its shortest text, which is the provider's own for up to 15 digits. Invariant:
- * the result is the decimal's exact value times 100, rounded once.
+ * Exact conversion of a provider's decimal prices to hundredths: the exact value times 100, rounded once. Digits are moved as text; a
+ * number that JSON has parsed counts by its shortest text, which is the provider's own for up to 15 digits.
  */
 
 export type Rounding = 'half-up' | 'up' | 'down'

@@ -15,36 +15,31 @@ import { isFromTheFuture } from '#schemas/values/event-time.ts'
 import { openSaleList, type SaleList } from './sale-list.ts'
 import type { Source } from './source.ts'
 
-export interface Positions {
-  of(source: Source): number | undefined
-  /** The list of sales that follows its last one. */
-  nextSaleList(source: Source): SaleList
-  /** The record that stores a position; none for a time that is not later, or that is in the future. */
-  recordsOf(position: FeedAdvanced): Outgoing[]
-  /** The log has taken a refresh and its position. */
-  advance(position: FeedAdvanced): void
-  /** Reads what the log holds up to an offset; takes milliseconds, since the topic holds one record per source. */
-  refresh(to: number): Promise<void>
-}
+export type Positions = ReturnType<typeof openPositions>
 
-export function openPositions(kafka: KafkaConnection, resolve: ResolveItem): Positions {
-  const known = new Map<string, FeedAdvanced>()
-  const of = (source: Source): number | undefined => known.get(keyOf(source))?.observed_at
+export function openPositions(kafka: KafkaConnection, resolve: ResolveItem) {
+  const positions = new Map<string, FeedAdvanced>()
+  const of = (source: Source): number | undefined => positions.get(keyOf(source))?.observed_at
   const isAdvance = (position: FeedAdvanced): boolean =>
     position.observed_at > (of(position) ?? Number.NEGATIVE_INFINITY) &&
     !isFromTheFuture(position.observed_at, Date.now())
+  /** The log has taken a refresh and its position. */
   const advance = (position: FeedAdvanced): void => {
-    if (isAdvance(position)) known.set(keyOf(position), position)
+    if (isAdvance(position)) positions.set(keyOf(position), position)
   }
   return {
     of,
-    nextSaleList: source => openSaleList(known.get(keyOf(source))?.sale_hashes ?? null, resolve),
-    recordsOf: position =>
+    /** The list of sales that follows its last one. */
+    nextSaleList: (source: Source): SaleList =>
+      openSaleList(positions.get(keyOf(source))?.sale_hashes ?? null, resolve),
+    /** The record that stores a position; none for a time that is not later, or that is in the future. */
+    recordsOf: (position: FeedAdvanced): Outgoing[] =>
       isAdvance(position)
         ? [{ topic: 'feeds', key: keyOf(position), value: kafka.codec.encode(feedAdvanced, position) }]
         : [],
     advance,
-    async refresh(to) {
+    /** Reads what the log holds up to an offset; takes milliseconds, since the topic holds one record per source. */
+    async refresh(to: number): Promise<void> {
       const topic = kafka.topicName('feeds')
       const reader = await openRangeReader(kafka, [topic])
       try {

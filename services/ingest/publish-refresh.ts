@@ -3,26 +3,24 @@
  *
  * Writes market.quotes, market.bids or market.sales, and market.feeds. Invariant: indexes run from 0 without gaps,
  * rejected entries included; RefreshCompleted is sent only after all that it counts; a refresh cut
- * short by the signal is never completed, so `book` drops it. A sale that the list before held is not published again. Of
- * one refresh two portions at most are in memory: one on its way, one being made.
+ * short by the signal is never completed, so `book` drops it. A sale that the list before held is not published again.
  */
 import PQueue from 'p-queue'
 import type { Codec } from '#infra/kafka/codec.ts'
 import type { Outgoing, Publisher } from '#infra/kafka/publisher.ts'
-import type { EventSchema } from '#schemas/events/event.ts'
 import type { FeedAdvanced, FeedSide } from '#schemas/events/feed-advanced.ts'
 import {
   askObserved,
   bidObserved,
-  type Observation,
   observationRejected,
   refreshCompleted,
   refreshFailed,
 } from '#schemas/events/observation.ts'
 import { saleObserved } from '#schemas/events/sale-observed.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
+import type { Rate } from '#schemas/values/money.ts'
 import { partitionOf } from '#schemas/values/partition.ts'
-import { type EntryFault, entryFault, judgedEntry, nameOf, priceMaxAt, rawText } from './entry.ts'
+import { entryFault, judgedEntry, nameOf, priceMaxAt, rawText } from './entry.ts'
 import type { RateTable } from './fx/rate-table.ts'
 import type { Positions } from './positions.ts'
 import { judgeSale, type SeenSales } from './sale.ts'
@@ -30,40 +28,24 @@ import { openSaleList, SALES_MAX, type SaleList } from './sale-list.ts'
 import type { FailedRefresh, RawEntry, RawSale, Refresh, Source } from './source.ts'
 
 export type Published =
-  | { result: 'completed'; observed: number; rejected: ReadonlyMap<EntryFault, number> }
+  | { result: 'completed'; observed: number; rejected: ReadonlyMap<string, number> }
   | { result: 'failed'; reason: string; detail: string }
   | { result: 'cut' }
 
 export const TOPICS: Record<FeedSide, TopicKey> = { ask: 'quotes', bid: 'bids', sale: 'sales' }
 
-/** Records of one send. The sales of a list are one, as its position is sent with the last: a kill in between would repeat the others. */
-const PORTIONS: Record<FeedSide, number> = { ask: 2_000, bid: 2_000, sale: SALES_MAX }
-const OBSERVED: Record<'ask' | 'bid', EventSchema<Observation>> = { ask: askObserved, bid: bidObserved }
-
-/** Undefined for what need not be published. */
-type Encode = (entry: RawEntry, index: number) => Buffer | undefined
+/** Records of one send. All sales of a list are one with its position: a kill in between would repeat them. */
+const PORTIONS: Record<FeedSide, number> = { ask: 2_000, bid: 2_000, sale: SALES_MAX + 1 }
 
 /** Writes the refreshes of a source to Kafka. */
-export interface RefreshPublisher {
+export interface RefreshPublisher extends Pick<Publisher, 'send'> {
   codec: Codec
-  publisher: Pick<Publisher, 'send'>
-  /** Acquires the right to prepare a portion; the caller releases it once the portion is acknowledged or dropped. */
-  acquire(): Promise<() => void>
+  /** Makes and sends portions; shared by the sources of a process. */
+  portions: PQueue
 }
 
-/**
- * Portions that are prepared at once: one on its way, one ready behind it, one being made. More only take memory and the event loop's
- * time: 60 sources that were due together blocked everything for 0.7 s. A source holds two at most, so two is the least.
- */
-const PORTIONS_MAX = 3
-
-/** Opens what makes the publishers of a process; their portions are granted in the order in which they were asked for. */
-export function openRefreshPublisher(codec: Codec): (publisher: Pick<Publisher, 'send'>) => RefreshPublisher {
-  const portions = new PQueue({ concurrency: PORTIONS_MAX })
-  // A task runs until its caller releases it.
-  const acquire = () => new Promise<() => void>(grant => void portions.add(() => new Promise<void>(grant)))
-  return publisher => ({ codec, publisher, acquire })
-}
+/** More than three at once only take memory and the event loop's time: 60 sources that were due together blocked everything for 0.7 s. */
+export const openPortions = (): PQueue => new PQueue({ concurrency: 3 })
 
 /**
  * Publishes a refresh, or that it could not be fetched or read; resolves when the log holds all of it. `cut` ends it at a record's
@@ -87,23 +69,16 @@ export async function publishRefresh(
   }
   const { provider, side } = source
   const { codec } = publisher
-  const rejected = new Map<EntryFault, number>()
+  const rejected = new Map<string, number>()
   const sales = positions?.nextSaleList(source) ?? openSaleList(null, () => undefined)
-  const priceMax = priceMaxAt(rate)
-  const encode =
-    side === 'sale'
-      ? saleEncoder(codec, provider, refresh, { usdRate: rate.text, priceMax, sales }, rejected)
-      : offerEncoder(codec, { provider, side }, refresh, priceMax, rejected)
-  const completion = (total: number): Outgoing => {
-    const about = { provider, refresh_id: refreshId(observedAt), observed_at: observedAt }
-    const value = codec.encode(refreshCompleted, { ...about, count: total, currency, usd_rate: rate.text })
-    return { topic: TOPICS[side], key: provider, value }
-  }
+  const encode = entryEncoder(codec, source, refresh, { rate, sales, rejected })
   const position = (): FeedAdvanced => ({ side, provider, observed_at: observedAt, sale_hashes: sales.hashes() })
-  const count = await publishEntries(publisher, source, refresh.entries, encode, cut, total => [
-    ...(side === 'sale' ? [] : [completion(total)]),
-    ...(positions?.recordsOf(position()) ?? []),
-  ])
+  const count = await publishEntries(publisher, source, Iterator.from(refresh.entries).map(encode), cut, total => {
+    const about = { provider, refresh_id: refreshId(observedAt), observed_at: observedAt }
+    const completed = { ...about, count: total, currency, usd_rate: rate.text }
+    const completion = { topic: TOPICS[side], key: provider, value: codec.encode(refreshCompleted, completed) }
+    return [...(side === 'sale' ? [] : [completion]), ...(positions?.recordsOf(position()) ?? [])]
+  })
   if (count === undefined) return { result: 'cut' }
   positions?.advance(position())
   const rejectedCount = [...rejected.values()].reduce((sum, one) => sum + one, 0)
@@ -111,12 +86,12 @@ export async function publishRefresh(
 }
 
 async function publishFailure(
-  { codec, publisher }: RefreshPublisher,
+  { codec, send }: RefreshPublisher,
   { provider, side }: Source,
   { observedAt, reason, detail }: Omit<FailedRefresh, 'kind'>,
 ): Promise<Published> {
   const event = { provider, observed_at: observedAt, reason, detail: detail.slice(0, 500).toWellFormed() }
-  await publisher.send([{ topic: TOPICS[side], key: provider, value: codec.encode(refreshFailed, event) }])
+  await send([{ topic: TOPICS[side], key: provider, value: codec.encode(refreshFailed, event) }])
   return { result: 'failed', reason, detail }
 }
 
@@ -127,102 +102,59 @@ export const partitionOfSource = ({ provider, side }: Source): number =>
 /** Names a refresh by its time: `20260303T213430549Z`. */
 export const refreshId = (observedAt: number): string => new Date(observedAt).toISOString().replace(/[-:.]/g, '')
 
+/** The number of records, those of the ending left out; undefined when it was cut. */
 async function publishEntries(
-  { publisher, acquire }: RefreshPublisher,
+  { send, portions }: RefreshPublisher,
   source: Source,
-  entries: Iterable<RawEntry>,
-  encode: Encode,
+  values: Iterator<Buffer | undefined, unknown>,
   cut: AbortSignal,
   ending: (count: number) => readonly Outgoing[],
 ): Promise<number | undefined> {
-  const topic = TOPICS[source.side]
-  const key = source.provider
-  const partition = partitionOfSource(source)
-  let portion: Outgoing[] = []
-  let sent: Promise<void> = Promise.resolve()
-  let [index, count] = [0, 0]
-  let release = await acquire()
-  try {
-    for (const entry of entries) {
-      const value = encode(entry, index++)
-      if (!value) continue
-      if (portion.length === PORTIONS[source.side]) {
-        await sent
-        if (cut.aborted) return undefined
-        sent = publisher.send(portion).finally(release)
-        // Awaited before the next portion is sent; until then a failure must not count as unhandled.
-        sent.catch(() => undefined)
-        portion = []
-        release = await acquire()
-      }
-      portion.push({ topic, key, partition, value })
-      count += 1
+  const about = { topic: TOPICS[source.side], key: source.provider, partition: partitionOfSource(source) }
+  let count = 0
+  let isWhole = false
+  const sendPortion = async (): Promise<boolean> => {
+    const portion: Outgoing[] = []
+    while (portion.length < PORTIONS[source.side] && !isWhole) {
+      const { done, value } = values.next()
+      if (done) isWhole = true
+      else if (value) portion.push({ ...about, value })
     }
-    await sent
-    if (cut.aborted) return undefined
-    portion.push(...ending(count))
-    if (portion.length > 0) await publisher.send(portion)
-    return count
-  } finally {
-    release()
+    if (cut.aborted) return false
+    count += portion.length
+    if (isWhole) portion.push(...ending(count))
+    if (portion.length > 0) await send(portion)
+    return true
   }
+  while (!isWhole) if (!(await portions.add(sendPortion))) return undefined
+  return count
 }
 
-function offerEncoder(
+/** Encodes the entries of a refresh; undefined for what need not be published. */
+function entryEncoder(
   codec: Codec,
-  { provider, side }: { provider: string; side: 'ask' | 'bid' },
+  { provider, side }: Source,
   { observedAt, currency }: Refresh,
-  priceMax: number,
-  rejected: Map<EntryFault, number>,
-): Encode {
-  const event = OBSERVED[side]
-  const id = refreshId(observedAt)
-  return (entry, index) => {
-    const fault = entryFault(entry, priceMax)
-    if (fault) return encodeRejected(codec, { provider, observedAt }, entry, index, fault, rejected)
-    return codec.encode(event, {
-      ...judgedEntry(entry),
-      provider,
-      refresh_id: id,
-      index,
-      currency,
-      usd_rate: null,
-      observed_at: observedAt,
-    })
-  }
-}
-
-function saleEncoder(
-  codec: Codec,
-  provider: string,
-  { observedAt, currency }: Refresh,
-  { sales, ...rate }: { usdRate: string; priceMax: number; sales: SaleList },
-  rejected: Map<EntryFault, number>,
-): Encode {
+  { rate, sales, rejected }: { rate: Rate; sales: SaleList; rejected: Map<string, number> },
+): (entry: RawEntry, index: number) => Buffer | undefined {
+  const priceMax = priceMaxAt(rate)
+  const about = { provider, refresh_id: refreshId(observedAt), observed_at: observedAt }
   const seen: SeenSales = new Map()
-  return (entry, index) => {
-    const judged = judgeSale(entry as RawSale, { provider, currency, observedAt, ...rate }, seen)
-    if ('sale' in judged) return sales.add(judged.sale) ? codec.encode(saleObserved, judged.sale) : undefined
-    return encodeRejected(codec, { provider, observedAt }, entry, index, judged.fault, rejected)
+  const encodeRejected = (entry: RawEntry, index: number, reason: string): Buffer => {
+    rejected.set(reason, (rejected.get(reason) ?? 0) + 1)
+    const raw = { market_hash_name: nameOf(entry), raw: rawText(entry) }
+    return codec.encode(observationRejected, { ...about, index, ...raw, reason })
   }
-}
-
-function encodeRejected(
-  codec: Codec,
-  refresh: { provider: string; observedAt: number },
-  entry: RawEntry,
-  index: number,
-  reason: EntryFault,
-  rejected: Map<EntryFault, number>,
-): Buffer {
-  rejected.set(reason, (rejected.get(reason) ?? 0) + 1)
-  return codec.encode(observationRejected, {
-    provider: refresh.provider,
-    refresh_id: refreshId(refresh.observedAt),
-    index,
-    market_hash_name: nameOf(entry),
-    raw: rawText(entry),
-    reason,
-    observed_at: refresh.observedAt,
-  })
+  return (entry, index) => {
+    if (side === 'sale') {
+      const context = { provider, currency, usdRate: rate.text, observedAt, priceMax }
+      const judged = judgeSale(entry as RawSale, context, seen)
+      if ('fault' in judged) return encodeRejected(entry, index, judged.fault)
+      return sales.add(judged.sale) ? codec.encode(saleObserved, judged.sale) : undefined
+    }
+    const fault = entryFault(entry, priceMax)
+    if (fault) return encodeRejected(entry, index, fault)
+    const event = side === 'ask' ? askObserved : bidObserved
+    return codec.encode(event, { ...judgedEntry(entry), ...about, index, currency, usd_rate: null })
+  }
 }

@@ -13,7 +13,7 @@ import type { Metrics } from '#infra/runtime/metrics.ts'
 import type { RateTable } from './fx/rate-table.ts'
 import { type KeptRates, publishRates } from './fx/rates.ts'
 import { keyOf, type Positions } from './positions.ts'
-import { openRefreshPublisher, type Published, publishRefresh, type RefreshPublisher } from './publish-refresh.ts'
+import { openPortions, type Published, publishRefresh, type RefreshPublisher } from './publish-refresh.ts'
 import { dueAt, pastRefreshes, tickAt } from './schedule.ts'
 import type { FailedRefresh, OpenSource, Refresh, Source } from './source.ts'
 import { openSourceWriter, type SourceWriter, WriteFailed, type WriterContext } from './source-writer.ts'
@@ -27,23 +27,11 @@ interface SourcesOptions {
   writers: WriterContext
   log: Log
   metrics: Metrics
-  /** The wall clock; only the schedule reads it. */
-  clock(): number
   /** Aborts when no new refresh may begin. */
   stopping: AbortSignal
   /** Aborts when a refresh that is being published must end at the next record's boundary. */
   cut: AbortSignal
   fail(error: Error): void
-}
-
-/** The sources of this process. */
-interface OwnedSources {
-  /** Opens and cuts sources, so that exactly these run here. */
-  assign(names: ReadonlySet<string>): void
-  /** Why not all of them are live yet; undefined when they are. */
-  pending(): string | undefined
-  /** Resolves when all have ended, which they do once the process stops. */
-  close(): Promise<void>
 }
 
 /** Publishing the exchange rates, which has an owner like a source. */
@@ -60,12 +48,13 @@ interface Holding extends SourcesOptions {
   past: { done: number; total: number } | undefined
 }
 
-/** Opens an empty set of sources. */
-export function openOwnedSources(options: SourcesOptions): OwnedSources {
-  const { log, metrics, stopping, fail, positions } = options
-  const meter = openMeter(metrics, log)
+/** Opens the sources of this process; it has none at first. */
+export function openOwnedSources(options: SourcesOptions) {
+  const { log, metrics, stopping, fail, positions, writers } = options
+  const shared = { ...options, meter: openMeter(metrics, log), past: undefined }
+  const { codec } = writers.kafka
+  const portions = openPortions()
   const byName = new Map(options.sources.map(source => [keyOf(source), source]))
-  const openPublisher = openRefreshPublisher(options.writers.kafka.codec)
   const owned = new Map<string, Holding>()
   const running = new Set<Promise<unknown>>()
   let hasJoined = false
@@ -80,16 +69,14 @@ export function openOwnedSources(options: SourcesOptions): OwnedSources {
       stopping: AbortSignal.any([stopping, lost.signal]),
       cut: AbortSignal.any([options.cut, lost.signal]),
     }
-    const writer = openSourceWriter(options.writers, name, signals.stopping)
-    const holding = {
-      ...options,
+    const writer = openSourceWriter(writers, name, signals.stopping)
+    const holding: Holding = {
+      ...shared,
       ...signals,
       name,
       writer,
-      publisher: openPublisher(writer),
-      meter,
+      publisher: { codec, send: writer.send, portions },
       lost,
-      past: undefined,
     }
     owned.set(name, holding)
     return holding
@@ -101,12 +88,15 @@ export function openOwnedSources(options: SourcesOptions): OwnedSources {
       gained.map(holding => {
         holding.past = { done: 0, total: 0 }
         const source = byName.get(holding.name)
-        return source ? runSource(source, holding) : runRates(holding)
+        return whileOwned(holding, succeeded =>
+          source ? runSource(source, holding, succeeded) : publishRates(holding),
+        )
       }),
     )
   }
   return {
-    assign(names) {
+    /** Opens and cuts sources, so that exactly these run here. */
+    assign(names: ReadonlySet<string>): void {
       const lost = [...owned.values()].filter(({ name }) => !names.has(name))
       for (const holding of lost) {
         owned.delete(holding.name)
@@ -121,7 +111,8 @@ export function openOwnedSources(options: SourcesOptions): OwnedSources {
       gauge.set(count)
       log.info({ feeds: count, gained: gained.length, lost: lost.length }, 'ingest runs its feeds')
     },
-    pending() {
+    /** Why not all of them are live yet; undefined when they are. */
+    pending(): string | undefined {
       if (!hasJoined) return 'joining its group'
       const pasts = [...owned.values()].map(({ past }) => past)
       const opening = pasts.filter(past => past === undefined).length
@@ -129,21 +120,13 @@ export function openOwnedSources(options: SourcesOptions): OwnedSources {
       const sum = (of: 'done' | 'total'): number => pasts.reduce((total, past) => total + (past?.[of] ?? 0), 0)
       return sum('done') < sum('total') ? `backfill: ${sum('done')} of ${sum('total')} refreshes` : undefined
     },
-    async close() {
+    /** Resolves when all have ended, which they do once the process stops. */
+    async close(): Promise<void> {
       while (running.size > 0) await Promise.all(running)
       await Promise.all([...owned.values()].map(({ writer }) => writer.close()))
     },
   }
 }
-
-const runSource = (source: OpenSource, holding: Holding): Promise<void> =>
-  whileOwned(holding, async succeeded => {
-    await publishPast(source, holding, succeeded)
-    await pollWhenDue(source, holding, succeeded)
-  })
-
-const runRates = (holding: Holding): Promise<void> =>
-  whileOwned(holding, () => publishRates(holding.rates, { ...holding, ...holding.publisher }, holding.stopping))
 
 /** Begins work again whose records were not written; throws what no retry can fix, and after ten minutes of failures. */
 async function whileOwned(
@@ -164,38 +147,37 @@ async function whileOwned(
   }
 }
 
-/** Publishes what the log lacks of the past of a source that knows it, oldest first, whichever process has begun with that. */
-async function publishPast(source: OpenSource, holding: Holding, published: () => void): Promise<void> {
-  const { history, positions, rates, clock, stopping } = holding
-  const { connector } = source
-  if (connector.refreshAt === undefined) return
-  const missing = pastRefreshes(source, { ...history, now: clock(), published: positions.of(source) })
-  const done = holding.past?.done ?? 0
-  const past = { done, total: done + missing.length }
-  holding.past = past
+/** Publishes what the log lacks of its past, oldest first, whichever process has begun with that, and then polls it. */
+async function runSource(source: OpenSource, holding: Holding, succeeded: () => void): Promise<void> {
+  const { history, positions, rates, stopping, past } = holding
+  const { refreshAt } = source.connector
+  const now = Date.now()
+  const missing = refreshAt ? pastRefreshes(source, { ...history, now, published: positions.of(source) }) : []
+  const progress = { done: past?.done ?? 0, total: (past?.done ?? 0) + missing.length }
+  holding.past = progress
   for (const { at, after } of missing) {
-    if (stopping.aborted) return
-    const startedAt = performance.now()
+    if (stopping.aborted || refreshAt === undefined) return
     const table = rates.current()
-    await publish(source, connector.refreshAt(at, after, table), table, holding, startedAt)
-    past.done += 1
-    published()
+    await publish(source, refreshAt(at, after, table), table, holding)
+    progress.done += 1
+    succeeded()
   }
+  await pollWhenDue(source, holding, succeeded)
 }
 
-async function pollWhenDue(source: OpenSource, holding: Holding, polled: () => void): Promise<void> {
-  const { clock, positions, stopping } = holding
+async function pollWhenDue(source: OpenSource, holding: Holding, succeeded: () => void): Promise<void> {
+  const { positions, stopping } = holding
   const published = positions.of(source)
   let last = published === undefined ? Number.NEGATIVE_INFINITY : tickAt(source, published)
   while (!stopping.aborted) {
-    const now = clock()
+    const now = Date.now()
     const tick = tickAt(source, now)
     if (tick > last) {
       last = tick
       await pollOnce(source, holding, dueAt(source, tick), now)
-      polled()
+      succeeded()
     }
-    const waitMs = dueAt(source, Math.max(last, tickAt(source, clock())) + 1) - clock()
+    const waitMs = dueAt(source, Math.max(last, tickAt(source, Date.now())) + 1) - Date.now()
     await delay(Math.max(1, waitMs), undefined, { signal: stopping }).catch(() => undefined)
   }
 }
@@ -203,11 +185,9 @@ async function pollWhenDue(source: OpenSource, holding: Holding, polled: () => v
 async function pollOnce(source: OpenSource, holding: Holding, at: number, now: number): Promise<void> {
   const { positions, rates, stopping } = holding
   const table = rates.current()
-  let startedAt = performance.now()
   const due = { at, now, after: positions.of(source), rates: table, signal: stopping }
   for await (const refresh of source.connector.poll(due)) {
-    const { result } = await publish(source, refresh, table, holding, startedAt)
-    startedAt = performance.now()
+    const { result } = await publish(source, refresh, table, holding)
     if (result === 'cut' || stopping.aborted) return
   }
 }
@@ -217,49 +197,27 @@ async function publish(
   refresh: Refresh | FailedRefresh,
   table: RateTable,
   { publisher, cut, positions, meter }: Holding,
-  startedAt: number,
 ): Promise<Published> {
   const published = await publishRefresh(publisher, source, refresh, table, cut, positions)
-  meter(source, published, performance.now() - startedAt)
+  meter(source, published)
   return published
 }
 
-type Meter = (source: Source, published: Published, durationMs: number) => void
+type Meter = (source: Source, published: Published) => void
 
 /** Counts refreshes by provider and side, and logs a line for each that failed or has rejected entries, however many they are. */
 function openMeter(metrics: Metrics, log: Log): Meter {
-  const labelNames = ['provider', 'side']
-  const refreshes = metrics.counter('marketlog_ingest_refreshes_total', 'Refreshes by result.', [
-    ...labelNames,
-    'result',
-  ])
-  const observations = metrics.counter(
-    'marketlog_ingest_observations_total',
-    'Published observations and sales.',
-    labelNames,
-  )
-  const rejected = metrics.counter('marketlog_ingest_rejected_total', 'Rejected entries by reason.', [
-    ...labelNames,
-    'reason',
-  ])
-  const seconds = metrics.histogram(
-    'marketlog_ingest_refresh_seconds',
-    'Time from due to acknowledged.',
-    labelNames,
-    [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120],
-  )
-  return ({ provider, side }, published, durationMs) => {
+  const names = ['provider', 'side']
+  const refreshes = metrics.counter('marketlog_ingest_refreshes_total', 'Refreshes by result.', [...names, 'result'])
+  const observations = metrics.counter('marketlog_ingest_observations_total', 'Observations and sales.', names)
+  return ({ provider, side }, published) => {
     const labels = { provider, side }
     refreshes.inc({ ...labels, result: published.result })
-    seconds.observe(labels, durationMs / 1_000)
-    if (published.result === 'failed') {
+    if (published.result === 'failed')
       log.warn({ ...labels, reason: published.reason, detail: published.detail }, 'refresh failed')
-    } else if (published.result === 'completed') {
-      observations.inc(labels, published.observed)
-      for (const [reason, count] of published.rejected) rejected.inc({ ...labels, reason }, count)
-      if (published.rejected.size > 0) {
-        log.warn({ ...labels, rejected: Object.fromEntries(published.rejected) }, 'entries rejected')
-      }
-    }
+    if (published.result !== 'completed') return
+    observations.inc(labels, published.observed)
+    if (published.rejected.size > 0)
+      log.warn({ ...labels, rejected: Object.fromEntries(published.rejected) }, 'entries rejected')
   }
 }

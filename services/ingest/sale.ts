@@ -10,7 +10,7 @@ import { createHash } from 'node:crypto'
 import { NO_PATTERN, type SaleCharm, type SaleObserved, type SaleSticker } from '#schemas/events/sale-observed.ts'
 import { isFromTheFuture } from '#schemas/values/event-time.ts'
 import { type Instant, parseInstant } from '#schemas/values/instant.ts'
-import { type EntryFault, isAbsent, isText, isWebAddress, offerFault } from './entry.ts'
+import { isAbsent, isText, isWebAddress, offerFault } from './entry.ts'
 import type { RawSale } from './source.ts'
 
 interface SaleContext {
@@ -21,7 +21,7 @@ interface SaleContext {
   priceMax: number
 }
 
-type JudgedSale = { sale: SaleObserved } | { fault: EntryFault }
+type JudgedSale = { sale: SaleObserved } | { fault: string }
 
 const ID_MAX_LENGTH = 128
 const LINK_MAX_LENGTH = 2_048
@@ -57,7 +57,7 @@ export function judgeSale(raw: RawSale, context: SaleContext, seen: SeenSales): 
   return { sale: { ...sale, sale_id: saleId, usd_rate: context.usdRate, observed_at: context.observedAt } }
 }
 
-function saleFault(raw: RawSale, observedAt: number): EntryFault | undefined {
+function saleFault(raw: RawSale, observedAt: number): string | undefined {
   if (isAbsent(raw.sold_at)) return 'sold_at_missing'
   const soldAt = soldAtOf(raw.sold_at)
   if (soldAt === undefined || isFromTheFuture(soldAt, observedAt)) return 'sold_at_invalid'

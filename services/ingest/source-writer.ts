@@ -17,18 +17,7 @@ import { isFenced, openTransactionalProducer, type TransactionalProducer } from 
 /** The log did not take a transaction: the refresh must begin again. */
 export class WriteFailed extends Error {}
 
-export interface SourceWriter {
-  /** Writes records in one transaction. Throws WriteFailed. */
-  send(records: readonly Outgoing[]): Promise<void>
-  /**
-   * Makes this the only writer of the source and gives the end of market.feeds, below which its position is; undefined when the
-   * source is lost meanwhile. Throws when brokers stay unreachable.
-   */
-  open(): Promise<number | undefined>
-  /** The same after a failure, once the group has answered. */
-  reopen(failure: WriteFailed): Promise<number | undefined>
-  close(): Promise<void>
-}
+export type SourceWriter = ReturnType<typeof openSourceWriter>
 
 /** Shared by the writers of a process. */
 export interface WriterContext {
@@ -75,7 +64,7 @@ export async function openSourceProducer(
 }
 
 /** The writer of a source, not opened yet; `signal` aborts when this process no longer owns the source. */
-export function openSourceWriter(context: WriterContext, name: string, signal: AbortSignal): SourceWriter {
+export function openSourceWriter(context: WriterContext, name: string, signal: AbortSignal) {
   const { kafka, waits } = context
   let producer: TransactionalProducer | undefined
   let sending: Promise<unknown> = Promise.resolve()
@@ -111,7 +100,8 @@ export function openSourceWriter(context: WriterContext, name: string, signal: A
     return undefined
   }
   return {
-    async send(records) {
+    /** Writes records in one transaction. Throws WriteFailed. */
+    async send(records: readonly Outgoing[]): Promise<void> {
       if (!producer) throw new WriteFailed(`the writer of ${name} is closed`)
       const sent = waits(producer.commit(records))
       sending = sent.catch(() => undefined)
@@ -121,8 +111,13 @@ export function openSourceWriter(context: WriterContext, name: string, signal: A
         throw new WriteFailed(`${name} could not be written`, { cause: error })
       }
     },
+    /**
+     * Makes this the only writer of the source and gives the end of market.feeds, below which its position is; undefined when the
+     * source is lost meanwhile. Throws when brokers stay unreachable.
+     */
     open: () => waits(open()),
-    async reopen(failure) {
+    /** The same after a failure, once the group has answered. */
+    async reopen(failure: WriteFailed): Promise<number | undefined> {
       if (signal.aborted) return undefined
       if (isFenced(failure))
         kafka.log.info(`${name}: another process has taken the feed over, or a transaction timed out`)

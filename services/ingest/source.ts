@@ -5,6 +5,7 @@
  * unjudged and in its order; outcomes are returned, so an exception of a connector is a bug or the end of the process.
  */
 import type { FeedSide } from '#schemas/events/feed-advanced.ts'
+import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import type { RateTable } from './fx/rate-table.ts'
 
 /** One side of one provider. */
@@ -28,17 +29,8 @@ export interface RawEntry {
   readonly url?: unknown
 }
 
-export interface RawSale extends RawEntry {
-  readonly sold_at: unknown
-  readonly sale_id?: unknown
-  readonly float?: unknown
-  readonly paint_seed?: unknown
-  readonly stickers?: unknown
-  readonly charms?: unknown
-  readonly inspect_in_game?: unknown
-  readonly screenshot_front?: unknown
-  readonly screenshot_back?: unknown
-}
+/** A sale's members are those of the event. */
+export type RawSale = RawEntry & { readonly sold_at: unknown } & Readonly<Partial<Record<keyof SaleObserved, unknown>>>
 
 /** All that a provider showed at one time. */
 export interface Refresh {
@@ -57,19 +49,18 @@ export interface FailedRefresh {
   detail: string
 }
 
-interface Due {
-  /** The time that the schedule names. */
-  at: number
-  now: number
-  /** Time of the source's last published refresh. */
-  after: number | undefined
-  rates: RateTable
-  signal: AbortSignal
-}
-
 export interface Connector {
-  /** The refreshes at a due time, in time order. */
-  poll(due: Due): AsyncIterable<Refresh | FailedRefresh>
+  /**
+   * The refreshes at a due time, in time order. `at`: the time that the schedule names; `after`: that of the source's last published
+   * refresh.
+   */
+  poll(due: {
+    at: number
+    now: number
+    after: number | undefined
+    rates: RateTable
+    signal: AbortSignal
+  }): AsyncIterable<Refresh | FailedRefresh>
   /** The refresh of a past time; only of sources that know their past. `after`: the refresh before it. */
   refreshAt?(at: number, after: number, rates: RateTable): Refresh
 }

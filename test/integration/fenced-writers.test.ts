@@ -21,7 +21,7 @@ import { HOUR_MS } from '#schemas/values/instant.ts'
 import { ingestRecorded, SourceIsRun } from '#services/ingest/commands.ts'
 import { rateTable } from '#services/ingest/fx/rate-table.ts'
 import { openPositions } from '#services/ingest/positions.ts'
-import { openRefreshPublisher, publishRefresh } from '#services/ingest/publish-refresh.ts'
+import { openPortions, publishRefresh } from '#services/ingest/publish-refresh.ts'
 import { SALES_MAX } from '#services/ingest/sale-list.ts'
 import type { RawSale } from '#services/ingest/source.ts'
 import { openSourceProducer, openSourceWriter, type SourceWriter, WriteFailed } from '#services/ingest/source-writer.ts'
@@ -71,7 +71,8 @@ describe('writers of sources', () => {
     const entries = Array.from({ length: 9_000 }, (_, i) => ({ market_hash_name: `item ${i}`, price: 1, quantity: 1 }))
     const publish = (writer: SourceWriter, observedAt: number) => {
       const refresh = { kind: 'refresh' as const, observedAt, currency: 'USD', entries }
-      return publishRefresh(openRefreshPublisher(kafka.codec)(writer), feed, refresh, noRates, never, positions)
+      const publisher = { codec: kafka.codec, send: writer.send, portions: openPortions() }
+      return publishRefresh(publisher, feed, refresh, noRates, never, positions)
     }
     const sent: number[] = []
     const counted: SourceWriter = {
@@ -133,7 +134,8 @@ describe('writers of sources', () => {
         await writer.send(records)
       }
       const refresh = { kind: 'refresh' as const, observedAt, currency: 'USD', entries }
-      await publishRefresh(openRefreshPublisher(kafka.codec)({ send }), feed, refresh, noRates, never, positions)
+      const publisher = { codec: kafka.codec, send, portions: openPortions() }
+      await publishRefresh(publisher, feed, refresh, noRates, never, positions)
       return sent
     }
     const list = Array.from({ length: SALES_MAX }, (_, i) => saleAt(i))
@@ -203,8 +205,7 @@ describe('writers of sources', () => {
     }
     const ingest = ingestRecorded({
       kafka,
-      providers: loadProviders(),
-      provider: 'provider_07',
+      provider: loadProviders().byKey.get('provider_07') ?? expect.fail('no such provider'),
       dir,
       side: 'ask',
       rates,

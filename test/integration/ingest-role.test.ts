@@ -3,18 +3,16 @@ import { createServer, type RequestListener } from 'node:http'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
-import { loadCurrencies } from '#infra/config/currencies.ts'
 import { loadMarket } from '#infra/config/market.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Publisher } from '#infra/kafka/publisher.ts'
-import { openMetrics } from '#infra/runtime/metrics.ts'
 import type { TopicKey } from '#schemas/topics.ts'
 import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
 import { openSources } from '#services/ingest/connectors/open.ts'
 import { rateTable } from '#services/ingest/fx/rate-table.ts'
 import { keepRates, packagedRates, publishRates, remoteRates } from '#services/ingest/fx/rates.ts'
-import { openRefreshPublisher, publishRefresh, refreshId } from '#services/ingest/publish-refresh.ts'
+import { openPortions, publishRefresh, refreshId } from '#services/ingest/publish-refresh.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
 import { type Listening, listen } from '#test/harness/listen.ts'
 import { type ReadRecord, readTopic } from '#test/harness/read-topic.ts'
@@ -81,7 +79,7 @@ describe('ingest role', () => {
       expect(roles.failures).to.deep.equal([])
     }
 
-    const rates = await packagedRates(loadCurrencies())(new AbortController().signal)
+    const rates = await packagedRates()
     const feeds = await openSources(loadMarket(market), loadProviders(), rates, {})
     for (const topic of ['quotes', 'bids'] as const) {
       const feed = feeds.find(one => one.side === (topic === 'quotes' ? 'ask' : 'bid'))
@@ -171,7 +169,7 @@ describe('ingest role', () => {
   })
 
   it('ends a refresh that is cut at a record’s boundary and never completes it', async () => {
-    const refreshPublisher = openRefreshPublisher(kafka.codec)(publisher)
+    const refreshPublisher = { codec: kafka.codec, send: publisher.send, portions: openPortions() }
     for (const [provider, total] of [
       ['provider_09', 9_000],
       ['provider_11', 10],
@@ -244,12 +242,11 @@ describe('ingest role', () => {
     })
     const before = (await recordsOf('fx')).length
     const stop = new AbortController()
-    const codes = ['EUR', 'USD']
-    const sources = { packaged: packagedRates(codes), remote: remoteRates(`${url}/usd.json`, codes) }
     const { log } = platform
-    const options = { codec: kafka.codec, publisher, log, metrics: openMetrics(), ...sources }
-    const rates = await keepRates({ ...options, everyMs: 20, signal: stop.signal })
-    const publishing = publishRates(rates, options, stop.signal)
+    const remote = remoteRates(`${url}/usd.json`)
+    const rates = await keepRates({ remote, log, everyMs: 20, signal: stop.signal })
+    const destination = { codec: kafka.codec, send: publisher.send }
+    const publishing = publishRates({ rates, publisher: destination, stopping: stop.signal, log })
     expect(rates.current().rateOf('EUR')?.text).to.equal('0.90')
     await eventually(() => rates.current().rateOf('EUR')?.text === '0.91' && asked >= 5, 'the changed rate')
     await eventually(async () => (await recordsOf('fx')).length >= before + 2, 'both tables')

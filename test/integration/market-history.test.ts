@@ -4,7 +4,6 @@ import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
 import type { z } from 'zod'
 import { loadCatalog } from '#infra/config/catalog.ts'
-import { loadCurrencies } from '#infra/config/currencies.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
@@ -160,7 +159,7 @@ describe('daily history', () => {
       }
       const [first, next] = await eventually(read, 'two candles')
       const usd = (minor: number) => Math.round(minor / Number(rate))
-      const rate = (await packagedRates(loadCurrencies())(new AbortController().signal)).rateOf('CNY')?.text
+      const rate = (await packagedRates()).rateOf('CNY')?.text
       expect(first).to.deep.include({
         t: second(6),
         o: usd(1100),
@@ -321,7 +320,7 @@ describe('daily history', () => {
       expect(meta).to.include({ interval: '1d', currency: 'USD', provider: 'All Providers', data_source: 'live' })
       expect(data.coverage).to.deep.include({ candle_count: 365, insufficient_for: [] })
       expect(data.coverage.last_bucket).to.equal(`${day(1)}T00:00:00.000Z`)
-      const rates = await packagedRates(loadCurrencies())(new AbortController().signal)
+      const rates = await packagedRates()
       const usd = (minor: number): number => minor / 100 / Number(rates.rateOf('CNY')?.text)
       // Two weeks at 1100, three days at 1500, three at 1300.
       expect(data.momentum.sma_20).to.be.closeTo(usd((14 * 1100 + 3 * 1500 + 3 * 1300) / 20), 1e-6)

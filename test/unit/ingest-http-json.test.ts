@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { type HttpJsonOptions, type MarketFeed, parseMarket } from '#infra/config/market.ts'
-import { compileMapping, MappingFailure } from '#services/ingest/connectors/http-json/map.ts'
+import { FetchFailure } from '#services/ingest/bounded-fetch.ts'
+import { compileMapping } from '#services/ingest/connectors/http-json/map.ts'
 import { firstPage, nextPage, withoutRepeats } from '#services/ingest/connectors/http-json/paging.ts'
 import type { SourceSettings } from '#services/ingest/source.ts'
 
@@ -90,8 +91,8 @@ describe('ingest: mapping of JSON', () => {
   })
 
   it('fails as a whole when an expression does', async () => {
-    expect(await failure(read({ mapping: '$sum($.cost)' }, [row('a', 'x')]))).to.be.instanceOf(MappingFailure)
-    expect(await failure(read({ currency: '5' }, []))).to.be.instanceOf(MappingFailure)
+    expect(await failure(read({ mapping: '$sum($.cost)' }, [row('a', 'x')]))).to.be.instanceOf(FetchFailure)
+    expect(await failure(read({ currency: '5' }, []))).to.be.instanceOf(FetchFailure)
   })
 
   it('refuses a broken expression at the start and names it', () => {
@@ -105,14 +106,14 @@ describe('ingest: paging', () => {
   const first = new URL('https://api.example/v1/prices?key=a')
   const next = (paging: object, page: { rows: number; paging?: unknown }, read = 1, current = first) =>
     nextPage(optionsOf({ paging }).paging, first, current, { paging: undefined, ...page }, read)
-  const at = (search: string) => ({ url: new URL(`https://api.example/v1/prices${search}`) })
+  const at = (search: string) => new URL(`https://api.example/v1/prices${search}`)
 
   it('by number ends at an empty page, or where the expression says so', () => {
     const paging = { by: 'page', parameter: 'p', first: 0 }
     expect(firstPage(first, optionsOf({ paging }).paging).search).to.equal('?key=a&p=0')
     expect(next(paging, { rows: 9 }, 3)).to.deep.equal(at('?key=a&p=3'))
-    expect(next(paging, { rows: 0 }, 3)).to.deep.equal({ end: true })
-    expect(next({ ...paging, more: 'more' }, { rows: 9, paging: false })).to.deep.equal({ end: true })
+    expect(next(paging, { rows: 0 }, 3)).to.equal(undefined)
+    expect(next({ ...paging, more: 'more' }, { rows: 9, paging: false })).to.equal(undefined)
     expect(next({ ...paging, more: 'more' }, { rows: 9, paging: true }, 1)).to.deep.equal(at('?key=a&p=1'))
   })
 
@@ -120,27 +121,24 @@ describe('ingest: paging', () => {
     const paging = { by: 'offset', parameter: 'skip', step: 100 }
     expect(firstPage(first, optionsOf({ paging }).paging).search).to.equal('?key=a&skip=0')
     expect(next(paging, { rows: 100 }, 2)).to.deep.equal(at('?key=a&skip=200'))
-    expect(next(paging, { rows: 99 }, 2)).to.deep.equal({ end: true })
+    expect(next(paging, { rows: 99 }, 2)).to.equal(undefined)
   })
 
   it('by cursor ends where there is none', () => {
     const paging = { by: 'cursor', parameter: 'c', next: 'next' }
     expect(firstPage(first, optionsOf({ paging }).paging)).to.equal(first)
     expect(next(paging, { rows: 1, paging: 'a/b' })).to.deep.equal(at('?key=a&c=a%2Fb'))
-    for (const none of [undefined, null, '', false])
-      expect(next(paging, { rows: 1, paging: none })).to.deep.equal({ end: true })
-    expect(next(paging, { rows: 1, paging: {} })).to.have.property('fault')
+    for (const none of [undefined, null, '', false]) expect(next(paging, { rows: 1, paging: none })).to.equal(undefined)
+    expect(() => next(paging, { rows: 1, paging: {} })).to.throw(FetchFailure)
   })
 
   it('by link follows relative and absolute ones, never to another origin', () => {
     const paging = { by: 'link', next: 'next' }
     expect(next(paging, { rows: 1, paging: '?page=2' })).to.deep.equal(at('?page=2'))
-    expect(next(paging, { rows: 1, paging: 'https://api.example/x' })).to.deep.equal({
-      url: new URL('https://api.example/x'),
-    })
-    expect(next(paging, { rows: 1, paging: 'https://evil.example/x' })).to.have.property('fault')
-    expect(next(paging, { rows: 1, paging: 'http://api.example/x' })).to.have.property('fault')
-    expect(next(paging, { rows: 1, paging: null })).to.deep.equal({ end: true })
+    expect(next(paging, { rows: 1, paging: 'https://api.example/x' })).to.deep.equal(new URL('https://api.example/x'))
+    for (const other of ['https://evil.example/x', 'http://api.example/x'])
+      expect(() => next(paging, { rows: 1, paging: other })).to.throw(FetchFailure)
+    expect(next(paging, { rows: 1, paging: null })).to.equal(undefined)
   })
 })
 

@@ -3,10 +3,10 @@ import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { loadCurrencies } from '#infra/config/currencies.ts'
 import { openLog } from '#infra/runtime/log.ts'
-import { openMetrics } from '#infra/runtime/metrics.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
 import { parseRateTable } from '#services/ingest/fx/rate-table.ts'
 import { keepRates, packagedRates } from '#services/ingest/fx/rates.ts'
+import { eventually } from '#test/harness/eventually.ts'
 
 const text = (usd: string, date = '"2026-09-29"') => `{"date":${date},"usd":${usd}}`
 
@@ -51,29 +51,26 @@ describe('ingest: exchange rates', () => {
       const date = new Date(Date.now() + days * DAY_MS).toISOString().slice(0, 10)
       return parseRateTable(text('{"usd":1,"eur":2}', `"${date}"`), 'test', ['USD', 'EUR'])
     }
-    const [kept, next] = [dated(-2), dated(-1)]
+    const next = dated(-1)
     const tables = [dated(2), dated(2), next]
-    const metrics = openMetrics()
     const stop = new AbortController()
     const rates = await keepRates({
-      packaged: async () => kept,
       remote: async () => tables.shift() ?? next,
       everyMs: 1,
       log: openLog({ level: 'silent', name: 'test' }),
-      metrics,
       signal: stop.signal,
     })
-    expect(rates.current()).to.equal(kept)
-    await rates.changed(kept, stop.signal)
-    expect(rates.current()).to.equal(next)
-    expect(await metrics.registry.metrics()).to.match(/^marketlog_ingest_fx_failures_total 2$/m)
+    const packaged = rates.current()
+    expect(packaged.source).to.equal('@fawazahmed0/currency-api')
+    await eventually(() => rates.current() === next, 'the next rates')
+    expect(tables).to.have.length(0)
     stop.abort()
     await rates.closed
   })
 
   it('of the package hold every code of the platform that it knows', async () => {
     const codes = loadCurrencies()
-    const table = await packagedRates(codes)(new AbortController().signal)
+    const table = await packagedRates()
     const file = fileURLToPath(import.meta.resolve('@fawazahmed0/currency-api/v1/currencies/usd.json'))
     const known = Object.keys(JSON.parse(readFileSync(file, 'utf8')).usd)
     const expected = codes.filter(code => known.includes(code.toLowerCase()))

@@ -1,9 +1,4 @@
-/**
- * Opens the connectors of a market's feeds: one kind of source, one opener.
- *
- * Reads the base of simulated feeds once for all of them. A feed whose provider the registry does not know, or whose
- * configuration is incomplete, fails the start with an error that names it.
- */
+/** Opens the connectors of a market's feeds. One whose provider is unknown, or which is not configured, fails the start by name. */
 import type { Market, MarketFeed } from '#infra/config/market.ts'
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import type { Environment } from '#infra/runtime/secret.ts'
@@ -21,21 +16,15 @@ export async function openSources(
   env: Environment,
 ): Promise<OpenSource[]> {
   const isSimulated = market.feeds.some(feed => feed.connector === 'simulated')
-  const base =
-    isSimulated && market.base
-      ? await loadSimulatedBase(market.base, rates, { seed: market.seed, items: market.items })
-      : undefined
+  const base = isSimulated && market.base ? await loadSimulatedBase(market.base, rates, market) : undefined
   return market.feeds.map(entry => {
-    const source = sourceOf(entry, providers, market.name)
+    const provider = providers.byKey.get(entry.provider)
+    if (!provider)
+      throw new Error(`market ${market.name} names ${entry.provider}, which the providers file does not know`)
+    const { key, default_currency: currency } = provider
+    const source = { provider: key, side: entry.side, intervalMs: entry.interval_ms, currency }
     return { ...source, connector: openConnector(entry, source, market.seed, base, env) }
   })
-}
-
-function sourceOf(entry: MarketFeed, providers: ProviderRegistry, market: string): SourceSettings {
-  const provider = providers.byKey.get(entry.provider)
-  if (!provider) throw new Error(`market ${market} names ${entry.provider}, which the providers file does not know`)
-  const { key, default_currency: currency } = provider
-  return { provider: key, side: entry.side, intervalMs: entry.interval_ms, currency }
 }
 
 function openConnector(

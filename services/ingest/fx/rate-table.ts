@@ -9,29 +9,29 @@ import { parseInstant } from '#schemas/values/instant.ts'
 import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
 
 /** Exchange rates at one time. */
-export interface RateTable {
-  /** When its source says that it was in force. */
-  readonly asOf: number
-  readonly source: string
-  /** The rate of a currency code in capitals; undefined when the source has none. */
-  rateOf(currency: string): Rate | undefined
-  /** The table as it is published. */
-  readonly event: FxRatesPublished
-}
+export type RateTable = ReturnType<typeof rateTable>
 
 /** Makes a table of decimal texts by code; the US dollar is always in it. */
-export function rateTable(asOf: number, source: string, texts: ReadonlyMap<string, string>): RateTable {
+export function rateTable(asOf: number, source: string, texts: ReadonlyMap<string, string>) {
   const rates = new Map<string, Rate>([['USD', USD_RATE]])
   for (const [code, text] of [...texts].sort(([a], [b]) => (a < b ? -1 : 1))) {
     const rate = parseRate(text)
     if (rate && code !== 'USD') rates.set(code, rate)
   }
-  const event = {
+  const event: FxRatesPublished = {
     as_of: asOf,
     source,
     rates: Object.fromEntries([...rates].map(([code, rate]) => [code, rate.text])),
   }
-  return { asOf, source, event, rateOf: currency => rates.get(currency) }
+  return {
+    /** When its source says that it was in force. */
+    asOf,
+    source,
+    /** The table as it is published. */
+    event,
+    /** The rate of a currency code in capitals; undefined when the source has none. */
+    rateOf: (currency: string): Rate | undefined => rates.get(currency),
+  }
 }
 
 /** Reads a source's text; throws an Error when it does not have the shape or lacks a usable rate. */

@@ -11,8 +11,8 @@ import { fileURLToPath } from 'node:url'
 import { loadCurrencies } from '#infra/config/currencies.ts'
 import type { Codec } from '#infra/kafka/codec.ts'
 import type { Publisher } from '#infra/kafka/publisher.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
-import type { Metrics } from '#infra/runtime/metrics.ts'
 import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { isFromTheFuture } from '#schemas/values/event-time.ts'
 import { formatInstant, MINUTE_MS } from '#schemas/values/instant.ts'
@@ -21,128 +21,110 @@ import { parseRateTable, type RateTable } from './rate-table.ts'
 
 type RateSource = (signal: AbortSignal) => Promise<RateTable>
 
-interface RateSources {
-  packaged: RateSource
+interface RateKeeping {
   /** Undefined: the packaged rates are all there is. */
   remote: RateSource | undefined
-}
-
-interface RateKeeping extends RateSources {
   log: Log
-  metrics: Metrics
   signal: AbortSignal
 }
 
-interface RatePublishing {
-  codec: Codec
-  publisher: Pick<Publisher, 'send'>
-  log: Log
-  metrics: Metrics
-}
-
 /** The current rates, kept current until the signal. */
-export interface KeptRates {
-  current(): RateTable
-  /** Resolves when the current table is another one than that, or after the signal. */
-  changed(from: RateTable, signal: AbortSignal): Promise<void>
-  /** Resolves after the signal. */
-  closed: Promise<void>
-}
+export type KeptRates = Awaited<ReturnType<typeof keepRates>>
 
 const PACKAGE = '@fawazahmed0/currency-api'
+const CHECK_EVERY_MS = 1_000
 
-/** The sources of the platform's currencies: the package always, a URL where one is set. */
-export function rateSources(fxUrl: string | undefined): RateSources {
-  const codes = loadCurrencies()
-  return { packaged: packagedRates(codes), remote: fxUrl === undefined ? undefined : remoteRates(fxUrl, codes) }
-}
-
-export function packagedRates(codes: readonly string[]): RateSource {
+export async function packagedRates(): Promise<RateTable> {
   const file = fileURLToPath(import.meta.resolve(`${PACKAGE}/v1/currencies/usd.json`))
-  return async () => parseRateTable(await readFile(file, 'utf8'), PACKAGE, codes)
+  return parseRateTable(await readFile(file, 'utf8'), PACKAGE, loadCurrencies())
 }
 
-export function remoteRates(address: string, codes: readonly string[]): RateSource {
-  const url = URL.parse(address)
+/** The rates at a URL, where one is set. */
+export function remoteRates(fxUrl: string | undefined): RateSource | undefined {
+  if (fxUrl === undefined) return undefined
+  const url = URL.parse(fxUrl)
   if (!url) throw new Error('FX_URL is not a URL')
   return async signal => {
-    const bounds = {
-      requestTimeoutMs: 15_000,
-      maxBytes: 4 * 2 ** 20,
-      maxRedirects: 3,
-      retries: 4,
-      retryAfterMs: 500,
-      signal: AbortSignal.any([signal, AbortSignal.timeout(MINUTE_MS)]),
-    }
-    const { text } = await fetchText(url, {}, bounds)
-    return parseRateTable(text, `${url.origin}${url.pathname}`, codes)
+    const { text } = await fetchText(
+      url,
+      {},
+      {
+        ...{ request_timeout_ms: 15_000, max_bytes: 4 * 2 ** 20, max_redirects: 3, retries: 4, retry_after_ms: 500 },
+        signal: AbortSignal.any([signal, AbortSignal.timeout(MINUTE_MS)]),
+      },
+    )
+    return parseRateTable(text, `${url.origin}${url.pathname}`, loadCurrencies())
   }
 }
 
-/** Publishes the current table once; the packaged one where the URL does not answer. */
-export async function publishRatesOnce(options: RateKeeping & RatePublishing): Promise<RateTable> {
-  const table = await firstTable(options)
-  await publishTable(options, table)
+/** The current rates of the configured source, after they have been published; the packaged ones where it does not answer. */
+export async function publishConfiguredRates(
+  { fxUrl }: Pick<PlatformConfig, 'fxUrl'>,
+  log: Log,
+  signal: AbortSignal,
+  { codec, publisher }: { codec: Codec; publisher: Publisher },
+): Promise<RateTable> {
+  const table = await currentRates({ remote: remoteRates(fxUrl), log, signal })
+  await publishTable({ codec, send: publisher.send }, table, log)
   return table
 }
 
 /** Reads the current table and then polls its source. */
-export async function keepRates(options: RateKeeping & { everyMs: number }): Promise<KeptRates> {
+export async function keepRates(options: RateKeeping & { everyMs: number }) {
   const { everyMs, signal } = options
-  let table = await firstTable(options)
-  let change = Promise.withResolvers<void>()
+  let table = await currentRates(options)
   const poll = async (): Promise<void> => {
     while (!signal.aborted) {
       await delay(everyMs, undefined, { signal }).catch(() => undefined)
-      const next = signal.aborted ? undefined : await tryTable(options)
-      if (!next || JSON.stringify(next.event) === JSON.stringify(table.event)) continue
-      table = next
-      change.resolve()
-      change = Promise.withResolvers()
+      const next = signal.aborted ? undefined : await tryTable(options.remote ?? packagedRates, options)
+      if (next && JSON.stringify(next.event) !== JSON.stringify(table.event)) table = next
     }
   }
   return {
     current: () => table,
-    async changed(from, until) {
-      const ended = Promise.withResolvers<void>()
-      until.addEventListener('abort', () => ended.resolve(), { once: true })
-      if (until.aborted || table !== from) return
-      await Promise.race([change.promise, ended.promise])
-    },
+    /** Resolves after the signal. */
     closed: poll(),
   }
 }
 
-/** Publishes the current table and each that follows it, until the signal; rejects when one could not be written. */
-export async function publishRates(rates: KeptRates, options: RatePublishing, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
-    const table = rates.current()
-    await publishTable(options, table)
-    await rates.changed(table, signal)
+/** Publishes the current table and each that follows it, until it is stopped; rejects when one could not be written. */
+export async function publishRates(owned: {
+  rates: Pick<KeptRates, 'current'>
+  publisher: Parameters<typeof publishTable>[0]
+  stopping: AbortSignal
+  log: Log
+}): Promise<void> {
+  let published: RateTable | undefined
+  while (!owned.stopping.aborted) {
+    const table = owned.rates.current()
+    if (table !== published) await publishTable(owned.publisher, table, owned.log)
+    published = table
+    await delay(CHECK_EVERY_MS, undefined, { signal: owned.stopping }).catch(() => undefined)
   }
 }
 
-const firstTable = async (options: RateKeeping): Promise<RateTable> =>
-  (options.remote && (await tryTable(options))) ?? (await options.packaged(options.signal))
+const currentRates = async (options: RateKeeping): Promise<RateTable> =>
+  (options.remote && (await tryTable(options.remote, options))) ?? (await packagedRates())
 
-async function tryTable({ remote, packaged, metrics, log, signal }: RateKeeping): Promise<RateTable | undefined> {
+async function tryTable(read: RateSource, { log, signal }: RateKeeping): Promise<RateTable | undefined> {
   try {
-    const table = await (remote ?? packaged)(signal)
+    const table = await read(signal)
     // Readers would refuse it now, and it would not be published again when its time has come.
     if (isFromTheFuture(table.asOf, Date.now()))
       throw new Error(`the rates are dated ahead, ${formatInstant(table.asOf)}`)
     return table
   } catch (error) {
-    if (signal.aborted) return undefined
-    metrics.counter('marketlog_ingest_fx_failures_total', 'Polls of the exchange rates that failed.').inc()
-    log.warn({ error: String(error) }, 'exchange rates could not be read; the last table stays')
+    if (!signal.aborted) log.warn({ error: String(error) }, 'exchange rates could not be read; the last table stays')
     return undefined
   }
 }
 
-async function publishTable({ codec, publisher, log, metrics }: RatePublishing, table: RateTable): Promise<void> {
-  await publisher.send([{ topic: 'fx', key: 'USD', value: codec.encode(fxRatesPublished, table.event) }])
-  metrics.gauge('marketlog_ingest_fx_as_of_seconds', 'Time of the published exchange rates.').set(table.asOf / 1_000)
+async function publishTable(
+  { codec, send }: { codec: Codec; send: Publisher['send'] },
+  table: RateTable,
+  log: Log,
+): Promise<void> {
+  await send([{ topic: 'fx', key: 'USD', value: codec.encode(fxRatesPublished, table.event) }])
   const count = Object.keys(table.event.rates).length
   log.info({ source: table.source, asOf: formatInstant(table.asOf), count }, 'exchange rates published')
 }

@@ -7,12 +7,12 @@
  */
 import type { HttpJsonOptions } from '#infra/config/market.ts'
 import type { Environment } from '#infra/runtime/secret.ts'
-import { type FetchedText, FetchFailure, fetchText } from '../../bounded-fetch.ts'
-import type { Connector, FailedRefresh, RawEntry, Refresh, SourceSettings } from '../../source.ts'
-import { compileMapping, type MappedPage, MappingFailure, type PageReader } from './map.ts'
+import { FetchFailure, fetchText } from '../../bounded-fetch.ts'
+import type { Connector, RawEntry, Refresh, SourceSettings } from '../../source.ts'
+import { compileMapping, type MappedPage, type PageReader } from './map.ts'
 import { firstPage, nextPage, withoutRepeats } from './paging.ts'
 
-interface KeptPage {
+interface Page {
   mapped: MappedPage
   etag: string | undefined
   lastModified: string | undefined
@@ -35,20 +35,21 @@ export function openHttpJson(source: SourceSettings, options: HttpJsonOptions, e
   const url = URL.parse(address)
   if (!url || !/^https?:$/.test(url.protocol)) throw new Error(`url of ${source.provider} is no http(s) URL`)
   const api = { source, options, url, headers, readPage: compileMapping(options, source) }
-  let kept: ReadonlyMap<string, KeptPage> = new Map()
+  let pages: ReadonlyMap<string, Page> = new Map()
   let quietUntil = 0
   return {
     async *poll({ now, signal }) {
       // The refresh that was refused is the failure; one that is not tried is none.
       if (performance.now() < quietUntil) return
       try {
-        const read = await readPages(api, kept, signal)
-        kept = read.pages
+        const read = await readPages(api, pages, signal)
+        pages = read.pages
         yield { kind: 'refresh', observedAt: now, currency: read.currency, entries: read.entries } satisfies Refresh
       } catch (error) {
         if (signal.aborted) return
-        if (error instanceof FetchFailure) quietUntil = error.quietUntil
-        yield failureOf(error, now)
+        if (!(error instanceof FetchFailure)) throw error
+        quietUntil = error.quietUntil
+        yield { kind: 'failed', observedAt: now, reason: error.reason, detail: error.message }
       }
     },
   }
@@ -69,79 +70,55 @@ function resolveNames(texts: Record<string, string>, provider: string, env: Envi
   throw new Error(`the feed of ${provider} needs ${[...missing].join(', ')} in the environment`)
 }
 
-function failureOf(error: unknown, observedAt: number): FailedRefresh {
-  const failed = (reason: string, detail: string): FailedRefresh => ({ kind: 'failed', observedAt, reason, detail })
-  if (error instanceof FetchFailure) return failed(error.reason, error.message)
-  if (error instanceof MappingFailure) return failed('bad_mapping', error.message)
-  throw error
-}
-
 async function readPages(
   api: Api,
-  kept: ReadonlyMap<string, KeptPage>,
+  before: ReadonlyMap<string, Page>,
   stopping: AbortSignal,
-): Promise<{ entries: RawEntry[]; currency: string; pages: Map<string, KeptPage> }> {
+): Promise<{ entries: RawEntry[]; currency: string; pages: Map<string, Page> }> {
   const { source, options } = api
   const signal = AbortSignal.any([stopping, AbortSignal.timeout(options.total_timeout_ms)])
-  const pages = new Map<string, KeptPage>()
+  const pages = new Map<string, Page>()
   const seen = new Set<string>()
   const first = firstPage(api.url, options.paging)
   const portions: (readonly RawEntry[])[] = []
-  let before: readonly RawEntry[] = []
+  let entriesBefore: readonly RawEntry[] = []
   let currency: string | undefined
   let bytesLeft = options.max_bytes
   for (let url = first; ; ) {
     if (seen.has(url.href)) throw new FetchFailure('paging', 'a page leads back to one that was read')
     if (seen.size >= options.max_pages) throw new FetchFailure('too_many_pages', `over ${options.max_pages} pages`)
     seen.add(url.href)
-    const fetched = await fetchPage(api, url, kept.get(url.href), bytesLeft, signal)
-    bytesLeft -= fetched.bytes
-    const page = await pageOf(api, fetched, kept.get(url.href))
+    const { page, bytes } = await fetchPage(api, url, before.get(url.href), bytesLeft, signal)
+    bytesLeft -= bytes
     if (page.etag || page.lastModified) pages.set(url.href, page)
     const { entries } = page.mapped
-    portions.push(source.side === 'sale' ? withoutRepeats(before, entries) : entries)
-    before = entries
+    portions.push(source.side === 'sale' ? withoutRepeats(entriesBefore, entries) : entries)
+    entriesBefore = entries
     const own = page.mapped.currency ?? source.currency
-    if (own !== (currency ?? own)) throw new MappingFailure(`currency: pages are in ${currency} and in ${own}`)
+    if (own !== (currency ?? own))
+      throw new FetchFailure('bad_mapping', `currency: pages are in ${currency} and in ${own}`)
     currency = own
     const next = nextPage(options.paging, first, url, page.mapped, seen.size)
-    if ('fault' in next) throw new FetchFailure('paging', next.fault)
-    if ('end' in next) return { entries: portions.flat(), currency, pages }
-    url = next.url
+    if (!next) return { entries: portions.flat(), currency, pages }
+    url = next
   }
 }
 
-function fetchPage(
-  { options, headers }: Api,
+async function fetchPage(
+  { options, headers, readPage }: Api,
   url: URL,
-  kept: KeptPage | undefined,
+  before: Page | undefined,
   maxBytes: number,
   signal: AbortSignal,
-): Promise<FetchedText> {
+): Promise<{ page: Page; bytes: number }> {
   const conditions: Record<string, string> = {}
-  if (kept?.etag) conditions['if-none-match'] = kept.etag
-  else if (kept?.lastModified) conditions['if-modified-since'] = kept.lastModified
-  return fetchText(
-    url,
-    { ...headers, ...conditions },
-    {
-      requestTimeoutMs: options.request_timeout_ms,
-      maxBytes,
-      maxRedirects: options.max_redirects,
-      retries: options.retries,
-      retryAfterMs: options.retry_after_ms,
-      signal,
-    },
-  )
-}
-
-async function pageOf(api: Api, fetched: FetchedText, kept: KeptPage | undefined): Promise<KeptPage> {
-  if (fetched.status === 304) {
-    if (!kept) throw new FetchFailure('http_status', 'answered 304 to an unconditional request')
-    return kept
-  }
-  const mapped = await api.readPage(parse(fetched.text))
-  return { mapped, etag: fetched.etag, lastModified: fetched.lastModified }
+  if (before?.etag) conditions['if-none-match'] = before.etag
+  else if (before?.lastModified) conditions['if-modified-since'] = before.lastModified
+  const bounds = { ...options, max_bytes: maxBytes, signal }
+  const { status, text, bytes, ...validators } = await fetchText(url, { ...headers, ...conditions }, bounds)
+  if (status === 200) return { page: { mapped: await readPage(parse(text)), ...validators }, bytes }
+  if (before) return { page: before, bytes }
+  throw new FetchFailure('http_status', 'answered 304 to an unconditional request')
 }
 
 function parse(text: string): unknown {

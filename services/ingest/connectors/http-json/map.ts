@@ -8,6 +8,7 @@
 import { setImmediate as pause } from 'node:timers/promises'
 import jsonata, { type Expression } from 'jsonata'
 import type { HttpJsonOptions } from '#infra/config/market.ts'
+import { FetchFailure } from '../../bounded-fetch.ts'
 import { minorUnits, type Rounding } from '../../minor-units.ts'
 import type { RawEntry, Source } from '../../source.ts'
 
@@ -22,9 +23,6 @@ export interface MappedPage {
 }
 
 export type PageReader = (page: unknown) => Promise<MappedPage>
-
-/** An expression of the market file gave what it may not, or failed. */
-export class MappingFailure extends Error {}
 
 const PORTION = 500
 
@@ -71,7 +69,7 @@ async function evaluate(name: string, expression: Expression, input: unknown, pa
   try {
     return await expression.evaluate(input, { page })
   } catch (error) {
-    throw new MappingFailure(`${name}: ${messageOf(error)}`)
+    throw new FetchFailure('bad_mapping', `${name}: ${messageOf(error)}`)
   }
 }
 
@@ -82,7 +80,7 @@ function asArray(value: unknown): unknown[] {
 }
 
 function textOf(value: unknown): string {
-  if (typeof value !== 'string') throw new MappingFailure('currency: gives no text')
+  if (typeof value !== 'string') throw new FetchFailure('bad_mapping', 'currency: gives no text')
   return value.toUpperCase()
 }
 

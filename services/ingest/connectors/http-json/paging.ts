@@ -5,13 +5,9 @@
  * with it; a page that leads back to one already read is a fault, so paging always ends.
  */
 import type { HttpJsonOptions } from '#infra/config/market.ts'
+import { FetchFailure } from '../../bounded-fetch.ts'
 import type { RawEntry } from '../../source.ts'
 import type { MappedPage } from './map.ts'
-
-/** The next page's URL, the end of the refresh, or why paging cannot go on. */
-type NextPage = { url: URL } | { end: true } | { fault: string }
-
-const END: NextPage = { end: true }
 
 export function firstPage(url: URL, paging: HttpJsonOptions['paging']): URL {
   if (paging?.by === 'page') return withParameter(url, paging.parameter, paging.first)
@@ -19,36 +15,38 @@ export function firstPage(url: URL, paging: HttpJsonOptions['paging']): URL {
   return url
 }
 
-/** `read` counts the pages so far, this one included. */
+/** The next page's URL; undefined at the end of the refresh. `read` counts the pages so far, this one included. Throws FetchFailure. */
 export function nextPage(
   paging: HttpJsonOptions['paging'],
   first: URL,
   current: URL,
   page: Pick<MappedPage, 'rows' | 'paging'>,
   read: number,
-): NextPage {
-  if (!paging) return END
+): URL | undefined {
+  if (!paging) return undefined
   switch (paging.by) {
     case 'page': {
       const isLast = paging.more === undefined ? page.rows === 0 : !page.paging
-      return isLast ? END : { url: withParameter(first, paging.parameter, paging.first + read) }
+      return isLast ? undefined : withParameter(first, paging.parameter, paging.first + read)
     }
     case 'offset':
-      return page.rows < paging.step ? END : { url: withParameter(first, paging.parameter, read * paging.step) }
+      return page.rows < paging.step ? undefined : withParameter(first, paging.parameter, read * paging.step)
     case 'cursor':
-      if (isNothing(page.paging)) return END
-      if (typeof page.paging !== 'string' && typeof page.paging !== 'number') return { fault: 'the cursor is no text' }
-      return { url: withParameter(first, paging.parameter, page.paging) }
+      if (isNothing(page.paging)) return undefined
+      if (typeof page.paging === 'string' || typeof page.paging === 'number')
+        return withParameter(first, paging.parameter, page.paging)
+      throw new FetchFailure('paging', 'the cursor is no text')
     case 'link':
       return linked(page.paging, current)
   }
 }
 
-function linked(link: unknown, current: URL): NextPage {
-  if (isNothing(link)) return END
+function linked(link: unknown, current: URL): URL | undefined {
+  if (isNothing(link)) return undefined
   const url = typeof link === 'string' ? URL.parse(link, current.href) : null
-  if (!url) return { fault: 'the link to the next page is no URL' }
-  return url.origin === current.origin ? { url } : { fault: `the next page is at another origin, ${url.origin}` }
+  if (!url) throw new FetchFailure('paging', 'the link to the next page is no URL')
+  if (url.origin === current.origin) return url
+  throw new FetchFailure('paging', `the next page is at another origin, ${url.origin}`)
 }
 
 /**

@@ -5,7 +5,7 @@
  * unreadable file becomes a failed refresh in that order and does not stop the others; one file at a time is in memory.
  */
 import { readdir, readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import { constants, gunzip } from 'node:zlib'
 import type { RecordedOptions } from '#infra/config/market.ts'
@@ -38,11 +38,18 @@ export async function listRecorded(dir: string): Promise<RecordedFile[]> {
 
 /** Reads a recorded file; `currency` is taken where it names none, `observedAt` where it cannot be read. */
 export async function readRecorded(path: string, currency: string, observedAt = 0): Promise<Refresh | FailedRefresh> {
-  const failed = (reason: string, detail: string): FailedRefresh => ({ kind: 'failed', observedAt, reason, detail })
-  const unpacked = await readText(path)
-  if ('fault' in unpacked) return failed(unpacked.fault, `${nameOf(path)}: ${unpacked.fault}`)
-  const read = readRecordedText(unpacked.text, currency)
-  return read.kind === 'refresh' ? read : failed(read.reason, `${nameOf(path)}: ${read.detail}`)
+  const failed = (reason: string, detail = reason): FailedRefresh => {
+    return { kind: 'failed', observedAt, reason, detail: `${basename(path)}: ${detail}` }
+  }
+  let text = await readFile(path)
+  try {
+    if (isGzip(text)) text = await unpack(text, { maxOutputLength: TEXT_MAX_BYTES })
+  } catch (error) {
+    const { code = '' } = error as { code?: string }
+    return failed({ Z_BUF_ERROR: 'truncated', ERR_BUFFER_TOO_LARGE: 'too_large' }[code] ?? 'corrupt')
+  }
+  const read = readRecordedText(text.toString(), currency)
+  return read.kind === 'refresh' ? read : failed(read.reason, read.detail)
 }
 
 /** Opens a feed of recorded files: each poll brings the files that are newer than what is published. */
@@ -55,23 +62,6 @@ export function openRecorded(source: SourceSettings, options: RecordedOptions): 
           yield await readRecorded(file.path, source.currency, file.observedAt)
       }
     },
-  }
-}
-
-const nameOf = (path: string): string => path.split('/').at(-1) ?? path
-
-type Text = { text: string } | { fault: 'truncated' | 'corrupt' | 'too_large' }
-
-async function readText(path: string): Promise<Text> {
-  const bytes = await readFile(path)
-  if (!isGzip(bytes)) return { text: bytes.toString() }
-  try {
-    return { text: (await unpack(bytes, { maxOutputLength: TEXT_MAX_BYTES })).toString() }
-  } catch (error) {
-    const { code } = error as { code?: string }
-    if (code === 'Z_BUF_ERROR') return { fault: 'truncated' }
-    if (code === 'ERR_BUFFER_TOO_LARGE') return { fault: 'too_large' }
-    return { fault: 'corrupt' }
   }
 }
 

@@ -14,18 +14,7 @@ const WHOLE_ITEM = 0
 export const PHASED_AS_WHOLE = 1
 export const ONE_PHASE = 2
 
-export interface SimulatedBase {
-  names: string[]
-  phases: (Phase | null)[]
-  /** WHOLE_ITEM, PHASED_AS_WHOLE or ONE_PHASE. */
-  kinds: Uint8Array
-  hashes: Int32Array
-  microUsd: Float64Array
-  /** Listings relative to an item of ten dollars: more of what is cheap. */
-  depths: Float64Array
-  stickers: string[]
-  charms: string[]
-}
+export type SimulatedBase = ReturnType<typeof simulatedBase>
 
 /** How dear a phase is, in thousandths of the finish as a whole, which is its cheapest. */
 const PHASE_PRICES: Record<'Doppler' | 'Gamma Doppler', [Phase, number][]> = {
@@ -62,26 +51,22 @@ interface Row {
 export function simulatedBase(
   refresh: Refresh,
   rates: RateTable,
-  options: { seed: number; items: number | undefined },
-): SimulatedBase {
+  options: { seed: number; items?: number | undefined },
+) {
   const prices = lowestPrices(refresh, rates)
   if (prices.size === 0) throw new Error('the base refresh of the market holds no usable price')
   const rank = (name: string): number => mix(textHash(name, options.seed), 1) >>> 0
-  const names = [...prices.keys()].sort(byText)
-  const chosen =
-    options.items === undefined || options.items >= names.length
-      ? names
-      : names
-          .toSorted((a, b) => rank(a) - rank(b))
-          .slice(0, options.items)
-          .sort(byText)
+  const ranked = [...prices.keys()].sort((a, b) => rank(a) - rank(b))
+  const chosen = ranked.slice(0, options.items).sort(byText)
   const rows = chosen.flatMap(name => rowsOf(name, prices.get(name) as number))
   return {
     names: rows.map(row => row.name),
     phases: rows.map(row => row.phase),
+    /** WHOLE_ITEM, PHASED_AS_WHOLE or ONE_PHASE. */
     kinds: Uint8Array.from(rows, row => row.kind),
     hashes: Int32Array.from(rows, row => textHash(`${row.name}\0${row.phase ?? ''}`, options.seed)),
     microUsd: Float64Array.from(rows, row => row.micro),
+    /** Listings relative to an item of ten dollars: more of what is cheap. */
     depths: Float64Array.from(rows, row =>
       Math.min(DEPTH_MAX, Math.max(DEPTH_MIN, Math.sqrt(TEN_DOLLARS_MICRO / row.micro))),
     ),

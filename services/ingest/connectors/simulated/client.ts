@@ -4,19 +4,20 @@
  * Reads the base file once per market; everything else is map.ts and sales.ts. It quotes for the time that the schedule names,
  * never for the clock's, so a run at any speed gives the same events; it keeps nothing between polls.
  */
-import { SALE_DETAILS, type SimulatedOptions } from '#infra/config/market.ts'
+import type { SimulatedOptions } from '#infra/config/market.ts'
+import type { Rate } from '#schemas/values/money.ts'
 import type { RateTable } from '../../fx/rate-table.ts'
 import type { Connector, Refresh, SourceSettings } from '../../source.ts'
 import { readRecorded } from '../recorded/client.ts'
 import { type SimulatedBase, simulatedBase } from './base.ts'
 import { simulatedProvider, simulatedQuotes } from './map.ts'
-import { salesBetween, simulatedSales } from './sales.ts'
+import { salesBetween } from './sales.ts'
 
 /** Reads the base of a market. Throws when the file cannot be used. */
 export async function loadSimulatedBase(
   file: string,
   rates: RateTable,
-  options: { seed: number; items: number | undefined },
+  options: { seed: number; items?: number | undefined },
 ): Promise<SimulatedBase> {
   const recorded = await readRecorded(file, 'USD')
   if (recorded.kind === 'failed') throw new Error(`base refresh ${file}: ${recorded.reason}, ${recorded.detail}`)
@@ -30,16 +31,14 @@ export function openSimulated(
   seed: number,
 ): Connector {
   const provider = simulatedProvider(source, options, seed)
-  const sales = simulatedSales(provider, options, SALE_DETAILS)
   const refreshAt = (at: number, after: number, rates: RateTable): Refresh => {
     const rate = rates.rateOf(source.currency)
-    const quotes = rate && {
-      sale: () => salesBetween(base, provider, sales, { after, until: at }, rate),
-      ask: () => simulatedQuotes(base, provider, at, rate),
-      bid: () => simulatedQuotes(base, provider, at, rate),
-    }
+    const entriesAt = (inForce: Rate) =>
+      source.side === 'sale'
+        ? salesBetween(base, provider, { after, until: at }, inForce)
+        : simulatedQuotes(base, provider, at, inForce)
     // Without a rate there is nothing to quote in; publishing says so (unknown_currency).
-    return { kind: 'refresh', observedAt: at, currency: source.currency, entries: quotes?.[source.side]() ?? [] }
+    return { kind: 'refresh', observedAt: at, currency: source.currency, entries: rate ? entriesAt(rate) : [] }
   }
   return {
     refreshAt,

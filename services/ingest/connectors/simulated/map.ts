@@ -5,7 +5,7 @@
  * hashes of its number, so any time can be asked for without walking those before it, and a restart continues the same market.
  * Invariant: (base, provider, time, rates) alone decide every entry, whatever was asked before.
  */
-import type { SimulatedOptions } from '#infra/config/market.ts'
+import { SALE_DETAILS, type SimulatedOptions } from '#infra/config/market.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
 import { type Rate, toMinor } from '#schemas/values/money.ts'
 import type { Phase } from '#schemas/values/phase.ts'
@@ -22,28 +22,7 @@ import {
   wave,
 } from './base.ts'
 
-export interface SimulatedProvider {
-  side: SourceSettings['side']
-  /** Decides what it lists, and all its noise; asks, bids and sales of one provider share it. */
-  hash: number
-  skippedKind: number
-  factor: number
-  spread: number
-  coverage: number
-  unlisted: number
-  stock: number
-  priceLifeMs: number
-  stockLifeMs: number
-  listingLifeMs: number
-}
-
-interface SimulatedQuote {
-  market_hash_name: string
-  phase: Phase | null
-  price: number
-  quantity: number
-  url: null
-}
+export type SimulatedProvider = ReturnType<typeof simulatedProvider>
 
 const WEEK_MS = 7 * DAY_MS
 /** Of the changes, how many move the price; the others move the stock. */
@@ -53,6 +32,7 @@ const WEEKLY_SWING = 0.12
 const DAILY_SWING = 0.05
 const OWN_SWING = 0.06
 const PHASES_SHARE = 0.7
+const DETAIL_SHARE = 0.6
 // Salts keep the hashes of one entry's different questions apart.
 const COVERED = 11
 const PRICED = 12
@@ -62,12 +42,13 @@ const SPREAD = 15
 const OWN_DEPTH = 16
 
 /** Resolves a feed's options; what they leave open is drawn from the market's seed. */
-export function simulatedProvider(source: SourceSettings, options: SimulatedOptions, seed: number): SimulatedProvider {
+export function simulatedProvider(source: SourceSettings, options: SimulatedOptions, seed: number) {
   const hash = textHash(source.provider, seed)
   const churn = Math.max(options.churn ?? 0.02, CHURN_MIN)
   const quotesPhases = options.phases ?? unit(mix(hash, 1)) < PHASES_SHARE
   return {
     side: source.side,
+    /** Decides what it lists, and all its noise; asks, bids and sales of one provider share it. */
     hash,
     skippedKind: quotesPhases ? PHASED_AS_WHOLE : ONE_PHASE,
     factor: options.factor ?? 1,
@@ -78,16 +59,15 @@ export function simulatedProvider(source: SourceSettings, options: SimulatedOpti
     priceLifeMs: source.intervalMs / (churn * PRICE_SHARE),
     stockLifeMs: source.intervalMs / (churn * (1 - PRICE_SHARE)),
     listingLifeMs: source.intervalMs / churn,
+    /** At most one sale in each. */
+    saleSlotMs: DAY_MS / (options.per_day ?? 4_000),
+    /** Of its sales. */
+    details: new Set(options.details ?? SALE_DETAILS.filter((_, index) => unit(mix(hash, 100 + index)) < DETAIL_SHARE)),
   }
 }
 
 /** Everything that a provider asks or bids at a time, entry by entry in the base's order. */
-export function* simulatedQuotes(
-  base: SimulatedBase,
-  provider: SimulatedProvider,
-  time: number,
-  rate: Rate,
-): Generator<SimulatedQuote> {
+export function* simulatedQuotes(base: SimulatedBase, provider: SimulatedProvider, time: number, rate: Rate) {
   const own = mix(provider.hash, saltOf(provider))
   for (let i = 0; i < base.names.length; i++) {
     if (!isCovered(base, i, provider)) continue

@@ -5,7 +5,6 @@
  * same id and windows that touch leave none out; (base, provider, window, rates) alone decide.
  */
 import { readName, WEARS } from '#infra/config/build/market-name.ts'
-import type { SALE_DETAILS, SimulatedOptions } from '#infra/config/market.ts'
 import type { SaleCharm, SaleSticker } from '#schemas/events/sale-observed.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
 import { type Rate, toMinor } from '#schemas/values/money.ts'
@@ -13,16 +12,8 @@ import type { RawSale } from '../../source.ts'
 import { mix, type SimulatedBase, unit } from './base.ts'
 import { askMicro, isCovered, type SimulatedProvider } from './map.ts'
 
-/** Which details a provider gives of its sales, and how often it sells. */
-interface SimulatedSales {
-  slotMs: number
-  details: ReadonlySet<(typeof SALE_DETAILS)[number]>
-}
-
-const DEFAULT_PER_DAY = 4_000
 const WINDOW_MAX_MS = 30 * DAY_MS
 const CANDIDATES = 8
-const DETAIL_SHARE = 0.6
 const CHARM_SHARE = 0.15
 const STICKER_SLOTS = 5
 const STICKER_SHARE = 0.25
@@ -30,28 +21,17 @@ const WORN_SHARE = 0.3
 const PAINT_SEEDS = 1_000
 const CHARM_PATTERNS = 100_000
 
-/** Resolves the sale options of a provider; details that are left open are drawn from its hash. */
-export function simulatedSales(
-  provider: SimulatedProvider,
-  options: SimulatedOptions,
-  all: typeof SALE_DETAILS,
-): SimulatedSales {
-  const drawn = all.filter((_, index) => unit(mix(provider.hash, 100 + index)) < DETAIL_SHARE)
-  return { slotMs: DAY_MS / (options.per_day ?? DEFAULT_PER_DAY), details: new Set(options.details ?? drawn) }
-}
-
 export function* salesBetween(
   base: SimulatedBase,
   provider: SimulatedProvider,
-  sales: SimulatedSales,
   window: { after: number; until: number },
   rate: Rate,
 ): Generator<RawSale> {
   const after = Math.max(window.after, window.until - WINDOW_MAX_MS)
-  const last = Math.floor(window.until / sales.slotMs)
-  for (let slot = Math.floor(after / sales.slotMs); slot <= last; slot++) {
+  const last = Math.floor(window.until / provider.saleSlotMs)
+  for (let slot = Math.floor(after / provider.saleSlotMs); slot <= last; slot++) {
     const hash = mix(mix(provider.hash, slot), Math.floor(slot / 2 ** 32))
-    const soldAt = Math.floor((slot + unit(mix(hash, 1))) * sales.slotMs)
+    const soldAt = Math.floor((slot + unit(mix(hash, 1))) * provider.saleSlotMs)
     if (soldAt <= after || soldAt > window.until) continue
     const i = soldEntry(base, provider, hash)
     if (i === undefined) continue
@@ -62,7 +42,7 @@ export function* salesBetween(
       price: toMinor(micro, rate) || 1,
       sold_at: soldAt,
       sale_id: `${slot.toString(36)}-${(hash >>> 0).toString(36)}`,
-      ...detailsOf(base, base.names[i] as string, sales, hash),
+      ...detailsOf(base, base.names[i] as string, provider.details, hash),
     }
   }
 }
@@ -77,7 +57,12 @@ function soldEntry(base: SimulatedBase, provider: SimulatedProvider, hash: numbe
   return (base.depths[second] as number) > (base.depths[first] as number) ? second : first
 }
 
-function detailsOf(base: SimulatedBase, name: string, { details }: SimulatedSales, hash: number): Partial<RawSale> {
+function detailsOf(
+  base: SimulatedBase,
+  name: string,
+  details: SimulatedProvider['details'],
+  hash: number,
+): Partial<RawSale> {
   const { wear } = readName(name)
   const bounds = WEARS.find(one => one.name === wear)
   const isWeapon = bounds !== undefined && !name.includes('★')
