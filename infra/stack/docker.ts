@@ -26,28 +26,21 @@ const UP_LIMIT_MS = 15 * MINUTE_MS
 const STOP_LIMIT_MS = MINUTE_MS
 const READY_LIMIT_MS = 90_000
 
-const SERVICES: Record<ServerName, string> = {
-  kafka: 'kafka',
-  schemaRegistry: 'schema-registry',
-  redis: 'redis',
-  clickhouse: 'clickhouse',
-  postgres: 'postgres',
-}
-
 interface DockerNote {
   project: string
   running: boolean
 }
 
+/** The name of a server in compose.yaml. */
+const serviceOf = (name: ServerName): string => (name === 'schemaRegistry' ? 'schema-registry' : name)
+
 /** Whether a Docker engine answers; a client without an engine does not count. */
-export async function dockerAnswers(
+export const dockerAnswers = async (
   environment: Record<string, string | undefined>,
-  signal: AbortSignal = new AbortController().signal,
-): Promise<boolean> {
-  if (environment.MARKETLOG_DOCKER === 'never') return false
-  const args = ['info', '--format', '{{.ServerVersion}}']
-  return succeeds({ command: 'docker', args, environment, limitMs: ENGINE_LIMIT_MS, signal })
-}
+  signal = new AbortController().signal,
+): Promise<boolean> =>
+  environment.MARKETLOG_DOCKER !== 'never' &&
+  (await succeeds(environment, signal, 'info', '--format', '{{.ServerVersion}}'))
 
 /** Starts the named servers with docker compose; undefined when there is no Docker to do it. */
 export async function startDocker(
@@ -56,8 +49,7 @@ export async function startDocker(
 ): Promise<StartedServers | undefined> {
   const { dataDir, environment, signal } = options
   if (!(await dockerAnswers(environment, signal))) return undefined
-  const version = { command: 'docker', args: ['compose', 'version'], environment, limitMs: ENGINE_LIMIT_MS, signal }
-  if (!(await succeeds(version))) {
+  if (!(await succeeds(environment, signal, 'compose', 'version'))) {
     options.say('Docker answers but has no compose plugin; the servers are started natively')
     return undefined
   }
@@ -78,7 +70,7 @@ export async function startDocker(
     )
   options.say(`starting ${names.join(', ')} with docker compose (the first time the images are pulled)`)
   try {
-    await compose(UP_LIMIT_MS, 'up', '--detach', '--wait', ...names.map(name => SERVICES[name]))
+    await compose(UP_LIMIT_MS, 'up', '--detach', '--wait', ...names.map(serviceOf))
     // The others are asked by compose itself; the registry's image has nothing to ask with.
     if (names.includes('schemaRegistry')) {
       const isReady = () => schemaRegistryAnswers(plan.addresses.schemaRegistry)
@@ -121,12 +113,16 @@ async function runDocker(...args: string[]): Promise<void> {
   await runTool({ command: 'docker', args, limitMs: STOP_LIMIT_MS, signal })
 }
 
-async function succeeds(run: Parameters<typeof runTool>[0]): Promise<boolean> {
+async function succeeds(
+  environment: Record<string, string | undefined>,
+  signal: AbortSignal,
+  ...args: string[]
+): Promise<boolean> {
   try {
-    await runTool(run)
+    await runTool({ command: 'docker', args, environment, limitMs: ENGINE_LIMIT_MS, signal })
     return true
   } catch {
-    run.signal.throwIfAborted()
+    signal.throwIfAborted()
     return false
   }
 }

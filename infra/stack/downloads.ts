@@ -17,6 +17,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
 } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
@@ -57,29 +58,19 @@ export async function provideArtifact(
   const pin = pins[name]
   const digest = createHash('sha256').update(JSON.stringify(pin)).digest('hex').slice(0, 12)
   const final = join(cacheDir, `${name}-${pin.version}-${digest}`)
-  const isKept = await checkKept(name, final, unpack === undefined)
-  return isKept ? final : fetchArtifact(name, final, fetchInto, unpack)
+  if (!(await isIntact(name, final, unpack === undefined))) await fetchArtifact(name, final, fetchInto, unpack)
+  return final
 }
 
 /** Whether what was kept is still what was verified; what is not is discarded, and fetched again. */
-async function checkKept(name: ArtifactName, final: string, isWhole: boolean): Promise<boolean> {
-  if (!existsSync(final)) return false
+async function isIntact(name: ArtifactName, final: string, isWhole: boolean): Promise<boolean> {
   try {
-    const listing = `${final}${LISTING}`
-    if (isWhole) await verify(name, final, pins[name].sha512)
-    else await verify(name, final, JSON.parse(readFileSync(listing, 'utf8')) as Record<string, string>)
+    await verify(name, final, isWhole ? pins[name].sha512 : JSON.parse(readFileSync(`${final}${LISTING}`, 'utf8')))
     return true
   } catch {
     rmSync(final, { recursive: true, force: true })
     return false
   }
-}
-
-/** The sums of what an archive was unpacked to, written while that was verified. */
-async function writeListing(target: string, final: string): Promise<void> {
-  const sums: Record<string, string> = {}
-  for (const file of filesOf(target)) sums[file] = await sumOf(join(target, file))
-  replaceFile(`${final}${LISTING}`, JSON.stringify(sums))
 }
 
 const filesOf = (directory: string): string[] =>
@@ -98,11 +89,11 @@ async function fetchArtifact(
   final: string,
   fetchInto: (files: string, work: string) => Promise<void>,
   unpack: ((files: string, target: string) => Promise<void>) | undefined,
-): Promise<string> {
+): Promise<void> {
   const cacheDir = dirname(final)
   mkdirSync(cacheDir, { recursive: true })
   dropStale(cacheDir, name)
-  const work = mkdtempSync(join(cacheDir, `${name}.${Date.now()}.partial-`))
+  const work = mkdtempSync(join(cacheDir, `${name}.partial-`))
   try {
     const files = join(work, 'files')
     mkdirSync(files)
@@ -112,10 +103,11 @@ async function fetchArtifact(
     if (unpack !== undefined) {
       mkdirSync(target)
       await unpack(files, target)
-      await writeListing(target, final)
+      const sums: Record<string, string> = {}
+      for (const file of filesOf(target)) sums[file] = await sumOf(join(target, file))
+      replaceFile(`${final}${LISTING}`, JSON.stringify(sums))
     }
     publish(target, final)
-    return final
   } finally {
     rmSync(work, { recursive: true, force: true })
   }
@@ -152,9 +144,9 @@ function publish(target: string, final: string): void {
 }
 
 function dropStale(cacheDir: string, name: string): void {
-  for (const entry of readdirSync(cacheDir)) {
-    const startedAt = new RegExp(`^${name}\\.(\\d+)\\.partial-`).exec(entry)?.[1]
-    if (startedAt !== undefined && Date.now() - Number(startedAt) > STALE_AFTER_MS)
-      rmSync(join(cacheDir, entry), { recursive: true, force: true })
+  for (const entry of readdirSync(cacheDir).filter(one => one.startsWith(`${name}.partial-`))) {
+    const path = join(cacheDir, entry)
+    if (Date.now() - (statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0) > STALE_AFTER_MS)
+      rmSync(path, { recursive: true, force: true })
   }
 }

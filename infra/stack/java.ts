@@ -5,11 +5,11 @@
  * Must not change JAVA_HOME or anything global of the user.
  */
 import { existsSync, readdirSync, realpathSync } from 'node:fs'
-import { delimiter, dirname, join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { isArtifactName, pinnedVersion, provideArtifact } from './downloads.ts'
 import type { ToolContext } from './native/native-server.ts'
-import { runTool } from './one-shot.ts'
+import { onPath, runTool } from './one-shot.ts'
 import { installPackages } from './system-packages.ts'
 
 /** A Java runtime: path of its launcher and its feature version, e.g. 21. */
@@ -21,10 +21,9 @@ export interface JavaRuntime {
 /** Leaves the second compiler out: a server that lives for minutes does not earn back what it takes. */
 export const FIRST_COMPILER_ONLY = '-XX:TieredStopAtLevel=1'
 
-export const JVM_GRACE_MS = 15_000
-
 const VERSION_LIMIT_MS = 20_000
 const FETCH_LIMIT_MS = 10 * MINUTE_MS
+const INSTALLED = '/usr/lib/jvm'
 const SYSTEM_TRUST = '/etc/ssl/certs/java/cacerts'
 const DEPENDENCY_PLUGIN = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1'
 
@@ -48,28 +47,17 @@ export async function provideJava(context: ToolContext, lowest: number): Promise
 
 async function findJava(context: ToolContext, lowest: number): Promise<JavaRuntime | undefined> {
   const { environment } = context
-  const preferred = [
+  const installed = existsSync(INSTALLED) ? readdirSync(INSTALLED).sort().reverse() : []
+  const candidates = [
     ...(environment.JAVA_HOME ? [join(environment.JAVA_HOME, 'bin/java')] : []),
-    ...(environment.PATH ?? '').split(delimiter).map(directory => join(directory, 'java')),
+    ...onPath(environment, 'java'),
+    ...installed.map(name => join(INSTALLED, name, 'bin/java')),
   ]
-  const seen = new Set<string>()
-  const suits = async (launcher: string): Promise<JavaRuntime | undefined> => {
-    if (!existsSync(launcher) || seen.has(realpathSync(launcher))) return undefined
-    seen.add(realpathSync(launcher))
-    const runtime = await describeJava(context, realpathSync(launcher))
-    return runtime.version >= lowest ? runtime : undefined
+  for (const launcher of new Set(candidates.filter(existsSync).map(path => realpathSync(path)))) {
+    const runtime = await describeJava(context, launcher)
+    if (runtime.version >= lowest) return runtime
   }
-  for (const launcher of preferred) {
-    const runtime = await suits(launcher)
-    if (runtime !== undefined) return runtime
-  }
-  const installed = existsSync('/usr/lib/jvm') ? readdirSync('/usr/lib/jvm') : []
-  const runtimes: JavaRuntime[] = []
-  for (const name of installed) {
-    const runtime = await suits(join('/usr/lib/jvm', name, 'bin/java'))
-    if (runtime !== undefined) runtimes.push(runtime)
-  }
-  return runtimes.sort((one, other) => other.version - one.version)[0]
+  return undefined
 }
 
 async function describeJava(context: ToolContext, launcher: string): Promise<JavaRuntime> {
@@ -129,19 +117,15 @@ export async function runMaven(
 
 /** Maven's own choice of Java stays, as that one trusts the certificates of this machine; ours is used where there is none. */
 function mavenEnvironment(context: ToolContext, java: JavaRuntime): Record<string, string | undefined> {
-  const { JAVA_HOME, PATH } = context.environment
-  const homes = JAVA_HOME ? [join(JAVA_HOME, 'bin')] : (PATH ?? '').split(delimiter)
-  if (homes.some(directory => existsSync(join(directory, 'java')))) return context.environment
+  const { JAVA_HOME } = context.environment
+  const own = JAVA_HOME ? [join(JAVA_HOME, 'bin/java')] : onPath(context.environment, 'java')
+  if (own.some(existsSync)) return context.environment
   const trust = existsSync(SYSTEM_TRUST) ? `-Djavax.net.ssl.trustStore=${SYSTEM_TRUST}` : ''
   const options = `${context.environment.MAVEN_OPTS ?? ''} ${trust}`.trim()
   return { ...context.environment, JAVA_HOME: dirname(dirname(java.launcher)), MAVEN_OPTS: options }
 }
 
 async function provideMaven(context: ToolContext): Promise<string> {
-  const find = () =>
-    (context.environment.PATH ?? '')
-      .split(delimiter)
-      .map(directory => join(directory, 'mvn'))
-      .find(candidate => existsSync(candidate))
+  const find = () => onPath(context.environment, 'mvn')[0]
   return find() ?? installPackages(context, ['maven'], 'Maven (`mvn`) is needed to download jars', find)
 }

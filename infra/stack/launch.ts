@@ -29,19 +29,11 @@ interface Ending {
   code: number | null
 }
 
-export interface LaunchedProcess {
-  /** 0 where it could not be started. */
-  pid: number
-  ended: Promise<Ending>
-  /** How it has ended; undefined while it runs. */
-  ending(): Ending | undefined
-  /** Asks it to end and, after its grace, kills it. */
-  stop(): Promise<void>
-}
+export type LaunchedProcess = ReturnType<typeof launch>
 
 const LOG_KEPT_BYTES = 20 * 1024 * 1024
 
-export function launch(order: LaunchOrder): LaunchedProcess {
+export function launch(order: LaunchOrder) {
   const { stopSignal, graceMs, noteFile, onMessage, uid, gid } = order
   rotateLog(order.logFile)
   const log = openSync(order.logFile, 'a')
@@ -69,8 +61,13 @@ export function launch(order: LaunchOrder): LaunchedProcess {
     child.once('exit', (code, signal) => end({ how: signal ?? `exit code ${code}`, code }))
   })
   return {
-    ...{ pid: child.pid ?? 0, ended, ending: () => ending },
-    stop: async () => void (identity && (await endProcess(identity, stopSignal, graceMs))),
+    /** 0 where it could not be started. */
+    pid: child.pid ?? 0,
+    ended,
+    /** How it has ended; undefined while it runs. */
+    ending: () => ending,
+    /** Asks it to end and, after its grace, kills it. */
+    stop: async (): Promise<void> => void (identity && (await endProcess(identity, stopSignal, graceMs))),
   }
 }
 

@@ -7,14 +7,14 @@
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { setTimeout as pause } from 'node:timers/promises'
+import pRetry, { type Options as RetryOptions } from 'p-retry'
 import type { ServerAddresses } from '#infra/runtime/config.ts'
 import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { cacheDirectory } from './downloads.ts'
 import { type LaunchedProcess, launch, rotateLog } from './launch.ts'
 import { prepareClickhouse } from './native/clickhouse.ts'
 import { prepareKafka } from './native/kafka.ts'
-import type { PrepareServer } from './native/native-server.ts'
+import type { NativeContext, PrepareServer } from './native/native-server.ts'
 import { preparePostgres } from './native/postgres.ts'
 import { prepareRedis } from './native/redis.ts'
 import { prepareSchemaRegistry } from './native/schema-registry.ts'
@@ -55,6 +55,8 @@ export interface NativeServers extends StartedServers {
 }
 
 const LOG_TAIL_LINES = 20
+const GRACE_MS = 15_000
+const READY_LIMIT_MS = 90_000
 const FIRST_PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 15_000
 /** As long as roles wait for a server. */
@@ -66,12 +68,17 @@ export async function startNative(
   servers: Readonly<Record<string, PrepareServer>>,
   { firstPauseMs = FIRST_PAUSE_MS, giveUpAfterMs = GIVE_UP_AFTER_MS } = {},
 ): Promise<NativeServers> {
-  const { dataDir, environment, onLost } = options
+  const { dataDir, environment } = options
   const failure = new AbortController()
   const signal = AbortSignal.any([options.signal, failure.signal])
-  const secret = openSecretBook(dataDir)
+  const shared = {
+    dataDir,
+    environment,
+    cacheDir: resolve(cacheDirectory(environment)),
+    secret: openSecretBook(dataDir),
+    signal,
+  }
   const addresses: Partial<ServerAddresses> = {}
-  const pids: Record<string, number> = {}
   const launched = new Map<string, LaunchedProcess>()
   const waiting = new Set(Object.keys(servers))
 
@@ -79,28 +86,8 @@ export async function startNative(
     const prepare = servers[name]
     if (prepare === undefined) throw new Error(`${name} is not run here`)
     const logFile = join(dataDir, 'logs', `${name}.log`)
-    const logStart = rotateLog(logFile)
-    const say = (line: string) => options.say(`${name}: ${line}`)
-    const cacheDir = resolve(cacheDirectory(environment))
-    try {
-      const prepared = await prepare({ dataDir, environment, cacheDir, port, secret, signal, say, logFile })
-      signal.throwIfAborted()
-      // One that was there before takes its note away as it ends.
-      await launched.get(name)?.ended
-      const noteFile = join(dataDir, 'pids', `${name}.json`)
-      const process = launch({ directory: dataDir, logFile, noteFile, ...prepared.launch })
-      launched.set(name, process)
-      pids[name] = process.pid
-      const hopeless = (): string | undefined => {
-        const ending = process.ending()
-        return ending && `it ended while starting (${ending.how})`
-      }
-      await waitUntilReady({ isReady: prepared.isReady, limitMs: prepared.readyLimitMs, signal, hopeless })
-      await prepared.afterReady?.()
-      Object.assign(addresses, prepared.addresses)
-    } catch (error) {
-      throw describeFailure(name, error, logFile, logStart)
-    }
+    const context = { ...shared, port, logFile, say: (line: string) => options.say(`${name}: ${line}`) }
+    Object.assign(addresses, await startServer(name, prepare, context, launched))
     waiting.delete(name)
     if (waiting.size > 0) options.say(`waiting for ${[...waiting].join(', ')}`)
   }
@@ -123,18 +110,14 @@ export async function startNative(
   const restart = (name: string): Promise<void> => start(name, openPortBook(dataDir, { isFixed: true }))
 
   const stopping = new AbortController()
-  const keep = async (name: string, lost: (name: string, error: Error) => void): Promise<void> => {
-    const over = AbortSignal.any([signal, stopping.signal])
-    for (;;) {
-      await launched.get(name)?.ended
-      if (over.aborted) return
-      const failed = await startAgain(name, { restart, say: options.say, over, firstPauseMs, giveUpAfterMs })
-      if (failed) return lost(name, failed)
-    }
-  }
-  const kept = onLost ? Object.keys(servers).map(name => keep(name, onLost)) : []
+  const over = AbortSignal.any([signal, stopping.signal])
+  const retries = { signal: over, minTimeout: firstPauseMs, maxRetryTime: giveUpAfterMs }
+  const kept = options.onLost ? Object.keys(servers).map(name => keep(name, launched, restart, options, retries)) : []
   return {
-    ...{ addresses, pids, restart },
+    ...{ addresses, restart },
+    get pids() {
+      return Object.fromEntries([...launched].map(([name, { pid }]) => [name, pid]))
+    },
     async stop() {
       stopping.abort()
       await stop()
@@ -145,33 +128,60 @@ export async function startNative(
   }
 }
 
-/** Starts a server that has ended; resolves with the last failure when it is given up. */
-async function startAgain(
+/** Prepares and launches a server; resolves with where it answers. */
+async function startServer(
   name: string,
-  {
-    restart,
-    say,
-    over,
-    firstPauseMs,
-    giveUpAfterMs,
-  }: Pick<NativeServers, 'restart'> &
-    Pick<ProvideOptions, 'say'> & { over: AbortSignal; firstPauseMs: number; giveUpAfterMs: number },
-): Promise<Error | undefined> {
-  const endedAt = performance.now()
-  say(`${name} has ended; starting it again`)
-  for (let pauseMs = firstPauseMs; !over.aborted; pauseMs = Math.min(LONGEST_PAUSE_MS, 2 * pauseMs)) {
-    try {
-      await restart(name)
-      say(`${name} answers again after ${((performance.now() - endedAt) / 1_000).toFixed(1)} s`)
-      return undefined
-    } catch (error) {
-      if (over.aborted) return undefined
-      if (performance.now() - endedAt > giveUpAfterMs) return error as Error
-      say(`${(error as Error).message}\n${name} is started again in ${pauseMs / 1_000} s`)
-      await pause(pauseMs, undefined, { signal: over }).catch(() => undefined)
-    }
+  prepare: PrepareServer,
+  context: NativeContext,
+  launched: Map<string, LaunchedProcess>,
+): Promise<Partial<ServerAddresses>> {
+  const { dataDir, logFile, signal } = context
+  const logStart = rotateLog(logFile)
+  try {
+    const prepared = await prepare(context)
+    signal.throwIfAborted()
+    // One that was there before takes its note away as it ends.
+    await launched.get(name)?.ended
+    const process = launch({
+      ...{ directory: dataDir, logFile, noteFile: join(dataDir, 'pids', `${name}.json`) },
+      ...{ stopSignal: 'SIGTERM' as const, graceMs: GRACE_MS },
+      ...prepared.launch,
+      environment: { PATH: context.environment.PATH ?? '', ...prepared.launch.environment },
+    })
+    launched.set(name, process)
+    const hopeless = () => process.ending() && `it ended while starting (${process.ending()?.how})`
+    await waitUntilReady({ isReady: prepared.isReady, limitMs: READY_LIMIT_MS, signal, hopeless })
+    await prepared.afterReady?.()
+    return prepared.addresses
+  } catch (error) {
+    throw describeFailure(name, error, logFile, logStart)
   }
-  return undefined
+}
+
+/** Starts a server again whenever it has ended, until the signal, or until it is given up. */
+async function keep(
+  name: string,
+  launched: ReadonlyMap<string, LaunchedProcess>,
+  restart: NativeServers['restart'],
+  { say, onLost }: ProvideOptions,
+  retries: RetryOptions,
+): Promise<void> {
+  for (;;) {
+    await launched.get(name)?.ended
+    if (retries.signal?.aborted) return
+    const endedAt = performance.now()
+    say(`${name} has ended; starting it again`)
+    try {
+      await pRetry(() => restart(name), {
+        ...{ ...retries, retries: Number.POSITIVE_INFINITY, maxTimeout: LONGEST_PAUSE_MS },
+        onFailedAttempt: ({ error }) => say(error.message),
+      })
+    } catch (error) {
+      if (!retries.signal?.aborted) onLost?.(name, error as Error)
+      return
+    }
+    say(`${name} answers again after ${((performance.now() - endedAt) / 1_000).toFixed(1)} s`)
+  }
 }
 
 function describeFailure(name: string, error: unknown, logFile: string, logStart: number): Error {

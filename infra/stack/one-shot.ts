@@ -4,8 +4,10 @@
  * Writes the tool's output to a log file when one is given. Invariant: a run ends by itself, at its time limit or
  * on abort, and takes its whole process group with it. Servers are launch.ts's.
  */
-import { spawn } from 'node:child_process'
-import { closeSync, openSync } from 'node:fs'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, existsSync, openSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
 
 /** A tool's run: complete command, limits and where its output goes. */
 interface OneShot {
@@ -27,43 +29,33 @@ export async function runTool(run: OneShot): Promise<string> {
   run.signal.throwIfAborted()
   const log = run.logFile === undefined ? undefined : openSync(run.logFile, 'a')
   const limit = AbortSignal.timeout(run.limitMs)
-  const ended = AbortSignal.any([run.signal, limit])
   try {
-    return await new Promise<string>((resolve, reject) => {
-      const child = spawn(run.command, run.args, {
-        cwd: run.directory,
-        env: run.environment,
-        detached: true,
-        stdio: ['pipe', log ?? 'pipe', log ?? 'pipe'],
-        uid: run.uid,
-        gid: run.gid,
-      })
-      const written: Buffer[] = []
-      const kill = () => {
-        if (child.pid === undefined || child.exitCode !== null) return
-        try {
-          process.kill(-child.pid, 'SIGKILL')
-        } catch {
-          child.kill('SIGKILL')
-        }
-      }
-      ended.addEventListener('abort', kill, { once: true })
-      child.stdin?.on('error', () => {})
-      child.stdin?.end(run.input ?? '')
-      child.stdout?.on('data', (chunk: Buffer) => written.push(chunk))
-      child.stderr?.on('data', (chunk: Buffer) => written.push(chunk))
-      child.once('error', reject)
-      child.once('close', (code, signal) => {
-        ended.removeEventListener('abort', kill)
-        const output = Buffer.concat(written).toString()
-        if (code === 0) resolve(output)
-        else if (run.signal.aborted) reject(run.signal.reason)
-        else if (limit.aborted) reject(new Error(`${run.command} did not end within ${run.limitMs / 1000} s`))
-        else reject(new Error(`${run.command} ended with ${signal ?? `exit code ${code}`}${endOf(output)}`))
-      })
+    const child = spawn(run.command, run.args, {
+      ...{ cwd: run.directory, env: run.environment, uid: run.uid, gid: run.gid },
+      detached: true,
+      stdio: ['pipe', log ?? 'pipe', log ?? 'pipe'],
     })
+    AbortSignal.any([run.signal, limit]).addEventListener('abort', () => killGroup(child), { once: true })
+    const written: Buffer[] = []
+    child.stdin?.on('error', () => {}).end(run.input ?? '')
+    for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk: Buffer) => written.push(chunk))
+    const [code, signal] = await once(child, 'close')
+    const output = Buffer.concat(written).toString()
+    if (code === 0) return output
+    run.signal.throwIfAborted()
+    if (limit.aborted) throw new Error(`${run.command} did not end within ${run.limitMs / 1000} s`)
+    throw new Error(`${run.command} ended with ${signal ?? `exit code ${code}`}${endOf(output)}`)
   } finally {
     if (log !== undefined) closeSync(log)
+  }
+}
+
+function killGroup(child: ChildProcess): void {
+  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
+  try {
+    process.kill(-child.pid, 'SIGKILL')
+  } catch {
+    child.kill('SIGKILL')
   }
 }
 
@@ -71,3 +63,10 @@ function endOf(output: string): string {
   const lines = output.trimEnd().split('\n').slice(-10)
   return output.trim() === '' ? '' : `:\n${lines.join('\n')}`
 }
+
+/** Where PATH has a program. */
+export const onPath = (environment: Readonly<Record<string, string | undefined>>, program: string): string[] =>
+  (environment.PATH ?? '')
+    .split(delimiter)
+    .map(directory => join(directory, program))
+    .filter(path => existsSync(path))

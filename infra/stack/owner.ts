@@ -24,7 +24,7 @@ const POLL_MS = 100
  * Makes this process the owner, once no other live process is; returns how to give it up. Throws when another one is still the
  * owner after so long.
  */
-export async function takeOwnership(
+export async function acquireOwnership(
   directory: string,
   { limitMs = 0, signal }: { limitMs?: number; signal?: AbortSignal } = {},
 ): Promise<() => void> {

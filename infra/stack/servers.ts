@@ -17,7 +17,7 @@ import {
   type StartedServers,
   startNative,
 } from './native-start.ts'
-import { endNotedProcesses, ownedByOther, takeOwnership } from './owner.ts'
+import { acquireOwnership, endNotedProcesses, ownedByOther } from './owner.ts'
 
 export interface RunningServers extends StartedServers {
   addresses: ServerAddresses
@@ -36,7 +36,7 @@ export async function provideServers(options: ProvideOptions): Promise<RunningSe
   if (startedNames.length === 0) return { addresses: namedAddresses as ServerAddresses, stop: async () => {} }
 
   for (const part of ['logs', 'pids']) mkdirSync(join(dataDir, part), { recursive: true })
-  const release = await takeOwnership(dataDir)
+  const release = await acquireOwnership(dataDir)
   try {
     await endEverythingNoted(dataDir)
     const resolved = { ...options, dataDir, signal }

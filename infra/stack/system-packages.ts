@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { MINUTE_MS } from '#schemas/values/instant.ts'
 import type { ToolContext } from './native/native-server.ts'
 import { runTool } from './one-shot.ts'
-import { takeOwnership } from './owner.ts'
+import { acquireOwnership } from './owner.ts'
 
 const POLICY = '/usr/sbin/policy-rc.d'
 const INSTALL_LIMIT_MS = 5 * MINUTE_MS
@@ -31,7 +31,7 @@ export async function installPackages<T>(
   if (process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) throw new Error(advice)
   const lock = join(context.cacheDir, 'installing')
   mkdirSync(lock, { recursive: true })
-  const release = await takeOwnership(lock, { limitMs: INSTALL_LIMIT_MS, signal: context.signal })
+  const release = await acquireOwnership(lock, { limitMs: INSTALL_LIMIT_MS, signal: context.signal })
   try {
     const earlier = await find()
     if (earlier !== undefined) return earlier

@@ -12,7 +12,7 @@ import { collectGarbage } from '#infra/runtime/heap.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import type { Environment } from '#infra/runtime/secret.ts'
 import { FIRST_COMPILER_ONLY } from '#infra/stack/java.ts'
-import { endNotedProcesses, takeOwnership } from '#infra/stack/owner.ts'
+import { acquireOwnership, endNotedProcesses } from '#infra/stack/owner.ts'
 import { provideServers } from '#infra/stack/servers.ts'
 import { STAND_IN_PATH } from '#services/inventory/main.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
@@ -75,7 +75,7 @@ async function start(
 ): Promise<PlatformFile> {
   const { directory, progress, signal } = options
   prepareRunDirectory(directory)
-  undo.defer(await takeOwnership(directory.supervisor))
+  undo.defer(await acquireOwnership(directory.supervisor))
   dropAnnouncements(directory)
   progress.step('looking for what an earlier run left')
   const leftovers = await endNotedProcesses(directory.supervisor)

@@ -33,12 +33,6 @@ describe('the download cache', () => {
   afterEach(() => rmSync(cacheDir, { recursive: true }))
 
   const copyJars = async (files: string) => cpSync(jars, files, { recursive: true })
-  const failureOf = (work: Promise<unknown>): Promise<Error | undefined> =>
-    work.then(
-      () => undefined,
-      error => error,
-    )
-
   it('holds what was fetched, whole, and fetches it once', async () => {
     const kept = await provideArtifact('kafka', cacheDir, copyJars)
     expect(readdirSync(kept)).to.deep.equal(readdirSync(jars))
@@ -67,49 +61,48 @@ describe('the download cache', () => {
     expect(fetched).to.equal(4)
   })
 
-  it('refuses a file that is not the pinned one, names both sums and keeps nothing', async () => {
-    const name = readdirSync(jars)[0] as string
-    const fetched = provideArtifact('kafka', cacheDir, async files => {
-      await copyJars(files)
-      writeFileSync(join(files, name), 'something else')
+  const spoilt: [what: string, spoil: (files: string, name: string) => void, says: RegExp][] = [
+    [
+      'with a file that is not the pinned one, whose sums it names',
+      (files, name) => writeFileSync(join(files, name), 'something else'),
+      /kafka: \S+\.jar has SHA-512 [0-9a-f]{16}…, pinned is/,
+    ],
+    [
+      'that lacks a file and brings another',
+      (files, name) => {
+        rmSync(join(files, name))
+        writeFileSync(join(files, 'another.jar'), '')
+      },
+      /missing: \S+\.jar; not pinned: another\.jar/,
+    ],
+    [
+      'that broke off',
+      () => {
+        throw new Error('the line went dead')
+      },
+      /^the line went dead$/,
+    ],
+  ]
+  for (const [what, spoil, says] of spoilt)
+    it(`keeps nothing of a download ${what}`, async () => {
+      const fetched = provideArtifact('kafka', cacheDir, async files => {
+        await copyJars(files)
+        spoil(files, readdirSync(jars)[0] as string)
+      })
+      const failure = await fetched.catch(error => error)
+      expect(failure).to.be.instanceOf(Error)
+      expect(failure.message).to.match(says)
+      expect(readdirSync(cacheDir)).to.deep.equal([])
     })
-    expect((await failureOf(fetched))?.message).to.match(
-      new RegExp(`kafka: ${name} has SHA-512 [0-9a-f]{16}…, pinned is`),
-    )
-    expect(readdirSync(cacheDir)).to.deep.equal([])
-  })
-
-  it('refuses a download that lacks a file or brings another', async () => {
-    const name = readdirSync(jars)[0] as string
-    const fetched = provideArtifact('kafka', cacheDir, async files => {
-      await copyJars(files)
-      rmSync(join(files, name))
-      writeFileSync(join(files, 'another.jar'), '')
-    })
-    expect((await failureOf(fetched))?.message).to.include(`missing: ${name}; not pinned: another.jar`)
-    expect(readdirSync(cacheDir)).to.deep.equal([])
-  })
-
-  it('keeps nothing of a download that broke off', async () => {
-    const fetched = provideArtifact('kafka', cacheDir, async files => {
-      await copyJars(files)
-      throw new Error('the line went dead')
-    })
-    expect((await failureOf(fetched))?.message).to.equal('the line went dead')
-    expect(readdirSync(cacheDir)).to.deep.equal([])
-  })
 
   it('takes one of two downloads that end while the other runs', async () => {
     let arrived = 0
-    let open: () => void = () => {}
-    const bothThere = new Promise<void>(resolve => {
-      open = resolve
-    })
+    const bothThere = Promise.withResolvers<void>()
     const fetchTogether = async (files: string) => {
       await copyJars(files)
       arrived++
-      if (arrived === 2) open()
-      await bothThere
+      if (arrived === 2) bothThere.resolve()
+      await bothThere.promise
     }
     const both = [1, 2].map(() => provideArtifact('kafka', cacheDir, fetchTogether))
     const [one] = await Promise.all(both)

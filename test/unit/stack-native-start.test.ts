@@ -22,13 +22,7 @@ describe('servers that are kept', () => {
     const prepare = async () => {
       starts += 1
       if (starts > 0 && starts <= failures) throw new Error('no room on its disk')
-      const launch = { command: 'sleep', args: ['600'], environment: process.env, graceMs: 1_000 }
-      return {
-        launch: { ...launch, stopSignal: 'SIGTERM' as const },
-        isReady: async () => true,
-        addresses: {},
-        readyLimitMs: 1,
-      }
+      return { launch: { command: 'sleep', args: ['600'] }, isReady: async () => true, addresses: {} }
     }
     const options = {
       ...{ dataDir, environment: process.env, signal: new AbortController().signal },

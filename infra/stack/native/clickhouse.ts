@@ -32,14 +32,8 @@ export const prepareClickhouse: PrepareServer = async context => {
     launch: {
       command: process.execPath,
       args: [ENGINE, data, String(port), config],
-      environment: {
-        PATH: context.environment.PATH ?? '',
-        CLICKHOUSE_ENGINE_USER: WRITER,
-        CLICKHOUSE_ENGINE_PASSWORD: writerPassword,
-      },
+      environment: { CLICKHOUSE_ENGINE_USER: WRITER, CLICKHOUSE_ENGINE_PASSWORD: writerPassword },
       directory: home,
-      stopSignal: 'SIGTERM',
-      graceMs: 10_000,
     },
     // The server that answers on the port must have this very data.
     isReady: async () => {
@@ -54,7 +48,6 @@ export const prepareClickhouse: PrepareServer = async context => {
       clickhouse: `http://${WRITER}:${writerPassword}@127.0.0.1:${port}/${DATABASE}`,
       clickhouseReadOnly: `http://${READER}:${readerPassword}@127.0.0.1:${port}/${DATABASE}`,
     },
-    readyLimitMs: 60_000,
   }
 }
 

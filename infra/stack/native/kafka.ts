@@ -9,7 +9,7 @@ import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pinnedVersion, provideArtifact } from '../downloads.ts'
-import { FIRST_COMPILER_ONLY, type JavaRuntime, JVM_GRACE_MS, provideJava, runMaven } from '../java.ts'
+import { FIRST_COMPILER_ONLY, type JavaRuntime, provideJava, runMaven } from '../java.ts'
 import { runTool } from '../one-shot.ts'
 import { replaceFile } from '../processes.ts'
 import { kafkaAnswers } from '../readiness.ts'
@@ -78,12 +78,8 @@ export async function prepareBroker(
     launch: {
       command: java.launcher,
       args: [...machineOptions(context), ...LOGGING, '-cp', classPath, 'kafka.Kafka', properties],
-      environment: { PATH: context.environment.PATH ?? '' },
-      stopSignal: 'SIGTERM',
-      graceMs: JVM_GRACE_MS,
     },
     isReady: () => kafkaAnswers(plan.probePort),
-    readyLimitMs: 90_000,
   }
 }
 

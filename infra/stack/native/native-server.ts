@@ -23,16 +23,12 @@ export interface NativeContext extends ToolContext {
 
 /** A prepared server: how to start it, how to see that it is ready, and where it then answers. */
 export interface PreparedServer {
-  launch: Pick<LaunchOrder, 'command' | 'args' | 'environment' | 'stopSignal' | 'graceMs'> & {
-    uid?: number
-    gid?: number
-    directory?: string
-  }
+  launch: Pick<LaunchOrder, 'command' | 'args' | 'uid' | 'gid' | 'directory'> &
+    Partial<Pick<LaunchOrder, 'environment' | 'stopSignal' | 'graceMs'>>
   isReady: () => Promise<boolean>
   /** Set-up that needs the running server; may be run again on every start. */
   afterReady?: () => Promise<void>
   addresses: Partial<ServerAddresses>
-  readyLimitMs: number
 }
 
 /** Downloads, installs and configures one server; starts nothing. */

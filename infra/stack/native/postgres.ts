@@ -51,16 +51,14 @@ export const preparePostgres: PrepareServer = async context => {
         ...['-D', cluster, '-p', String(port), '-h', '127.0.0.1', '-k', ''],
         ...['-c', 'max_connections=200', '-c', 'shared_buffers=128MB', '-c', 'logging_collector=off'],
       ],
-      environment: { PATH: context.environment.PATH ?? '', LC_ALL: 'C' },
+      environment: { LC_ALL: 'C' },
       directory: home,
       // SIGINT is Postgres' fast shutdown: it ends sessions instead of waiting for them.
       stopSignal: 'SIGINT',
-      graceMs: 10_000,
       ...account,
     },
     isReady: () => postgresAnswers(port, USER, DATABASE),
     addresses: { postgres: `postgres://${USER}:${password}@127.0.0.1:${port}/${DATABASE}` },
-    readyLimitMs: 60_000,
   }
 }
 

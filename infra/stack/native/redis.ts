@@ -4,8 +4,9 @@
  * Writes <dataDir>/redis. Invariant: nothing is ever evicted - the views in it are truth for their readers until
  * rebuilt - and at most one second of writes is lost by a power cut, none by kill -9.
  */
-import { existsSync, mkdirSync } from 'node:fs'
-import { delimiter, join } from 'node:path'
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { onPath } from '../one-shot.ts'
 import { redisAnswers } from '../readiness.ts'
 import { installPackages } from '../system-packages.ts'
 import type { PrepareServer, ToolContext } from './native-server.ts'
@@ -23,21 +24,15 @@ export const prepareRedis: PrepareServer = async context => {
         ...['--appendonly', 'yes', '--appendfsync', 'everysec', '--maxmemory-policy', 'noeviction'],
         ...['--aof-load-truncated', 'yes', '--tcp-backlog', '128'],
       ],
-      environment: { PATH: context.environment.PATH ?? '' },
-      stopSignal: 'SIGTERM',
-      graceMs: 10_000,
     },
     isReady: () => redisAnswers(port),
     addresses: { redis: `redis://127.0.0.1:${port}` },
-    readyLimitMs: 60_000,
   }
 }
 
 /** The program of Redis, installed when missing and allowed. */
 export async function provideRedis(context: ToolContext): Promise<string> {
-  const find = () =>
-    [...(context.environment.PATH ?? '').split(delimiter), '/usr/bin', '/usr/local/bin']
-      .flatMap(directory => [join(directory, 'redis-server'), join(directory, 'valkey-server')])
-      .find(candidate => existsSync(candidate))
+  const PATH = `${context.environment.PATH ?? ''}:/usr/bin:/usr/local/bin`
+  const find = () => [...onPath({ PATH }, 'redis-server'), ...onPath({ PATH }, 'valkey-server')][0]
   return find() ?? installPackages(context, ['redis-server'], 'The program redis-server is needed', find)
 }

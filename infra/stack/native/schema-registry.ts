@@ -7,7 +7,7 @@
 import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { pinnedVersion, provideArtifact } from '../downloads.ts'
-import { FIRST_COMPILER_ONLY, JVM_GRACE_MS, provideJava, runMaven } from '../java.ts'
+import { FIRST_COMPILER_ONLY, provideJava, runMaven } from '../java.ts'
 import { runTool } from '../one-shot.ts'
 import { schemaRegistryAnswers } from '../readiness.ts'
 import type { PrepareServer } from './native-server.ts'
@@ -49,7 +49,6 @@ export const prepareSchemaRegistry: PrepareServer = async context => {
       command: java.launcher,
       args: [...MEMORY, '-jar', program],
       environment: {
-        PATH: context.environment.PATH ?? '',
         QUARKUS_HTTP_HOST: '127.0.0.1',
         QUARKUS_HTTP_PORT: String(port),
         QUARKUS_MANAGEMENT_HOST: '127.0.0.1',
@@ -60,12 +59,9 @@ export const prepareSchemaRegistry: PrepareServer = async context => {
         // H2 otherwise writes half a second after it has acknowledged, and kill -9 would lose a schema that the log uses.
         APICURIO_DATASOURCE_URL: `jdbc:h2:file:${join(home, 'registry')};WRITE_DELAY=0`,
       },
-      stopSignal: 'SIGTERM',
-      graceMs: JVM_GRACE_MS,
       directory: home,
     },
     isReady: () => schemaRegistryAnswers(base),
     addresses: { schemaRegistry: base },
-    readyLimitMs: 90_000,
   }
 }
