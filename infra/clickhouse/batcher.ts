@@ -8,9 +8,47 @@
  * confirmed all of its rows, and rejects when a row may be missing. What was cut short is repeated from the log, which the tables are
  * made for; nothing is tried again here, since what a server holds after a failure is not what it held before.
  */
+import { DAY_MS, formatDay } from '#schemas/values/instant.ts'
 import type { Metrics } from '../runtime/metrics.ts'
 import type { ClickhouseWriter } from './clickhouse.ts'
-import type { RowBlock, RowBuffer } from './row-buffer.ts'
+import type { Table } from './table.ts'
+
+/** Rows of one table as texts, which take less memory than the objects. */
+export class RowBuffer {
+  readonly table: Table
+  readonly #columns: readonly (readonly [name: string, type: string])[]
+  #rows: string[] = []
+
+  constructor(table: Table) {
+    this.table = table
+    this.#columns = Object.entries(table.columns)
+  }
+
+  get rows(): number {
+    return this.#rows.length
+  }
+
+  /**
+   * Appends a row by the names of its columns; members of other names are left out. A Date is days, a DateTime seconds, a DateTime64
+   * milliseconds since 1970, a Tuple an object and a Map a Map; integers are exact up to 2^53.
+   */
+  add(row: object): void {
+    const values = this.#columns.map(([name, type]) => {
+      const value = (row as Record<string, unknown>)[name]
+      if (value === undefined) throw new Error(`a row of ${this.table.name} lacks ${name}`)
+      if (type === 'Date') return formatDay((value as number) * DAY_MS)
+      return value instanceof Map ? Object.fromEntries(value) : value
+    })
+    this.#rows.push(JSON.stringify(values))
+  }
+
+  /** Hands over all rows and starts empty again. */
+  take(): string[] {
+    const rows = this.#rows
+    this.#rows = []
+    return rows
+  }
+}
 
 export interface Batcher {
   /** Takes all rows of the buffers, which are empty afterwards; resolves when they are confirmed. `nameOf`: where a table's rows go. */
@@ -27,7 +65,7 @@ interface BatcherOptions {
 
 interface Contribution {
   /** By the name that they are written to. */
-  tables: Map<string, { table: string; columns: readonly string[]; blocks: RowBlock[] }>
+  tables: Map<string, { table: Table; rows: string[] }>
   settled: PromiseWithResolvers<void>
 }
 
@@ -80,10 +118,10 @@ export function openBatcher(writer: ClickhouseWriter, options: BatcherOptions): 
     async add(buffers, nameOf = name => name) {
       const tables: Contribution['tables'] = new Map()
       for (const buffer of buffers) {
-        const { name, columns } = buffer.table
-        if (buffer.rows === 0) continue
-        rowsOf.set(name, (rowsOf.get(name) ?? 0) + buffer.rows)
-        tables.set(nameOf(name), { table: name, columns: Object.keys(columns), blocks: buffer.take() })
+        const { table, rows } = buffer
+        if (rows === 0) continue
+        rowsOf.set(table.name, (rowsOf.get(table.name) ?? 0) + rows)
+        tables.set(nameOf(table.name), { table, rows: buffer.take() })
       }
       if (tables.size === 0) return
       if (most() > WAITING_ROWS_LIMIT)
@@ -108,40 +146,19 @@ function openInserting(
 ): (contributions: readonly Contribution[]) => Promise<void> {
   const inserted = metrics.counter('marketlog_clickhouse_rows_total', 'Rows confirmed by ClickHouse.', ['table'])
   const seconds = metrics.histogram('marketlog_clickhouse_insert_seconds', 'Time of an insert.', ['table'])
-  const send = async (
-    { table, columns }: { table: string; columns: readonly string[] },
-    name: string,
-    blocks: readonly RowBlock[],
-  ): Promise<void> => {
-    const end = seconds.startTimer({ table })
-    await writer.insert({ table: name, columns, chunks: blocks.map(({ bytes }) => bytes) })
-    end()
-    inserted.inc(
-      { table },
-      blocks.reduce((sum, { rows }) => sum + rows, 0),
-    )
-  }
   return async contributions => {
     const names = new Set(contributions.flatMap(({ tables }) => [...tables.keys()]))
     for (const name of names) {
-      const parts = contributions.map(({ tables }) => tables.get(name)).filter(part => part !== undefined)
-      const [first] = parts
-      for (const blocks of cut(parts.flatMap(part => part.blocks))) if (first) await send(first, name, blocks)
+      const parts = contributions.flatMap(({ tables }) => tables.get(name) ?? [])
+      const { name: table = name, columns = {} } = parts[0]?.table ?? {}
+      const all = parts.flatMap(({ rows }) => rows)
+      for (let from = 0; from < all.length; from += LARGEST_ROWS) {
+        const rows = all.slice(from, from + LARGEST_ROWS)
+        const end = seconds.startTimer({ table })
+        await writer.insert({ table: name, columns: Object.keys(columns), rows })
+        end()
+        inserted.inc({ table }, rows.length)
+      }
     }
   }
-}
-
-/** Cuts blocks into runs of at most {@link LARGEST_ROWS} rows. */
-function cut(blocks: readonly RowBlock[]): RowBlock[][] {
-  const runs: RowBlock[][] = []
-  let rows = LARGEST_ROWS
-  for (const block of blocks) {
-    if (rows + block.rows > LARGEST_ROWS) {
-      runs.push([])
-      rows = 0
-    }
-    runs.at(-1)?.push(block)
-    rows += block.rows
-  }
-  return runs
 }

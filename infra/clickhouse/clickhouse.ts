@@ -16,11 +16,9 @@ import {
   type ClickHouseSettings,
   createClient,
 } from '@clickhouse/client'
-import { inTurns } from '#infra/runtime/turns.ts'
 import { type ClickhouseAddress, parseClickhouseAddress } from '../runtime/clickhouse-address.ts'
 import { Refused, refusedCertificate } from '../runtime/refused.ts'
 import { readTlsFiles } from '../runtime/tls-files.ts'
-import { type ColumnShape, type ColumnsOf, decodeColumns } from './native-columns.ts'
 
 export interface ClickhouseReader {
   readonly database: string
@@ -28,23 +26,23 @@ export interface ClickhouseReader {
   readonly cluster: string | undefined
   /** The rows of a query; it refers to parameters as `{name:Type}`. */
   rows<T>(query: string, params?: Record<string, unknown>, signal?: AbortSignal): Promise<T[]>
-  /** The columns of a shape (native-columns.ts) that a query selects; for answers of thousands of numbers. */
-  columns<S extends ColumnShape>(query: string, shape: S, params?: Record<string, unknown>): Promise<ColumnsOf<S>>
+  /** The columns that a query selects, by name; for answers of thousands of rows, which others need not wait for. */
+  columns<C extends object>(query: string, params?: Record<string, unknown>): Promise<C>
   close(): Promise<void>
 }
 
-/** Rows of one table in ClickHouse's RowBinary form. */
-export interface BinaryInsert {
+/** Rows of one table, each the JSON text of its values in the order of the columns. */
+export interface RowInsert {
   table: string
   columns: readonly string[]
-  chunks: readonly Buffer[]
+  rows: readonly string[]
 }
 
 export interface ClickhouseWriter extends ClickhouseReader {
   /** Carries out a statement; it refers to parameters as `{name:Type}`. */
   command(statement: string, params?: Record<string, unknown>): Promise<void>
   /** Resolves when the server confirmed the rows. */
-  insert(insert: BinaryInsert): Promise<void>
+  insert(insert: RowInsert): Promise<void>
 }
 
 interface ClickhouseOptions {
@@ -90,15 +88,22 @@ export function openWriter(url: string, options: ClickhouseOptions): ClickhouseW
     async command(statement, params = {}) {
       await orRefused(client.command({ query: statement, query_params: params }))
     },
-    async insert({ table, columns, chunks }) {
+    async insert({ table, columns, rows }) {
       const sent = client.exec({
-        query: `INSERT INTO ${options.database}.${table} (${columns.join(', ')}) FORMAT RowBinary`,
-        values: Readable.from(chunks, { objectMode: false }),
+        query: `INSERT INTO ${options.database}.${table} (${columns.join(', ')}) FORMAT JSONCompactEachRow`,
+        values: Readable.from(chunksOf(rows), { objectMode: false }),
       })
       const { stream } = await orRefused(sent)
       for await (const _ of stream);
     },
   }
+}
+
+const ROWS_IN_A_CHUNK = 1_000
+
+function* chunksOf(rows: readonly string[]): Generator<string> {
+  for (let from = 0; from < rows.length; from += ROWS_IN_A_CHUNK)
+    yield `${rows.slice(from, from + ROWS_IN_A_CHUNK).join('\n')}\n`
 }
 
 const ASK_LIMIT_MS = 5_000
@@ -123,11 +128,22 @@ function readerOf(client: ClickHouseClient, database: string, url: string): Clic
       const answer = await orRefused(asked)
       return answer.json<T>()
     },
-    async columns(query, shape, params = {}) {
-      const { stream } = await orRefused(client.exec({ query: `${query} FORMAT Native`, query_params: params }))
-      const chunks: Buffer[] = []
-      for await (const chunk of stream) chunks.push(chunk)
-      return inTurns(decodeColumns(Buffer.concat(chunks), shape))
+    async columns<C extends object>(query: string, params: Record<string, unknown> = {}) {
+      const answer = await orRefused(
+        client.query({ query, query_params: params, format: 'JSONCompactEachRowWithNames' }),
+      )
+      let names: string[] | undefined
+      const columns: unknown[][] = []
+      for await (const chunk of answer.stream<unknown[]>()) {
+        for (const row of chunk) {
+          const values = row.json()
+          if (names === undefined) {
+            names = values as string[]
+            columns.push(...names.map(() => []))
+          } else for (let at = 0; at < columns.length; at++) columns[at]?.push(values[at])
+        }
+      }
+      return Object.fromEntries((names ?? []).map((name, at) => [name, columns[at]])) as C
     },
     close: () => client.close(),
   }

@@ -89,7 +89,8 @@ const STORED_PRICES = 'Stored prices and sales are temporarily unavailable.'
 export const openStoredPrices = (reader: ClickhouseReader): ClickhouseReader => ({
   ...reader,
   rows: <T>(...query: Parameters<ClickhouseReader['rows']>) => orUnavailable(reader.rows<T>(...query), STORED_PRICES),
-  columns: (...query) => orUnavailable(reader.columns(...query), STORED_PRICES),
+  columns: <C extends object>(...query: Parameters<ClickhouseReader['columns']>) =>
+    orUnavailable(reader.columns<C>(...query), STORED_PRICES),
 })
 
 type ComputedViews = ReturnType<typeof openComputedViews>

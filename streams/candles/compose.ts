@@ -8,7 +8,7 @@
 import type { PausingWork } from '#infra/runtime/turns.ts'
 import type { Instant } from '#schemas/values/instant.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
-import { type EdgeAsk, type EdgeTable, edgeTable, type PartTable } from './part-table.ts'
+import type { EdgeAsk, EdgeTable, PartTable } from './table.ts'
 
 /** A provider's newest ask for an item and when it changed; where it was withdrawn, the last one and when it went. */
 export interface StandingAsk extends EdgeAsk {
@@ -36,7 +36,7 @@ interface Composite {
 interface CandleSources {
   /**
    * All parts of the window, and per provider the last one before it and the first one after it, in any
-   * order (part-rows.ts). More do no harm.
+   * order. More do no harm.
    */
   parts: PartTable
   /** Of those that changed last before the window, at least; of others one of before it does no harm. */
@@ -56,7 +56,7 @@ interface ComposedCandles {
 }
 
 /** Each provider's last ask so far, by its number; `known` is 1 where there is one. */
-type Carried = EdgeTable & Readonly<Record<'known', Float64Array>>
+type Carried = Readonly<Record<'known' | keyof EdgeTable, Float64Array>>
 
 interface Composition {
   parts: PartTable
@@ -105,7 +105,7 @@ export function* composeCandles(sources: CandleSources, window: CandleWindow): P
   let composed = 0
   for (const [start, rows] of buckets) {
     const candle = composeBucket(start, rows, composition)
-    for (const row of rows) carry(carried, numbers[row] as number, closing, row)
+    for (const row of rows) carry(carried, numbers[row] as number, edgeAt(closing, row))
     candle.q = listedQuantity(carried)
     candles.push(candle)
     composed += rows.length
@@ -135,26 +135,27 @@ export function fillCandles(composed: ComposedCandles, window: CandleWindow): Ca
   return filled
 }
 
-/** Numbers the providers, and finds every provider's ask at the window's start; pauses between its ways through many parts. */
+/** Numbers the providers in their order, and finds every provider's ask at the window's start; pauses on its way through many parts. */
 function* openComposition({ parts, standing }: CandleSources, start: Instant): PausingWork<Composition> {
-  const isLong = parts.bucket.length > PARTS_AT_ONCE
-  const distinct = new Set(standing.map(({ provider }) => provider))
-  for (const provider of parts.provider) distinct.add(provider)
-  if (isLong) yield
-  const names = [...distinct].sort()
-  const numberOf = new Map(names.map((name, number) => [name, number]))
+  const seen = new Map(standing.map(({ provider }, at) => [provider, at]))
   const numbers = new Uint16Array(parts.provider.length)
-  // A loop: Uint16Array.from took four times as long.
-  for (let row = 0; row < numbers.length; row++) numbers[row] = numberOf.get(parts.provider[row] as string) as number
-  if (isLong) yield
+  for (let row = 0; row < numbers.length; row++) {
+    const provider = parts.provider[row] as string
+    const number = seen.get(provider) ?? seen.size
+    if (number === seen.size) seen.set(provider, number)
+    numbers[row] = number
+    if (row % ORDERED_AT_ONCE === ORDERED_AT_ONCE - 1) yield
+  }
+  const names = [...seen.keys()].sort()
+  const numberOf = new Map(names.map((name, number) => [name, number]))
+  const inOrder = Array.from(seen.keys(), name => numberOf.get(name) as number)
+  for (let row = 0; row < numbers.length; row++) numbers[row] = inOrder[numbers[row] as number] as number
   const column = () => new Float64Array(names.length)
   const carried = { known: column(), standing: column(), micro: column(), quantity: column(), at: column() }
-  const asks = edgeTable(standing)
-  for (const [row, { provider, at }] of standing.entries()) {
-    if (at < start) carry(carried, numberOf.get(provider) as number, asks, row)
+  for (const ask of standing) {
+    if (ask.at < start) carry(carried, numberOf.get(ask.provider) as number, ask)
   }
-  carryEdges({ parts, names, numbers, carried }, start)
-  if (isLong) yield
+  yield* carryEdges({ parts, names, numbers, carried }, start)
   return { parts, names, numbers, carried }
 }
 
@@ -162,7 +163,7 @@ function* openComposition({ parts, standing }: CandleSources, start: Instant): P
  * Every provider's ask at the window's start: from its last part before, else from the opening of its
  * first part after, else from its newest ask, which then is listed since before the window.
  */
-function carryEdges({ parts, names, numbers, carried }: Composition, start: Instant): void {
+function* carryEdges({ parts, names, numbers, carried }: Composition, start: Instant): PausingWork<void> {
   const before = new Int32Array(names.length).fill(-1)
   const after = new Int32Array(names.length).fill(-1)
   const { bucket, opening, closing } = parts
@@ -172,22 +173,32 @@ function carryEdges({ parts, names, numbers, carried }: Composition, start: Inst
     const known = side[number] as number
     const isNearer = known < 0 || (at < start ? at > (bucket[known] as number) : at < (bucket[known] as number))
     if (isNearer) side[number] = row
+    if (row % ORDERED_AT_ONCE === ORDERED_AT_ONCE - 1) yield
   }
   for (const [number, row] of after.entries()) {
     if (row < 0) continue
-    carry(carried, number, opening, row)
+    carry(carried, number, edgeAt(opening, row))
     // Where none was listed, its price is a later one: the newest ask before the window was withdrawn.
     carried.known[number] = opening.standing[row] as number
   }
-  for (const [number, row] of before.entries()) if (row >= 0) carry(carried, number, closing, row)
+  for (const [number, row] of before.entries()) if (row >= 0) carry(carried, number, edgeAt(closing, row))
 }
 
-function carry(carried: Carried, number: number, edge: EdgeTable, row: number): void {
+type EdgeNumbers = Readonly<Record<keyof EdgeTable, number>>
+
+const edgeAt = ({ standing, micro, quantity, at }: EdgeTable, row: number): EdgeNumbers => ({
+  standing: standing[row] as number,
+  micro: micro[row] as number,
+  quantity: quantity[row] as number,
+  at: at[row] as number,
+})
+
+function carry(carried: Carried, number: number, edge: EdgeNumbers | EdgeAsk): void {
   carried.known[number] = 1
-  carried.standing[number] = edge.standing[row] as number
-  carried.micro[number] = edge.micro[row] as number
-  carried.quantity[number] = edge.quantity[row] as number
-  carried.at[number] = edge.at[row] as number
+  carried.standing[number] = Number(edge.standing)
+  carried.micro[number] = edge.micro
+  carried.quantity[number] = edge.quantity
+  carried.at[number] = edge.at
 }
 
 /** Its quantity is still open. */

@@ -6,8 +6,7 @@
  * `mergeParts`; ClickHouse merges by the same rules, table.ts). So a batch that is written twice, or by a former owner of the partition
  * as well, leaves the same tables.
  */
-import type { Batcher } from '#infra/clickhouse/batcher.ts'
-import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
+import { type Batcher, RowBuffer } from '#infra/clickhouse/batcher.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { DayClosed } from '#schemas/events/day-closed.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'

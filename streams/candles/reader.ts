@@ -1,8 +1,7 @@
 /**
  * Reads candle_parts and candle_standing, and composes candles of what they hold.
  *
- * A window lies on bucket edges and within the retention of its interval. Several items are composed into one series: the
- * asks of all phases of a finish count side by side.
+ * A window lies on bucket edges and within the retention of its interval. Several items are composed into one series.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { inTurns } from '#infra/runtime/turns.ts'
@@ -10,22 +9,12 @@ import { CANDLE_INTERVALS, oldestBucket } from '#schemas/values/candle-interval.
 import { HOUR_MS, type Instant } from '#schemas/values/instant.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
 import { type Candle, type CandleWindow, composeCandles, fillCandles, type StandingAsk } from './compose.ts'
-import {
-  type CandlePartsParams,
-  mergeRows,
-  PART_SHAPE,
-  type PartAround,
-  type PartsBeside,
-  partAround,
-  selectCandleParts,
-  selectPartsBeside,
-} from './part-rows.ts'
-import { joinTables, type PartTable, partTable } from './part-table.ts'
+import type { EdgeTable, PartTable } from './table.ts'
 
 export type { Candle, CandleWindow } from './compose.ts'
 
 /** Separates a provider's key from an item's id; sorts before every character of a key. */
-const OF_ITEM = '\0'
+const SEPARATOR = '\0'
 /** For how many hours {@link readHourlyCloses} answers. */
 export const HOURS_OF_CLOSES = 24
 
@@ -36,106 +25,79 @@ export async function readCandles(
   window: CandleWindow,
   { fill, now }: { fill: boolean; now: number },
 ): Promise<Candle[]> {
-  const reach = reachOf(window, now)
-  const sources = await Promise.all(
-    itemIds.map(itemId => readSources(clickhouse, itemId, { window, reach, isOneOfMany: itemIds.length > 1 })),
-  )
-  const parts = await inTurns(joinTables(sources.map(({ parts }) => parts)))
-  const standing = sources.flatMap(({ standing }) => standing)
-  const composed = await inTurns(composeCandles({ parts, standing }, window))
+  const interval = Object.values(CANDLE_INTERVALS).find(({ ms }) => ms === window.intervalMs)
+  const { database } = clickhouse
+  // Asks of all phases count side by side, as those of providers of their own.
+  const key = itemIds.length > 1 ? "concat(asks.provider, '\\0', toString(item_id))" : 'toString(asks.provider)'
+  const params = {
+    interval_s: window.intervalMs / 1000,
+    items: itemIds,
+    start_s: window.start / 1000,
+    start_ms: window.start,
+    end_s: window.end / 1000,
+    // Parts before it are out of retention, whether they are gone yet or not.
+    oldest_s: interval === undefined ? 0 : oldestBucket(interval, now) / 1000,
+  }
+  const [columns, standing] = await Promise.all([
+    clickhouse.columns<PartColumns>(selectParts(database, key), params),
+    clickhouse.rows<StandingAsk>(selectStanding(database, key), params),
+  ])
+  const composed = await inTurns(composeCandles({ parts: partsOf(columns), standing }, window))
   const candles = fill ? fillCandles(composed, window) : composed.candles
   return itemIds.length > 1 ? candles.map(withoutItems) : candles
 }
 
-/** Which parts are read for a window: those within, and on which sides there may be others. */
-interface Reach {
-  oldest: number
-  end: number
-  beside: readonly PartsBeside[]
-}
-
-/**
- * A window that ends now is read to the newest bucket there is, and one that begins with the retention from the oldest: then
- * there are no parts outside it, and a month of 41 providers is one query less.
- */
-function reachOf({ start, end, intervalMs }: CandleWindow, now: number): Reach {
-  const interval = Object.values(CANDLE_INTERVALS).find(({ ms }) => ms === intervalMs)
-  const oldest = oldestBucket(interval ?? { ms: intervalMs, retentionDays: 0 }, now)
-  const isNow = end > now - intervalMs
-  return {
-    oldest,
-    // A clock that is ahead may have opened the next bucket already.
-    end: isNow ? end + 2 * intervalMs : end,
-    beside: [...(start > oldest ? (['before'] as const) : []), ...(isNow ? [] : (['after'] as const))],
-  }
-}
-
-async function readSources(
-  clickhouse: ClickhouseReader,
-  itemId: number,
-  { window, reach, isOneOfMany }: { window: CandleWindow; reach: Reach; isOneOfMany: boolean },
-) {
-  const params: CandlePartsParams = {
-    interval_s: window.intervalMs / 1000,
-    item_id: itemId,
-    start_s: window.start / 1000,
-    end_s: reach.end / 1000,
-    oldest_s: reach.oldest / 1000,
-  }
-  const [parts, standing] = await Promise.all([
-    readCandleParts(clickhouse, params, reach.beside),
-    clickhouse.rows<StandingAsk>(selectCandleStanding(clickhouse.database), {
-      item_id: itemId,
-      before_ms: window.start,
-    }),
-  ])
-  if (!isOneOfMany) return { parts, standing }
-  // One text of each: a new one of each of some hundred thousand rows was compared again and again.
-  const named = new Map<string, string>()
-  const ofItem = (provider: string): string => {
-    const name = named.get(provider) ?? `${provider}${OF_ITEM}${itemId}`
-    named.set(provider, name)
-    return name
-  }
-  return {
-    parts: { ...parts, provider: parts.provider.map(ofItem) },
-    standing: standing.map(ask => ({ ...ask, provider: ofItem(ask.provider) })),
-  }
-}
-
-export async function readCandleParts(
-  clickhouse: ClickhouseReader,
-  params: CandlePartsParams,
-  beside: readonly PartsBeside[] = ['before', 'after'],
-): Promise<PartTable> {
-  const { database } = clickhouse
-  const [stored, ...around] = await Promise.all([
-    clickhouse.columns(selectCandleParts(database), PART_SHAPE, params),
-    ...beside.map(side => clickhouse.rows<PartAround>(selectPartsBeside(database, side), params)),
-  ])
-  const parts = mergeRows(stored, params.interval_s)
-  const beyond = around.flat().map(partAround)
-  return beyond.length === 0 ? parts : inTurns(joinTables([parts, partTable(beyond)]))
-}
-
 function withoutItems(candle: Candle): Candle {
-  const key = (name: string) => name.split(OF_ITEM, 1)[0] as string
+  const key = (name: string) => name.split(SEPARATOR, 1)[0] as string
   const { o, h, l, c } = candle.providers
   return { ...candle, providers: { o: key(o), h: key(h), l: key(l), c: key(c) } }
 }
 
+const EDGES = ['opening', 'closing'] as const
+const EDGE_MEMBERS = ['standing', 'micro', 'quantity', 'at'] as const
+
+type EdgeColumn = `${(typeof EDGES)[number]}_${(typeof EDGE_MEMBERS)[number]}`
+
+interface PartColumns extends Record<'start_s' | 'low' | 'high' | 'fallen' | EdgeColumn, number[]> {
+  provider: string[]
+}
+
+/** Reads the parts of items within a window, and of each provider the last one before it and the first one after it. */
+function selectParts(database: string, key: string): string {
+  const edges = EDGES.flatMap(edge => EDGE_MEMBERS.map(member => `toInt64(${edge}.${member}) AS ${edge}_${member}`))
+  const parts = `SELECT * FROM ${database}.candle_parts FINAL WHERE interval_s = {interval_s:UInt32}
+    AND item_id IN {items:Array(UInt32)} AND bucket >= toDateTime({oldest_s:UInt32})`
+  const start = 'toDateTime({start_s:UInt32})'
+  const end = 'toDateTime({end_s:UInt32})'
+  return `SELECT ${key} AS provider, toUnixTimestamp(bucket) AS start_s, ${edges.join(', ')}, low, high,
+    arraySum(mapValues(falls)) AS fallen
+  FROM (
+    (${parts} AND bucket >= ${start} AND bucket < ${end})
+    UNION ALL (${parts} AND bucket < ${start} ORDER BY bucket DESC LIMIT 1 BY item_id, provider)
+    UNION ALL (${parts} AND bucket >= ${end} ORDER BY bucket LIMIT 1 BY item_id, provider)
+  ) AS asks SETTINGS max_threads = 1, do_not_merge_across_partitions_select_final = 1`
+}
+
+function partsOf(columns: PartColumns): PartTable {
+  const edgeOf = (edge: (typeof EDGES)[number]): EdgeTable => ({
+    standing: columns[`${edge}_standing`],
+    micro: columns[`${edge}_micro`],
+    quantity: columns[`${edge}_quantity`],
+    at: columns[`${edge}_at`],
+  })
+  const { provider, start_s, low, high, fallen } = columns
+  const bucket = Float64Array.from(start_s, start => start * 1000)
+  return { provider, bucket, low, high, falls: fallen, opening: edgeOf('opening'), closing: edgeOf('closing') }
+}
+
 /**
- * Reads of an item (parameter `item_id`) the newest asks that were there before a time (`before_ms`) as {@link StandingAsk}.
- *
- * All that a window from then on needs: of a provider that has changed since, a part holds more. By FINAL and with the asks of
- * now it took 6 ms of the server's CPU, 3 of them to merge and write what is not used.
+ * Reads of items the newest asks that were there before a window. All that the window needs: of a provider that has changed since, a
+ * part holds more. By FINAL and with the asks of now it took 6 ms of the server's CPU, 3 of them to merge and write what is not used.
  */
-export function selectCandleStanding(database: string): string {
-  const members = (['standing', 'micro', 'quantity', 'at'] as const).map(
-    member => `argMax(asks.${member}, asks.version) AS ${member}`,
-  )
-  return `SELECT provider, ${members.join(', ')} FROM ${database}.candle_standing AS asks
-  PREWHERE item_id = {item_id:UInt32} AND asks.at < {before_ms:Int64} GROUP BY provider SETTINGS max_threads = 1`
+function selectStanding(database: string, key: string): string {
+  const members = EDGE_MEMBERS.map(member => `argMax(asks.${member}, asks.version) AS ${member}`)
+  return `SELECT ${key} AS provider, ${members.join(', ')} FROM ${database}.candle_standing AS asks
+  PREWHERE item_id IN {items:Array(UInt32)} AND asks.at < {start_ms:Int64} GROUP BY item_id, asks.provider SETTINGS max_threads = 1`
 }
 
 export interface ListedAsk {

@@ -3,8 +3,7 @@
  *
  * Invariant: the latest `as_of` wins, of two equal ones the later in the log, however the log is cut into batches. A table from the future is a dead letter.
  */
-import type { Batcher } from '#infra/clickhouse/batcher.ts'
-import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
+import { type Batcher, RowBuffer } from '#infra/clickhouse/batcher.ts'
 import type { FxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { timeFault } from '#schemas/values/event-time.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'

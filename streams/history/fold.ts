@@ -4,8 +4,7 @@
  * Sole writer of both. A change is keyed by its partition and version and a day merges by version, so a
  * batch that is written twice, or by a former owner of the partition as well, leaves the same tables.
  */
-import type { Batcher } from '#infra/clickhouse/batcher.ts'
-import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
+import { type Batcher, RowBuffer } from '#infra/clickhouse/batcher.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { DayClosed } from '#schemas/events/day-closed.ts'
 import type { ResolveItem } from '#schemas/values/catalog-item.ts'

@@ -86,15 +86,3 @@ export const NO_PRICE: Day['priced'] = { version: UNPRICED, price: 0, price_micr
 
 /** Version of a close from a history file; higher for a later record, and below every version of the book's own. */
 export const historyVersion = (version: number): number => version - 2 ** 52
-
-/** The columns of provider_days as a reader gets them, a row per stored row. */
-export const DAY_SHAPE = {
-  provider: 'text',
-  item_id: 'number',
-  /** Days since 1970. */
-  day: 'number',
-  /** Its version is {@link UNPRICED} where the row set no price. */
-  priced: { version: 'number', price: 'number', price_micro_usd: 'number', currency: 'text' },
-  /** `listed` is 1 where it ended listed. */
-  closing: { version: 'number', listed: 'number', quantity: 'number' },
-} as const

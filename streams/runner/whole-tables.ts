@@ -60,7 +60,7 @@ export function openWholeTables(reader: ClickhouseReader): ClickhouseReader {
   return {
     ...reader,
     rows: (query, params, signal) => wholeOrNext(query, renamed => reader.rows(renamed, params, signal)),
-    columns: (query, shape, params) => wholeOrNext(query, renamed => reader.columns(renamed, shape, params)),
+    columns: (query, params) => wholeOrNext(query, renamed => reader.columns(renamed, params)),
   }
 }
 

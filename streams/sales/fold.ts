@@ -4,8 +4,7 @@
  * A sale's amount is converted at the rate that it carries, so a replay converts alike. Rows are keyed by the sale's identity and its
  * first record in the log wins, so neither a replay nor a sale that a provider reports again changes what is served.
  */
-import type { Batcher } from '#infra/clickhouse/batcher.ts'
-import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
+import { type Batcher, RowBuffer } from '#infra/clickhouse/batcher.ts'
 import type { ObservationRejected } from '#schemas/events/observation.ts'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import type { ResolveItem } from '#schemas/values/catalog-item.ts'

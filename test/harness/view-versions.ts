@@ -1,4 +1,4 @@
-import type { BinaryInsert, ClickhouseReader, ClickhouseWriter } from '#infra/clickhouse/clickhouse.ts'
+import type { ClickhouseReader, ClickhouseWriter, RowInsert } from '#infra/clickhouse/clickhouse.ts'
 import { readStoredViews, tableOf } from '#streams/runner/table-versions.ts'
 
 /** The same client, in whose statements and inserts a table of a view is the one of the version that is read. */
@@ -19,10 +19,10 @@ export function inVersions<C extends ClickhouseReader>(client: C): C {
   return {
     ...client,
     rows: async (query, params, signal) => client.rows(await renamed(query), params, signal),
-    columns: async (query, shape, params) => client.columns(await renamed(query), shape, params),
+    columns: async (query, params) => client.columns(await renamed(query), params),
     ...(command && {
       command: async (statement: string, params?: object) => command(await renamed(statement), { ...params }),
     }),
-    ...(insert && { insert: async (rows: BinaryInsert) => insert({ ...rows, table: (await nameOf())(rows.table) }) }),
+    ...(insert && { insert: async (rows: RowInsert) => insert({ ...rows, table: (await nameOf())(rows.table) }) }),
   } as C
 }

@@ -1,10 +1,8 @@
 import { expect } from 'chai'
-import { atOnce } from '#infra/runtime/turns.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
-import { composeCandles, type StandingAsk } from '#streams/candles/compose.ts'
 import { openCandleFold } from '#streams/candles/fold.ts'
-import { readCandleParts, selectCandleStanding } from '#streams/candles/reader.ts'
+import { readCandles } from '#streams/candles/reader.ts'
 import { openHistoryFold } from '#streams/history/fold.ts'
 import type { RowSink } from '#streams/runner/sink-runner.ts'
 import { changeOf } from '#test/fixtures/book-change-sequences.ts'
@@ -34,12 +32,7 @@ describe('changes in ClickHouse', () => {
       const left = `SELECT count() AS parts FROM ${clickhouse.database}.candle_parts WHERE item_id = 900 AND interval_s = 300`
       expect(await clickhouse.writer.rows(left), 'the old part has expired').to.deep.equal([{ parts: 1 }])
       const window = { start: today, end: today + DAY_MS, intervalMs: 300_000 }
-      const [start_s, end_s] = [window.start / 1000, window.end / 1000]
-      const params = { item_id: 900, interval_s: 300, start_s, end_s, oldest_s: 0, before_ms: today }
-      const parts = await readCandleParts(clickhouse.writer, params)
-      const standing = await clickhouse.writer.rows<StandingAsk>(selectCandleStanding(clickhouse.database), params)
-      const { opening, candles } = atOnce(composeCandles({ parts, standing }, window))
-      expect(opening).to.deep.equal({ micro: 70_000, provider: 'a', quantity: 3 })
+      const candles = await readCandles(clickhouse.writer, [900], window, { fill: false, now: today })
       expect(candles).to.have.length(1)
       expect(candles[0]).to.include({ o: 70_000, c: 70_000, q: 4, h: 90_000 })
     })

@@ -1,7 +1,6 @@
 import { expect } from 'chai'
-import { type Batcher, openBatcher } from '#infra/clickhouse/batcher.ts'
-import type { BinaryInsert, ClickhouseWriter } from '#infra/clickhouse/clickhouse.ts'
-import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
+import { type Batcher, openBatcher, RowBuffer } from '#infra/clickhouse/batcher.ts'
+import type { ClickhouseWriter, RowInsert } from '#infra/clickhouse/clickhouse.ts'
 import { refuseFormer, setUpClickhouse } from '#infra/clickhouse/table.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import { Refused } from '#infra/runtime/refused.ts'
@@ -17,11 +16,11 @@ const NEVER_MS = 600_000
 describe('clickhouse batcher', () => {
   const clickhouse = useClickhouse(useServers({ setUp: false }))
   let day = 1
-  let inserts: BinaryInsert[] = []
+  let inserts: RowInsert[] = []
   let batcher: Batcher | undefined
 
   /** The real writer, with a note of every insert; `after` runs when the server has confirmed one. */
-  const noting = (after: (insert: BinaryInsert) => void | Promise<void> = () => {}): ClickhouseWriter => ({
+  const noting = (after: (insert: RowInsert) => void | Promise<void> = () => {}): ClickhouseWriter => ({
     ...clickhouse.writer,
     database: clickhouse.database,
     async insert(insert) {

@@ -134,7 +134,7 @@ describe('stores by TLS', () => {
     const writer = openWriter(addressOf(clickhouse.urlOf(servers.clickhouse)), { database: 'default', name: 'tls' })
     const table = `tls_${platform.namespace.replace('.', '')}`
     await writer.command(`CREATE TABLE ${table} (a UInt8) ENGINE = MergeTree ORDER BY a`)
-    await writer.insert({ table, columns: ['a'], chunks: [Buffer.from([7])] })
+    await writer.insert({ table, columns: ['a'], rows: ['[7]'] })
     expect(await writer.rows(`SELECT a FROM ${table}`)).to.deep.equal([{ a: 7 }])
     await writer.command(`DROP TABLE ${table}`)
     await writer.close()

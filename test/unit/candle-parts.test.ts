@@ -5,9 +5,9 @@ import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
 import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
 import { type CandleWindow, composeCandles, fillCandles, type StandingAsk } from '#streams/candles/compose.ts'
 import { type CandleBatch, foldChange, mergeParts } from '#streams/candles/fold.ts'
-import { type CandlePart, partTable } from '#streams/candles/part-table.ts'
-import type { Part } from '#streams/candles/table.ts'
+import type { CandlePart, Part } from '#streams/candles/table.ts'
 import { changeOf, changeSequences, type LoggedChange } from '#test/fixtures/book-change-sequences.ts'
+import { partTable } from '#test/fixtures/part-table.ts'
 import { modelCandles } from '#test/oracles/candle-model.ts'
 
 const FOREVER: CandleWindow = { start: 0, end: 4_102_444_800_000, intervalMs: HOUR_MS }

@@ -1,8 +1,8 @@
 import { expect } from 'chai'
 import { inTurns } from '#infra/runtime/turns.ts'
 import { composeCandles } from '#streams/candles/compose.ts'
-import { partTable } from '#streams/candles/part-table.ts'
 import { composeChart } from '#streams/history/chart.ts'
+import { partTable } from '#test/fixtures/part-table.ts'
 
 const DAYS = 3_650
 const PROVIDERS = Array.from({ length: 41 }, (_, at) => `provider_${String(at + 1).padStart(2, '0')}`)
@@ -24,16 +24,13 @@ describe('work that pauses', () => {
 
   it('is that of a chart of ten years and 41 providers', () => {
     const rows = PROVIDERS.length * DAYS
-    const numbers = (of: (row: number) => number) => Float64Array.from({ length: rows }, (_, row) => of(row))
-    const one = numbers(() => 1)
+    const one = Array<number>(rows).fill(1)
     const days = {
       provider: Array.from({ length: rows }, (_, row) => PROVIDERS[Math.floor(row / DAYS)] as string),
-      item_id: one,
-      day: numbers(row => row % DAYS),
-      priced: { version: one, price: one, price_micro_usd: one, currency: Array<string>(rows).fill('USD') },
-      closing: { version: one, listed: one, quantity: one },
+      ...{ item_id: one, day: Array.from({ length: rows }, (_, row) => row % DAYS), is_priced: one },
+      ...{ price: one, price_micro_usd: one, currency: Array<string>(rows).fill('USD'), listed: one, quantity: one },
     }
-    const work = composeChart(days, PROVIDERS, { start_day: 0, end_day: DAYS })
+    const work = composeChart(days, { start_day: 0, end_day: DAYS })
     expect([...work].length).to.be.at.least(6)
   })
 

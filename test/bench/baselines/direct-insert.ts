@@ -7,8 +7,7 @@
  */
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
-import type { RowBlock } from '#infra/clickhouse/row-buffer.ts'
-import { setUpClickhouse } from '#infra/clickhouse/table.ts'
+import { setUpClickhouse, type Table } from '#infra/clickhouse/table.ts'
 import { databaseName, readConfig } from '#infra/runtime/config.ts'
 import { openCandleFold } from '#streams/candles/fold.ts'
 import { openHistoryFold } from '#streams/history/fold.ts'
@@ -38,11 +37,6 @@ const COUNTED: Record<StoredSink, readonly [key: string, table: string, conditio
   ],
 }
 
-interface TableRows {
-  columns: readonly string[]
-  blocks: RowBlock[]
-}
-
 /** Uses the database of the namespace, or the baseline's own beside it. */
 async function withWriter<T>(
   environment: Question['environment'],
@@ -64,7 +58,12 @@ const write = (question: Question): Promise<Measured> =>
     )
     const tables = await rowsOf(question.sink, await readChanges(question))
     const inserted = await measured(async () => {
-      for (const [table, { columns, blocks }] of tables) await insert(writer, table, columns, blocks)
+      for (const [{ name, columns }, rows] of tables)
+        for (let from = 0; from < rows.length; from += ROWS_IN_AN_INSERT)
+          await writer.insert({
+            ...{ table: name, columns: Object.keys(columns) },
+            rows: rows.slice(from, from + ROWS_IN_AN_INSERT),
+          })
       return 0
     })
     return { ...inserted, count: await storedRows(writer, question) }
@@ -82,36 +81,13 @@ async function storedRows(writer: ClickhouseWriter, { sink, from, since, provide
   return rows
 }
 
-async function insert(
-  writer: ClickhouseWriter,
-  table: string,
-  columns: readonly string[],
-  blocks: readonly RowBlock[],
-): Promise<void> {
-  let chunks: Buffer[] = []
-  let waiting = 0
-  for (const [at, block] of blocks.entries()) {
-    chunks.push(block.bytes)
-    waiting += block.rows
-    const following = blocks[at + 1]
-    if (following !== undefined && waiting + following.rows <= ROWS_IN_AN_INSERT) continue
-    await writer.insert({ table, columns, chunks })
-    chunks = []
-    waiting = 0
-  }
-}
-
 /** The rows that a sink makes of changes, by table. */
-async function rowsOf(sink: StoredSink, changes: readonly ReadChange[]): Promise<Map<string, TableRows>> {
-  const tables = new Map<string, TableRows>()
+async function rowsOf(sink: StoredSink, changes: readonly ReadChange[]): Promise<Map<Table, string[]>> {
+  const tables = new Map<Table, string[]>()
   const keep: Batcher = {
     async add(buffers) {
-      for (const buffer of buffers) {
-        const { name, columns } = buffer.table
-        const rows = tables.get(name) ?? { columns: Object.keys(columns), blocks: [] }
-        rows.blocks.push(...buffer.take())
-        tables.set(name, rows)
-      }
+      for (const buffer of buffers)
+        tables.set(buffer.table, (tables.get(buffer.table) ?? []).concat(buffer.take()))
     },
     close: async () => undefined,
   }
