@@ -1,14 +1,13 @@
 /**
- * Reads of the live view that go by provider: pages of the broad listing, and whole partitions.
+ * Reads pages of the broad listing of the live view, which goes by provider.
  *
  * Listing order: provider key, partition, item id. Counts and rows of a page are of one moment of each partition.
  */
-import type { Redis } from '#infra/redis/redis.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { headOf, type KnownHeads, type LiveScripts, missing } from './reader-scripts.ts'
 import { cachedRow, type LiveEntry, liveEntryOf } from './row-store.ts'
-import { decodeRow, headKey, itemKey, type LiveHead, type LiveRow, listingKey, parseHead, SEPARATOR } from './table.ts'
+import { headKey, itemKey, listingKey, SEPARATOR } from './table.ts'
 
 export interface ListingPage {
   entries: readonly LiveEntry[]
@@ -16,7 +15,6 @@ export interface ListingPage {
 }
 
 export interface ListingState extends KnownHeads {
-  redis: Redis
   scripts: LiveScripts
   prefix: string
   keysOf: Record<Side, readonly string[]>
@@ -138,47 +136,4 @@ function locate(
     }
   }
   return { ranges, total: at }
-}
-
-const SIDES: readonly Side[] = ['ask', 'bid']
-const ITEMS_PER_CALL = 200
-
-/** What rows are passed to: `begin` before the first of them, and again where all that was passed counts no more. */
-export interface RowTaker {
-  begin(): void
-  take(side: Side, provider: string, itemId: number, row: LiveRow): void
-}
-
-/** Passes all rows of a partition, in the version that its head names before and after. */
-export async function scanPartition(
-  { redis, scripts, prefix, keysOf }: ListingState,
-  partition: number,
-  { begin, take }: RowTaker,
-): Promise<LiveHead | undefined> {
-  const readHead = async (): Promise<LiveHead | undefined> => {
-    const text = await redis.get(headKey(partition, prefix))
-    return text === null ? undefined : parseHead(text)
-  }
-  const scanSide = async (side: Side, version: number): Promise<void> => {
-    const listings = keysOf[side].map(key => listingKey(partition, version, side, key, prefix))
-    const itemIds = await redis.zunion(listings.length, listings)
-    for (let from = 0; from < itemIds.length; from += ITEMS_PER_CALL) {
-      const some = itemIds.slice(from, from + ITEMS_PER_CALL)
-      const texts = await scripts.rows(some.map(id => itemKey(partition, version, side, Number(id), prefix)))
-      for (const [i, text] of texts.entries()) {
-        const parts = text === '' ? [] : text.split(SEPARATOR)
-        for (let at = 0; at + 1 < parts.length; at += 2) {
-          take(side, parts[at] as string, Number(some[i]), decodeRow(parts[at + 1] as string))
-        }
-      }
-    }
-  }
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-    const head = await readHead()
-    if (!head) return undefined
-    begin()
-    for (const side of SIDES) await scanSide(side, head.version)
-    if ((await readHead())?.version === head.version) return head
-  }
-  throw new Error(`the live view of partition ${partition} was rebuilt at every attempt to read it`)
 }

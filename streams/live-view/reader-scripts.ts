@@ -20,8 +20,6 @@ interface Stamped {
 }
 
 export interface LiveScripts {
-  /** Per item key: provider, row, provider, row... joined, whatever the head. */
-  rows(itemKeys: readonly string[]): Promise<string[]>
   /** Per item key: provider, row, provider, row... joined; null when its stamp is current. */
   items(call: {
     headKey: string
@@ -77,21 +75,14 @@ end
 answer[3] = table.concat(rows, '\\0')
 return answer`
 
-const ROWS = `
-local answer = {}
-for i = 1, #KEYS do answer[i] = table.concat(redis.call('HGETALL', KEYS[i]), '\\0') end
-return answer`
-
 type Run = (keys: number, ...parts: (string | number)[]) => Promise<unknown[]>
 
 export function bindLiveScripts(redis: Redis): LiveScripts {
   redis.defineCommand('liveItems', { lua: ITEMS })
   redis.defineCommand('liveCounts', { lua: COUNTS })
   redis.defineCommand('livePage', { lua: PAGE })
-  redis.defineCommand('liveRows', { lua: ROWS })
-  const run = redis as unknown as { liveItems: Run; liveCounts: Run; livePage: Run; liveRows: Run }
+  const run = redis as unknown as { liveItems: Run; liveCounts: Run; livePage: Run }
   return {
-    rows: async itemKeys => (await run.liveRows(itemKeys.length, ...itemKeys)) as string[],
     async items({ headKey, headStamp, itemKeys, itemStamps }) {
       const answer = await run.liveItems(1 + itemKeys.length, headKey, ...itemKeys, headStamp, ...itemStamps)
       const stamped = stampedOf(answer)

@@ -1,26 +1,19 @@
 /**
- * The one reader of the live view: rows of items, the broad listing, stored snapshots, whole partitions.
+ * The one reader of the live view: rows of items, the broad listing, stored snapshots.
  *
  * What one partition contributes to an answer is its state at one moment; a view that is not there rejects and is never
  * an empty answer. Rows and heads are cached under the stamp at which they were read and used again only
- * while Redis confirms the stamp. A read rejects at once while the connection is being made again, but for `scan`.
+ * while Redis confirms the stamp. A read rejects at once while the connection is being made again.
  */
 import { corked, type Redis } from '#infra/redis/redis.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
-import {
-  ATTEMPTS,
-  type ListingPage,
-  type ListingState,
-  type RowTaker,
-  readListingPage,
-  scanPartition,
-} from './reader-listing.ts'
+import { ATTEMPTS, type ListingPage, type ListingState, readListingPage } from './reader-listing.ts'
 import { bindLiveScripts, type Head, headOf, missing } from './reader-scripts.ts'
 import { type ItemRows, type LiveEntry, lastUpdatedAt, liveEntryOf, openRowStore, type RowStore } from './row-store.ts'
 import { openSnapshotReader, type SnapshotReader } from './snapshot-reader.ts'
-import { headKey, itemKey, type LiveHead } from './table.ts'
+import { headKey, itemKey } from './table.ts'
 
 export type { LiveEntry } from './row-store.ts'
 export type { PinnedSegment, PinnedSnapshot } from './snapshot-reader.ts'
@@ -45,12 +38,6 @@ export interface LiveReader extends SnapshotReader {
    * the one of an id.
    */
   pinItems(side: Side, itemIds: Iterable<number>, topicId: string): Promise<PinnedItems>
-  /**
-   * Passes all rows of a partition, those of both sides; resolves with the head that was there before them, undefined
-   * without a view. Rows are newer than the head at worst. Where a rebuild switches meanwhile all begins again, and what
-   * was passed before counts no more.
-   */
-  scan(partition: number, taker: RowTaker): Promise<LiveHead | undefined>
 }
 
 /**
@@ -79,6 +66,7 @@ interface ReadBatch {
 }
 
 interface ViewState extends ListingState {
+  redis: Redis
   batches: Map<number, ReadBatch>
   isRefreshing: boolean
   /** A batch has been sent and is not answered yet. */
@@ -116,7 +104,6 @@ export function openLiveReader(
       assertConnected(redis)
       return pinItems(state, side, itemIds, topicId)
     },
-    scan: (partition, taker) => scanPartition(state, partition, taker),
   }
 }
 

@@ -1,10 +1,9 @@
 /**
  * The whole market in memory: every provider's ask and bid of every item, as columns of numbers.
  *
- * Changed in place: follow-market.ts fills it from the live view, then applies market.book-changes. A partition is filled after
- * it was cleared: what is not listed any more is in no row, and no later record takes it out. A million and a half quotes take 30
- * MB here and are walked in milliseconds; as objects they took ten times both. Invariant: a change is a whole value, so applying
- * any stretch of the log again leaves the board as it is once the stretch has ended.
+ * Changed in place: follow-market.ts fills it from the book's changelog, then applies market.book-changes. A million and a half
+ * quotes take 30 MB here and are walked in milliseconds; as objects they took ten times both. Invariant: a change is a whole value,
+ * so applying any stretch of the log again leaves the board as it is once the stretch has ended.
  */
 import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
@@ -97,18 +96,6 @@ export class Board {
     return Object.entries(this.sides).flatMap(([name, side]) =>
       side.providers.flatMap((key, number) => (!down.has(key) && isWhole(side, number) ? [`${name} ${key}`] : [])),
     )
-  }
-
-  /** Takes out all quotes of a partition, and its providers' refreshes. */
-  clear(partition: number): void {
-    for (const { providers, microUsd, quantity, seenAt, refreshedAt } of Object.values(this.sides)) {
-      const width = providers.length
-      for (let slot = 0; slot < this.size; slot++) {
-        if (this.partition(slot) !== partition) continue
-        for (const column of [microUsd, quantity, seenAt]) column.fill(0, slot * width, (slot + 1) * width)
-      }
-      refreshedAt.fill(0, partition * width, (partition + 1) * width)
-    }
   }
 
   change({ side, provider, item_id, price_micro_usd: microUsd, quantity, seen_at: seenAt }: BookChanged): void {

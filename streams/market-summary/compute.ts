@@ -14,7 +14,6 @@ import { DAY_MS, HOUR_MS, type Instant } from '#schemas/values/instant.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
 import { HOURS_OF_CLOSES, readHourlyCloses } from '#streams/candles/reader.ts'
 import { readAsksBeforeChanges, readUnitsTaken } from '#streams/history/reader.ts'
-import { openLiveReader } from '#streams/live-view/reader.ts'
 import { openHealthReader } from '#streams/provider-health/reader.ts'
 import type { Computation, ComputedSnapshot, ComputingTools } from '#streams/runner/view.ts'
 import { countRecentSales } from '#streams/sales/reader.ts'
@@ -40,10 +39,8 @@ export async function openMarketSummary(tools: ComputingTools): Promise<Computat
   const { context, kafka, redis, clickhouse, log, signal } = tools
   const { config } = context
   const registry = loadProviders(config.providersFile)
-  const keysOf = { ask: registry.askKeys, bid: registry.bidKeys }
-  const board = new Board(keysOf)
-  const live = openLiveReader(redis, config.namespace, keysOf)
-  const market = await followMarket(board, { kafka, ids: await context.topicIds(), live, log, signal })
+  const board = new Board({ ask: registry.askKeys, bid: registry.bidKeys })
+  const market = await followMarket(board, { kafka, ids: await context.topicIds(), log, signal })
   if (!market) return undefined
   market.lost.catch(error => context.fail(error))
   const health = openHealthReader(redis, config.namespace)

@@ -1,31 +1,26 @@
 /**
- * Keeps the board: seeded from the live view, then following market.book-changes.
+ * Keeps the board: filled from the book's changelog, then following market.book-changes.
  *
- * Reads without a group, since its state is in memory and every start reads it again. The board is given out only
- * after all that was in the log when following began has been applied. It follows from where the view ends: rows are newer
- * than that position at worst, which following corrects.
- *
- * Why not the book's changelog: it holds the same rows, but all of its partitions must be read for any one, and the
- * live view gives 1.5 million rows in 3 s by a script that joins an item's rows to one text.
+ * Reads without a group, since its state is in memory and every start reads it again. The board is given out only after all that was
+ * in the log when following began has been applied. It follows from where the changes ended before the changelog was read: rows are
+ * newer than that position at worst, which following corrects.
  */
-import { setTimeout as pause } from 'node:timers/promises'
 import { type Decoded, eventOf } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { follow } from '#infra/kafka/follower.ts'
-import type { LogRecord } from '#infra/kafka/range-reader.ts'
+import { type LogRecord, openRangeReader } from '#infra/kafka/range-reader.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { TopicIds } from '#infra/runtime/role.ts'
-import type { Side } from '#schemas/events/book-changed.ts'
+import { nextTurn } from '#infra/runtime/turns.ts'
 import { ITEM_PARTITIONS, topics } from '#schemas/topics.ts'
-import type { LiveReader } from '#streams/live-view/reader.ts'
+import { foldBook } from '#streams/book/reader.ts'
 import type { Board } from './board.ts'
 
-const SEED_AGAIN_MS = 1_000
+const PARTITIONS = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
 
 interface MarketFollowing {
   kafka: KafkaConnection
   ids?: TopicIds
-  live: Pick<LiveReader, 'scan'>
   log: Log
   signal: AbortSignal
 }
@@ -36,23 +31,17 @@ interface MarketFollowing {
  */
 export async function followMarket(
   board: Board,
-  { kafka, ids, live, log, signal }: MarketFollowing,
+  { kafka, ids, log, signal }: MarketFollowing,
 ): Promise<{ position(partition: number): number; lost: Promise<void> } | undefined> {
-  await kafka.codec.prepare([...topics.bookChanges.events])
+  await kafka.codec.prepare([...topics.bookChanges.events, ...topics.book.events])
   const startedAt = performance.now()
-  const seed = async () => seedBoard(live, board, await ids?.idOf('bookChanges'))
-  let positions = await seed()
-  for (; !positions && !signal.aborted; positions = await seed()) {
-    await pause(SEED_AGAIN_MS, undefined, { signal }).catch(() => undefined)
-  }
-  if (!positions || signal.aborted) return undefined
-  const from = positions
-  const apply = (records: LogRecord[]): void => {
-    for (const record of records) applyDecoded(board, record, eventOf(kafka.codec, record.value), log)
-  }
+  const from = await fillBoard(board, kafka, signal)
+  if (signal.aborted) return undefined
   const following = await follow(kafka, 'bookChanges', {
     from: partition => from[partition] ?? 0,
-    onRecords: apply,
+    onRecords(records) {
+      for (const record of records) applyDecoded(board, record, eventOf(kafka.codec, record.value), log)
+    },
     signal,
     ids,
   })
@@ -62,28 +51,38 @@ export async function followMarket(
   return { position: following.position, lost: following.closed }
 }
 
-const SIDES: readonly Side[] = ['ask', 'bid']
-
-/** Fills the board, or fills it again; the next offset of each partition, or undefined while one has no live view of the topic. */
-async function seedBoard(
-  live: MarketFollowing['live'],
-  board: Board,
-  topicId: string | undefined,
-): Promise<number[] | undefined> {
-  const positions: number[] = []
-  for (let partition = 0; partition < ITEM_PARTITIONS; partition++) {
-    const head = await live.scan(partition, {
-      begin: () => board.clear(partition),
-      take: (side, provider, itemId, { priceMicroUsd: microUsd, quantity, seenAt }) =>
-        board.set(side, provider, itemId, { microUsd, quantity, seenAt }),
-    })
-    if (head === undefined || head.topicId !== (topicId ?? head.topicId)) return undefined
-    for (const side of SIDES) {
-      for (const [provider, at] of Object.entries(head[side])) board.refreshed(side, provider, partition, at)
-    }
-    positions.push(head.next)
+/** Fills the board from the changelog; where the changes of each partition ended before. */
+async function fillBoard(board: Board, kafka: KafkaConnection, signal: AbortSignal): Promise<number[]> {
+  const changes = kafka.topicName('bookChanges')
+  const reader = await openRangeReader(kafka, [changes, kafka.topicName('book')])
+  try {
+    const from: number[] = []
+    for (const partition of PARTITIONS) from.push(await reader.stableEnd(changes, partition))
+    await foldBook(
+      { kafka, reader },
+      {
+        targetOf: () => (signal.aborted ? undefined : board),
+        row: (_, side, provider, itemId, stored) =>
+          board.set(
+            side,
+            provider,
+            itemId,
+            stored === null
+              ? undefined
+              : { microUsd: stored.price_micro_usd, quantity: stored.quantity, seenAt: stored.seen_at },
+          ),
+        refreshed(side, provider, at) {
+          for (const partition of PARTITIONS) board.refreshed(side, provider, partition, at)
+        },
+        // The role `book` stops at it; here it only changes nothing.
+        unreadable: () => undefined,
+        page: nextTurn,
+      },
+    )
+    return from
+  } finally {
+    await reader.close()
   }
-  return positions
 }
 
 /** A record that cannot be read is a dead letter of the sinks already; here it is left out. */
