@@ -112,7 +112,7 @@ export const topics = {
     partitions: 2 * PROVIDER_PARTITIONS,
     retention: { policy: 'compact' },
     writer: 'book',
-    readers: ['book', 'live-view', 'alert-triggers'],
+    readers: ['book', 'live-view', 'market-summary', 'alert-triggers'],
   },
   refreshes: {
     name: 'market.refreshes',

@@ -43,7 +43,7 @@ export class RowBuffer {
   }
 
   /** Hands over all rows and starts empty again. */
-  take(): string[] {
+  drain(): string[] {
     const rows = this.#rows
     this.#rows = []
     return rows
@@ -57,12 +57,6 @@ export interface Batcher {
   close(): Promise<void>
 }
 
-interface BatcherOptions {
-  metrics: Metrics
-  /** How long the first row waits at most; a second when left out. */
-  longestWaitMs?: number
-}
-
 interface Contribution {
   /** By the name that they are written to. */
   tables: Map<string, { table: Table; rows: string[] }>
@@ -74,12 +68,31 @@ const WORTHWHILE_ROWS = 10_000
 const LARGEST_ROWS = 100_000
 /** Contributors wait for their rows, so more than this means that one of them does not. */
 const WAITING_ROWS_LIMIT = 2_000_000
+/** How long the first row waits at most. */
 const LONGEST_WAIT_MS = 1_000
 const LULL_MS = 50
 
 /** Opens a batcher; several partitions of a process share one. */
-export function openBatcher(writer: ClickhouseWriter, options: BatcherOptions): Batcher {
-  const insert = openInserting(writer, options)
+export function openBatcher(
+  writer: ClickhouseWriter,
+  { metrics, longestWaitMs = LONGEST_WAIT_MS }: { metrics: Metrics; longestWaitMs?: number },
+): Batcher {
+  const inserted = metrics.counter('marketlog_clickhouse_rows_total', 'Rows confirmed by ClickHouse.', ['table'])
+  const seconds = metrics.histogram('marketlog_clickhouse_insert_seconds', 'Time of an insert.', ['table'])
+  const insert = async (contributions: readonly Contribution[]): Promise<void> => {
+    for (const name of new Set(contributions.flatMap(({ tables }) => [...tables.keys()]))) {
+      const parts = contributions.flatMap(({ tables }) => tables.get(name) ?? [])
+      const { name: table = name, columns = {} } = parts[0]?.table ?? {}
+      const all = parts.flatMap(({ rows }) => rows)
+      for (let from = 0; from < all.length; from += LARGEST_ROWS) {
+        const rows = all.slice(from, from + LARGEST_ROWS)
+        const end = seconds.startTimer({ table })
+        await writer.insert({ table: name, columns: Object.keys(columns), rows })
+        end()
+        inserted.inc({ table }, rows.length)
+      }
+    }
+  }
   let waiting: Contribution[] = []
   const rowsOf = new Map<string, number>()
   let isSending = false
@@ -110,7 +123,7 @@ export function openBatcher(writer: ClickhouseWriter, options: BatcherOptions): 
       void send()
       return
     }
-    firstAt ??= setTimeout(send, options.longestWaitMs ?? LONGEST_WAIT_MS)
+    firstAt ??= setTimeout(send, longestWaitMs)
     clearTimeout(lull)
     if (most() >= WORTHWHILE_ROWS) lull = setTimeout(send, LULL_MS)
   }
@@ -121,7 +134,7 @@ export function openBatcher(writer: ClickhouseWriter, options: BatcherOptions): 
         const { table, rows } = buffer
         if (rows === 0) continue
         rowsOf.set(table.name, (rowsOf.get(table.name) ?? 0) + rows)
-        tables.set(nameOf(table.name), { table, rows: buffer.take() })
+        tables.set(nameOf(table.name), { table, rows: buffer.drain() })
       }
       if (tables.size === 0) return
       if (most() > WAITING_ROWS_LIMIT)
@@ -136,29 +149,5 @@ export function openBatcher(writer: ClickhouseWriter, options: BatcherOptions): 
       await send()
       await Promise.all(unsettled)
     },
-  }
-}
-
-/** Inserts contributions table by table, each insert within its limit. */
-function openInserting(
-  writer: ClickhouseWriter,
-  { metrics }: BatcherOptions,
-): (contributions: readonly Contribution[]) => Promise<void> {
-  const inserted = metrics.counter('marketlog_clickhouse_rows_total', 'Rows confirmed by ClickHouse.', ['table'])
-  const seconds = metrics.histogram('marketlog_clickhouse_insert_seconds', 'Time of an insert.', ['table'])
-  return async contributions => {
-    const names = new Set(contributions.flatMap(({ tables }) => [...tables.keys()]))
-    for (const name of names) {
-      const parts = contributions.flatMap(({ tables }) => tables.get(name) ?? [])
-      const { name: table = name, columns = {} } = parts[0]?.table ?? {}
-      const all = parts.flatMap(({ rows }) => rows)
-      for (let from = 0; from < all.length; from += LARGEST_ROWS) {
-        const rows = all.slice(from, from + LARGEST_ROWS)
-        const end = seconds.startTimer({ table })
-        await writer.insert({ table: name, columns: Object.keys(columns), rows })
-        end()
-        inserted.inc({ table }, rows.length)
-      }
-    }
   }
 }

@@ -119,13 +119,13 @@ function readerOf(client: ClickHouseClient, database: string, url: string): Clic
     database,
     cluster: parseClickhouseAddress(url).cluster,
     async rows<T>(query: string, params: Record<string, unknown> = {}, signal?: AbortSignal) {
-      const asked = client.query({
+      const sent = client.query({
         query,
         query_params: params,
         format: 'JSONEachRow',
         ...(signal && { abort_signal: signal }),
       })
-      const answer = await orRefused(asked)
+      const answer = await orRefused(sent)
       return answer.json<T>()
     },
     async columns<C extends object>(query: string, params: Record<string, unknown> = {}) {

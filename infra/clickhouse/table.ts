@@ -81,23 +81,23 @@ export async function setUpClickhouse(writer: ClickhouseWriter, tables: readonly
 
 /** Throws where the database has a table of one of these names: they are of an earlier form, which no release had. */
 export async function refuseFormer(writer: ClickhouseWriter, names: readonly string[]): Promise<void> {
-  const [found] = await writer.rows<{ name: string }>(
+  const [former] = await writer.rows<{ name: string }>(
     'SELECT name FROM system.tables WHERE database = {database:String} AND has({names:Array(String)}, name)',
     { database: writer.database, names },
   )
-  if (found)
+  if (former)
     throw new Refused(
-      `${found.name} in ClickHouse is of an earlier form of the platform, whose data cannot be taken over: \`make clean\` wipes all of it`,
+      `${former.name} in ClickHouse is of an earlier form of the platform, whose data cannot be taken over: \`make clean\` wipes all of it`,
     )
 }
 
 /** Readers ask one replica, which must have every row. */
 async function expectOneShard(writer: ClickhouseWriter, cluster: string): Promise<void> {
-  const [found] = await writer.rows<{ shards: number }>(
+  const [row] = await writer.rows<{ shards: number }>(
     'SELECT uniqExact(shard_num) AS shards FROM system.clusters WHERE cluster = {cluster:String}',
     { cluster },
   )
-  const shards = found?.shards ?? 0
+  const shards = row?.shards ?? 0
   if (shards === 0) throw new Refused(`ClickHouse knows no cluster ${cluster}; check CLICKHOUSE_CLUSTER`)
   if (shards > 1)
     throw new Refused(`the cluster ${cluster} has ${shards} shards; CLICKHOUSE_CLUSTER must name one of a single shard`)

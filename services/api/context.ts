@@ -101,15 +101,15 @@ export function openComputedViews(store: ViewStore, meter: Pick<RequestMeter, 'm
   const { arbitrage, summary } = openMarketViews(store)
   const movers = openMoversReader(store)
   const readMovers = async (window: MoversQuery['window']) => {
-    const newest = await movers.read()
+    const newest = await movers()
     return newest && { ...newest, rows: await newest.rows(window) }
   }
   const uncounted = 'Requests cannot be counted at the moment; try again with a growing delay.'
   return {
     readHealth: () => orUnavailable(health.read(), 'Provider health is temporarily unavailable.'),
-    readArbitrage: () => orUnavailable(arbitrage.read(), NO_ARBITRAGE),
+    readArbitrage: () => orUnavailable(arbitrage(), NO_ARBITRAGE),
     readSummary: async () => {
-      const view = await orUnavailable(summary.read(), NO_SUMMARY)
+      const view = await orUnavailable(summary(), NO_SUMMARY)
       if (!view) throw new HttpError('SERVICE_UNAVAILABLE', NO_SUMMARY)
       return view
     },

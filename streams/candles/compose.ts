@@ -119,10 +119,10 @@ export function* composeCandles(sources: CandleSources, window: CandleWindow): P
 /** Puts a flat candle, at the composite before it, into each empty bucket after the first known composite. */
 export function fillCandles(composed: ComposedCandles, window: CandleWindow): Candle[] {
   const filled: Candle[] = []
-  const known = new Map(composed.candles.map(candle => [candle.t, candle]))
+  const candleAt = new Map(composed.candles.map(candle => [candle.t, candle]))
   let last = composed.opening
   for (let t = window.start; t < window.end; t += window.intervalMs) {
-    const candle = known.get(t)
+    const candle = candleAt.get(t)
     if (candle) {
       last = { micro: candle.c, provider: candle.providers.c, quantity: candle.q }
       filled.push(candle)
@@ -137,13 +137,16 @@ export function fillCandles(composed: ComposedCandles, window: CandleWindow): Ca
 
 /** Numbers the providers in their order, and finds every provider's ask at the window's start; pauses on its way through many parts. */
 function* openComposition({ parts, standing }: CandleSources, start: Instant): PausingWork<Composition> {
-  const seen = new Map(standing.map(({ provider }, at) => [provider, at]))
-  const numbers = new Uint16Array(parts.provider.length)
-  for (let row = 0; row < numbers.length; row++) {
-    const provider = parts.provider[row] as string
+  const seen = new Map<string, number>()
+  const numberAsSeen = (provider: string): number => {
     const number = seen.get(provider) ?? seen.size
     if (number === seen.size) seen.set(provider, number)
-    numbers[row] = number
+    return number
+  }
+  for (const { provider } of standing) numberAsSeen(provider)
+  const numbers = new Uint16Array(parts.provider.length)
+  for (let row = 0; row < numbers.length; row++) {
+    numbers[row] = numberAsSeen(parts.provider[row] as string)
     if (row % ORDERED_AT_ONCE === ORDERED_AT_ONCE - 1) yield
   }
   const names = [...seen.keys()].sort()
@@ -170,8 +173,8 @@ function* carryEdges({ parts, names, numbers, carried }: Composition, start: Ins
   for (let row = 0; row < bucket.length; row++) {
     const [number, at] = [numbers[row] as number, bucket[row] as number]
     const side = at < start ? before : after
-    const known = side[number] as number
-    const isNearer = known < 0 || (at < start ? at > (bucket[known] as number) : at < (bucket[known] as number))
+    const nearest = side[number] as number
+    const isNearer = nearest < 0 || (at < start ? at > (bucket[nearest] as number) : at < (bucket[nearest] as number))
     if (isNearer) side[number] = row
     if (row % ORDERED_AT_ONCE === ORDERED_AT_ONCE - 1) yield
   }

@@ -61,12 +61,12 @@ export function openDayCandleFold(batcher: Batcher, idOf: ResolveItem): RowSink 
   const rows = new RowBuffer(candleParts)
   return {
     apply: record =>
-      record.event === 'DayClosed' ? takeClose(rows, record, idOf) : { kind: 'skip', reason: 'other_event' },
+      record.event === 'DayClosed' ? foldClose(rows, record, idOf) : { kind: 'skip', reason: 'other_event' },
     flush: () => batcher.add([rows]),
   }
 }
 
-function takeClose(rows: RowBuffer, record: StreamRecord, idOf: ResolveItem): Outcome {
+function foldClose(rows: RowBuffer, record: StreamRecord, idOf: ResolveItem): Outcome {
   const close: DayClosed = record.value
   const { provider, day, price, previous_price, listings, previous_listings } = close
   const itemId = idOf(close.market_hash_name, close.phase)

@@ -62,7 +62,10 @@ interface PartColumns extends Record<'start_s' | 'low' | 'high' | 'fallen' | Edg
   provider: string[]
 }
 
-/** Reads the parts of items within a window, and of each provider the last one before it and the first one after it. */
+/**
+ * Reads the parts of items within a window, and of each provider the last one before it and the first one after it. Edges are read whole
+ * and their members selected outside: FINAL would not merge a member that is read alone.
+ */
 function selectParts(database: string, key: string): string {
   const edges = EDGES.flatMap(edge => EDGE_MEMBERS.map(member => `toInt64(${edge}.${member}) AS ${edge}_${member}`))
   const parts = `SELECT * FROM ${database}.candle_parts FINAL WHERE interval_s = {interval_s:UInt32}

@@ -84,14 +84,14 @@ export async function readDayRates(
     ORDER BY fx.day`,
     { currency, from: formatDay(from) },
   )
-  const known = rows.flatMap(({ day, rate }) => {
+  const ratesByDay = rows.flatMap(({ day, rate }) => {
     const parsed = parseRate(rate)
     return parsed ? [{ day, rate: parsed }] : []
   })
-  const [first] = known
+  const [first] = ratesByDay
   if (!first) return undefined
   return instant => {
     const last = formatDay(instant)
-    return (known.findLast(({ day }) => day <= last) ?? first).rate
+    return (ratesByDay.findLast(({ day }) => day <= last) ?? first).rate
   }
 }

@@ -50,7 +50,7 @@ export async function readHistory(
   const order = 'seen_at DESC, item_id DESC, provider DESC, partition DESC, offset DESC'
   const isProvider = provider === undefined ? '' : 'AND provider = {provider:String}'
   const isAfter = after === undefined ? '' : AFTER
-  const found = await clickhouse.rows<ObservedAsk>(
+  const asks = await clickhouse.rows<ObservedAsk>(
     `SELECT item_id, toUnixTimestamp64Milli(seen_at) AS seen_at, provider, price, currency, price_micro_usd,
       quantity, partition, offset
     FROM (SELECT * FROM ${clickhouse.database}.changes FINAL
@@ -69,7 +69,7 @@ export async function readHistory(
       ...(after && Object.fromEntries(['at', 'item', 'key', 'partition', 'offset'].map((name, i) => [name, after[i]]))),
     },
   )
-  return { asks: found.slice(0, limit), hasNext: found.length > limit }
+  return { asks: asks.slice(0, limit), hasNext: asks.length > limit }
 }
 
 /** With the first comparison alone the server skips what the tuple would make it read. */
@@ -114,7 +114,7 @@ export async function readItemPast(
   itemId: number,
   now: number,
 ): Promise<ReadonlyMap<string, ProviderPast>> {
-  const found = (window: PastWindow): string => {
+  const firstChange = (window: PastWindow): string => {
     const first = `argMinIf(tuple(previous_micro_usd), tuple(seen_at, partition, offset), ${seenAfter(window)}).1`
     return `(countIf(${seenAfter(window)}), ${first}) AS found_${window}`
   }
@@ -123,7 +123,7 @@ export async function readItemPast(
     `WITH greatest(previous_quantity - quantity, 0) AS units
     SELECT provider, sumIf(units, ${seenAfter('day')}) AS units_day, sumIf(units, ${seenAfter('week')}) AS units_week,
       sumIf(units * ifNull(previous_micro_usd, 0), ${seenAfter('day')}) AS value_day,
-      ${found('day')}, ${found('week')}, ${found('month')}
+      ${firstChange('day')}, ${firstChange('week')}, ${firstChange('month')}
     FROM ${clickhouse.database}.changes FINAL
     WHERE item_id = {item_id:UInt32} AND side = 'ask' AND ${seenAfter('month')} GROUP BY provider`,
     { item_id: itemId, ...since },
@@ -184,16 +184,19 @@ export async function readChart(
   { start, end }: ChartWindow,
 ): Promise<Chart> {
   const window = { start_day: start / DAY_MS, end_day: end / DAY_MS }
-  const rows = `FROM ${clickhouse.database}.provider_days AS days FINAL
+  const rows = `FROM ${clickhouse.database}.provider_days FINAL
     WHERE item_id IN {items:Array(UInt32)} AND side = 'ask' AND provider IN {providers:Array(String)}`
-  const isBefore = 'days.day < toDate({start_day:Int32})'
+  const isBefore = 'day < toDate({start_day:Int32})'
+  // Tuples are read whole and their members selected outside: FINAL would not merge a member that is read alone.
   const days = await clickhouse.columns<DayColumns>(
     `SELECT provider, item_id, toUInt16(days.day) AS day, priced.version != ${UNPRICED} AS is_priced, priced.price AS price,
       priced.price_micro_usd AS price_micro_usd, priced.currency AS currency,
       toUInt8(closing.listed) AS listed, closing.quantity AS quantity
-    ${rows} AND days.day < toDate({end_day:Int32}) AND (NOT ${isBefore} OR (provider, item_id, days.day) IN
-      (SELECT provider, item_id, max(days.day) ${rows} AND ${isBefore} GROUP BY provider, item_id))
-    ORDER BY provider, item_id, days.day SETTINGS max_threads = 1, do_not_merge_across_partitions_select_final = 1`,
+    FROM (
+      SELECT provider, item_id, day, priced, closing ${rows} AND day < toDate({end_day:Int32})
+        AND (NOT ${isBefore} OR (provider, item_id, day) IN
+          (SELECT provider, item_id, max(day) ${rows} AND ${isBefore} GROUP BY provider, item_id))
+    ) AS days ORDER BY provider, item_id, days.day SETTINGS max_threads = 1, do_not_merge_across_partitions_select_final = 1`,
     { items, providers, ...window },
   )
   return inTurns(composeChart(days, window))

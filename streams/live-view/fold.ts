@@ -74,7 +74,7 @@ export function openLiveFold({ partition, version, prefix }: TableId, head: Live
       set(side, provider, itemId, text, text !== null)
     },
     refreshed,
-    take() {
+    drain() {
       const { rows, listings, touched } = batch
       batch = emptyBatch()
       return { writes: [...rowWrites(rows), ...listingWrites(listings)], own, touched: [...touched] }

@@ -67,17 +67,17 @@ async function countsOf(state: ListingState, side: Side, partition: number): Pro
   const { scripts, prefix, heads, counted } = state
   const providers = state.keysOf[side]
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-    const held = heads[partition]
+    const knownHead = heads[partition]
     const before = counted[side][partition]
     const answer = await scripts.counts({
       headKey: headKey(partition, prefix),
-      headStamp: held?.stamp ?? '',
-      listingKeys: providers.map(provider => listingKey(partition, held?.version ?? 0, side, provider, prefix)),
+      headStamp: knownHead?.stamp ?? '',
+      listingKeys: providers.map(provider => listingKey(partition, knownHead?.version ?? 0, side, provider, prefix)),
       countStamp: before?.stamp ?? '',
     })
     if (answer === null) return missing(state, partition)
-    const { version, stamp } = headOf(state, partition, held, answer)
-    if (version !== held?.version) continue
+    const { version, stamp } = headOf(state, partition, knownHead, answer)
+    if (version !== knownHead?.version) continue
     if (answer.counts === null) return before as Counts
     const { counts } = answer
     const fresh = { stamp, version, byProvider: new Map(providers.map((key, i) => [key, counts[i] ?? 0])) }
@@ -97,10 +97,10 @@ async function readRange(
 ): Promise<LiveEntry[] | undefined> {
   const { scripts, prefix, heads } = state
   const { partition, provider, start, stop } = range
-  const held = heads[partition]
+  const knownHead = heads[partition]
   const answer = await scripts.page({
     headKey: headKey(partition, prefix),
-    headStamp: held?.stamp ?? '',
+    headStamp: knownHead?.stamp ?? '',
     listingKey: listingKey(partition, counts.version, side, provider, prefix),
     start,
     stop,
@@ -108,7 +108,7 @@ async function readRange(
     provider,
   })
   if (answer === null) return missing(state, partition)
-  const head = headOf(state, partition, held, answer)
+  const head = headOf(state, partition, knownHead, answer)
   if (mayHaveMoved ? head.version !== counts.version : head.stamp !== counts.stamp) return undefined
   const parts = answer.rows === '' ? [] : answer.rows.split(SEPARATOR)
   const entries: LiveEntry[] = []

@@ -19,32 +19,12 @@ interface Stamped {
   head: string | null
 }
 
-export interface LiveScripts {
-  /** Per item key: provider, row, provider, row... joined; null when its stamp is current. */
-  items(call: {
-    headKey: string
-    headStamp: string
-    itemKeys: readonly string[]
-    itemStamps: readonly string[]
-  }): Promise<(Stamped & { rows: (string | null)[] }) | null>
-  /** Per listing key the number of its items; null when `countStamp` is current. */
-  counts(call: {
-    headKey: string
-    headStamp: string
-    listingKeys: readonly string[]
-    countStamp: string
-  }): Promise<(Stamped & { counts: number[] | null }) | null>
-  /** Items `start` to `stop` (both included) of a listing: id, row, id, row... joined. */
-  page(call: {
-    headKey: string
-    headStamp: string
-    listingKey: string
-    start: number
-    stop: number
-    /** Key of an item's hash without its id. */
-    itemKeyPrefix: string
-    provider: string
-  }): Promise<(Stamped & { rows: string }) | null>
+export type LiveScripts = ReturnType<typeof bindLiveScripts>
+
+/** A call to one partition, by a caller that has its head of a stamp. */
+interface StampedCall {
+  headKey: string
+  headStamp: string
 }
 
 const OPENING = `
@@ -77,23 +57,31 @@ return answer`
 
 type Run = (keys: number, ...parts: (string | number)[]) => Promise<unknown[]>
 
-export function bindLiveScripts(redis: Redis): LiveScripts {
+export function bindLiveScripts(redis: Redis) {
   redis.defineCommand('liveItems', { lua: ITEMS })
   redis.defineCommand('liveCounts', { lua: COUNTS })
   redis.defineCommand('livePage', { lua: PAGE })
   const run = redis as unknown as { liveItems: Run; liveCounts: Run; livePage: Run }
   return {
-    async items({ headKey, headStamp, itemKeys, itemStamps }) {
+    /** Per item key: provider, row, provider, row... joined; null when its stamp is current. */
+    async items(call: StampedCall & { itemKeys: readonly string[]; itemStamps: readonly string[] }) {
+      const { headKey, headStamp, itemKeys, itemStamps } = call
       const answer = await run.liveItems(1 + itemKeys.length, headKey, ...itemKeys, headStamp, ...itemStamps)
       const stamped = stampedOf(answer)
       return stamped && { ...stamped, rows: itemKeys.map((_, i) => answer[i + 2] as string | null) }
     },
-    async counts({ headKey, headStamp, listingKeys, countStamp }) {
+    /** Per listing key the number of its items; null when `countStamp` is current. */
+    async counts(call: StampedCall & { listingKeys: readonly string[]; countStamp: string }) {
+      const { headKey, headStamp, listingKeys, countStamp } = call
       const answer = await run.liveCounts(1 + listingKeys.length, headKey, ...listingKeys, headStamp, countStamp)
       const stamped = stampedOf(answer)
       return stamped && { ...stamped, counts: answer.length > 2 ? (answer.slice(2) as number[]) : null }
     },
-    async page({ headKey, headStamp, listingKey, start, stop, itemKeyPrefix, provider }) {
+    /** Items `start` to `stop` (both included) of a provider's listing: id, row, id, row... joined; an item's hash has the prefix and its id. */
+    async page(
+      call: StampedCall & { listingKey: string; start: number; stop: number; itemKeyPrefix: string; provider: string },
+    ) {
+      const { headKey, headStamp, listingKey, start, stop, itemKeyPrefix, provider } = call
       const answer = await run.livePage(2, headKey, listingKey, headStamp, start, stop, itemKeyPrefix, provider)
       const stamped = stampedOf(answer)
       return stamped && { ...stamped, rows: answer[2] as string }
@@ -117,10 +105,10 @@ export interface KnownHeads {
 }
 
 /** The head that an answer reflects: the one in the answer, or the cached one whose stamp is current. Throws where it was set back. */
-export function headOf({ heads }: KnownHeads, partition: number, held: Head | undefined, answer: Stamped): Head {
+export function headOf({ heads }: KnownHeads, partition: number, knownHead: Head | undefined, answer: Stamped): Head {
   const newest = heads[partition]
   if (newest?.stamp === answer.stamp) return newest
-  if (answer.head === null) return held as Head
+  if (answer.head === null) return knownHead as Head
   const head: Head = { ...parseHead(answer.head), stamp: answer.stamp }
   if (newest?.version === head.version && isSetBack(newest, head))
     throw new Error(`partition ${partition} is at ${head.next}, and was at ${newest.next}`)

@@ -47,11 +47,6 @@ export interface LiveReader extends SnapshotReader {
 export const ITEMS_KEPT = 10_000
 /** Answers may be this much older than their request: a fraction of the time that an observation takes to get here. */
 const STALE_AFTER_MS = 5
-/**
- * A request that finds its partition's stamp older than this has all that are in use read again beside its own answer,
- * so that under load hardly any request waits for it.
- */
-const REFRESH_AFTER_MS = 3
 const PARTITIONS = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
 
 interface WantedItem {
@@ -68,7 +63,6 @@ interface ReadBatch {
 interface ViewState extends ListingState {
   redis: Redis
   batches: Map<number, ReadBatch>
-  isRefreshing: boolean
   /** A batch has been sent and is not answered yet. */
   isReading: boolean
   store: RowStore
@@ -83,7 +77,6 @@ export function openLiveReader(
   const state: ViewState = {
     redis,
     batches: new Map(),
-    isRefreshing: false,
     isReading: false,
     scripts: bindLiveScripts(redis),
     prefix,
@@ -121,8 +114,8 @@ async function pinItems(
   const byPartition = Map.groupBy(itemIds, partitionOfItem)
   const read = await Promise.all(
     PARTITIONS.map(partition => {
-      const wanted = (byPartition.get(partition) ?? []).map(itemId => ({ side, itemId }))
-      return readItems(state, partition, new Map(wanted.map(item => [nameOf(side, item.itemId), item])))
+      const items = (byPartition.get(partition) ?? []).map(itemId => ({ side, itemId }))
+      return readItems(state, partition, new Map(items.map(item => [nameOf(side, item.itemId), item])))
     }),
   )
   if (read.some(({ head }) => head.topicId !== topicId)) throw new Error('the live view is of another topic')
@@ -163,22 +156,9 @@ function justRead(state: ViewState, side: Side, itemIds: readonly number[]): rea
   const partition = partitionOfItem(itemId)
   const [seen, head] = [state.seen[partition], state.heads[partition]]
   if (!seen || head?.stamp !== seen.stamp) return undefined
-  const ageMs = performance.now() - seen.at
-  if (ageMs > STALE_AFTER_MS) return undefined
-  if (ageMs > REFRESH_AFTER_MS) refreshStamps(state)
-  const kept = state.store.get(itemKey(partition, head.version, side, itemId, state.prefix))
-  return kept?.stamp === seen.stamp ? entriesOf({ side, itemId }, kept, head) : undefined
-}
-
-/** Reads the stamps of partitions in use, in one batch; a stamp that cannot be read is left to the next request. */
-function refreshStamps(state: ViewState): void {
-  if (state.isRefreshing) return
-  state.isRefreshing = true
-  const since = performance.now() - STALE_AFTER_MS
-  const inUse = PARTITIONS.filter(partition => (state.seen[partition]?.at ?? since) > since)
-  void Promise.allSettled(inUse.map(partition => coalesce(state, partition, []))).then(() => {
-    state.isRefreshing = false
-  })
+  if (performance.now() - seen.at > STALE_AFTER_MS) return undefined
+  const item = state.store.get(itemKey(partition, head.version, side, itemId, state.prefix))
+  return item?.stamp === seen.stamp ? entriesOf({ side, itemId }, item, head) : undefined
 }
 
 const nameOf = (side: Side, itemId: number): string => `${side}${itemId}`
@@ -227,22 +207,22 @@ async function readItems(
   const { scripts, prefix, store, heads } = state
   const items = [...wanted]
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-    const held = heads[partition]
-    const itemKeys = held
-      ? items.map(([, { side, itemId }]) => itemKey(partition, held.version, side, itemId, prefix))
+    const knownHead = heads[partition]
+    const itemKeys = knownHead
+      ? items.map(([, { side, itemId }]) => itemKey(partition, knownHead.version, side, itemId, prefix))
       : []
     const stored = itemKeys.map(key => store.get(key))
     const askedAt = performance.now()
     const answer = await scripts.items({
       headKey: headKey(partition, prefix),
-      headStamp: held?.stamp ?? '',
+      headStamp: knownHead?.stamp ?? '',
       itemKeys,
       itemStamps: stored.map(rows => rows?.stamp ?? ''),
     })
     if (answer === null) return missing(state, partition)
-    const head = headOf(state, partition, held, answer)
+    const head = headOf(state, partition, knownHead, answer)
     state.seen[partition] = { stamp: answer.stamp, at: askedAt }
-    if (!held || head.version !== held.version) continue
+    if (!knownHead || head.version !== knownHead.version) continue
     const entries = new Map<string, readonly LiveEntry[]>()
     for (const [i, [name, item]] of items.entries()) {
       const text = answer.rows[i] ?? null

@@ -41,14 +41,7 @@ export interface ItemRows {
   made?: { entries: readonly LiveEntry[]; head: unknown }
 }
 
-export interface RowStore {
-  get(key: string): ItemRows | undefined
-  /**
-   * Returns an item's rows as of a stamp and keeps them while there is room, or instead of an item that was not
-   * requested lately; a row whose text is unchanged stays the same object.
-   */
-  put(key: string, stamp: string, text: string): ItemRows
-}
+export type RowStore = ReturnType<typeof openRowStore>
 
 export const cachedRow = (provider: string, text: string): CachedRow => ({
   provider,
@@ -66,32 +59,31 @@ const STAYS_MS = 5_000
 /** An item is moved to the end no more often than this: at each request it cost a fiftieth of it. */
 const MOVES_UP_MS = 1_000
 
-interface Kept {
-  item: ItemRows
-  usedAt: number
-}
-
-/** Opens a store for at most `capacity` items; `now` is a monotonic clock in milliseconds. */
-export function openRowStore(capacity: number, now: () => number = () => performance.now()): RowStore {
-  const items = new Map<string, Kept>()
+/** Opens a store for at most `capacity` items. */
+export function openRowStore(capacity: number) {
+  const items = new Map<string, { item: ItemRows; usedAt: number }>()
   const touch = (key: string, item: ItemRows): ItemRows => {
     items.delete(key)
-    items.set(key, { item, usedAt: now() })
+    items.set(key, { item, usedAt: performance.now() })
     return item
   }
   const hasRoom = (): boolean => {
     if (items.size < capacity) return true
     const [oldest] = items
-    if (!oldest || now() - oldest[1].usedAt < STAYS_MS) return false
+    if (!oldest || performance.now() - oldest[1].usedAt < STAYS_MS) return false
     return items.delete(oldest[0])
   }
   return {
-    get(key) {
-      const found = items.get(key)
-      if (found && now() - found.usedAt > MOVES_UP_MS) touch(key, found.item)
-      return found?.item
+    get(key: string): ItemRows | undefined {
+      const entry = items.get(key)
+      if (entry && performance.now() - entry.usedAt > MOVES_UP_MS) touch(key, entry.item)
+      return entry?.item
     },
-    put(key, stamp, text) {
+    /**
+     * Returns an item's rows as of a stamp and keeps them while there is room, or instead of an item that was not
+     * requested lately; a row whose text is unchanged stays the same object.
+     */
+    put(key: string, stamp: string, text: string): ItemRows {
       const before = items.get(key)?.item
       if (before?.text === text) {
         before.stamp = stamp
@@ -105,12 +97,12 @@ export function openRowStore(capacity: number, now: () => number = () => perform
 
 function decodeRows(text: string, before: readonly CachedRow[]): CachedRow[] {
   if (text === '') return []
-  const known = new Map(before.map(listed => [listed.provider, listed]))
+  const rowsBefore = new Map(before.map(listed => [listed.provider, listed]))
   const parts = text.split(SEPARATOR)
   const rows: CachedRow[] = []
   for (let i = 0; i + 1 < parts.length; i += 2) {
     const [provider, rowText] = [parts[i] as string, parts[i + 1] as string]
-    const same = known.get(provider)
+    const same = rowsBefore.get(provider)
     rows.push(same?.text === rowText ? same : cachedRow(provider, rowText))
   }
   return rows.sort((a, b) => (a.provider < b.provider ? -1 : 1))

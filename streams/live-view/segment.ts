@@ -9,6 +9,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { constants, crc32, deflateRaw } from 'node:zlib'
+import PQueue from 'p-queue'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { EntryText } from '#schemas/api/entry-text.ts'
 import { crc32Combine } from '#schemas/values/crc32.ts'
@@ -24,14 +25,6 @@ import {
   type TableId,
 } from './table.ts'
 
-/** A segment that has no version yet. */
-interface MadeSegment {
-  entry: Omit<SegmentEntry, 'version'>
-  bytes: Buffer
-  /** Rows whose item the catalog does not know, which have no line. */
-  leftOut: number
-}
-
 interface SegmentSource<P> {
   text: EntryText<P>
   provider: string
@@ -45,11 +38,14 @@ const DEFLATE = { level: 1, finishFlush: constants.Z_FULL_FLUSH, chunkSize: 64 *
 
 const deflate = promisify(deflateRaw) as (lines: Buffer, options: typeof DEFLATE) => Promise<Buffer>
 
-/** Makes a provider's segment; without a line it is empty. */
-export async function makeSegment<P>(source: SegmentSource<P>, pages: readonly RowPage[]): Promise<MadeSegment> {
+/** Makes a provider's segment; without a line it is empty. A row whose item the catalog does not know has none. */
+export async function makeSegment<P>(
+  source: SegmentSource<P>,
+  pages: readonly RowPage[],
+): Promise<{ entry: Omit<SegmentEntry, 'version'>; bytes: Buffer }> {
   const blocks: [bytes: number, deflated: number][] = []
   const deflating: Promise<Buffer>[] = []
-  const sum = { lines: 0, leftOut: 0, updated: 0, crc: 0 }
+  const sum = { lines: 0, updated: 0, crc: 0 }
   for (const page of pages) {
     const lines = linesOf(source, page, sum)
     if (lines.length === 0) continue
@@ -61,22 +57,18 @@ export async function makeSegment<P>(source: SegmentSource<P>, pages: readonly R
   }
   const deflated = await Promise.all(deflating)
   for (const [i, block] of blocks.entries()) block[1] = deflated[i]?.length ?? 0
-  const { lines, crc, updated, leftOut } = sum
-  return { entry: { lines, crc, updated, blocks }, bytes: Buffer.concat(deflated), leftOut }
+  return { entry: { ...sum, blocks }, bytes: Buffer.concat(deflated) }
 }
 
 function linesOf<P>(
   { text, provider, refreshedAt }: SegmentSource<P>,
   page: RowPage,
-  sum: { lines: number; leftOut: number; updated: number },
+  sum: { lines: number; updated: number },
 ): Buffer {
   let lines = ''
   for (const { itemId, row } of rowsOf(page)) {
     const opening = text.opening({ itemId, provider, row }, US_DOLLARS, 'entry with url')
-    if (opening === undefined) {
-      sum.leftOut += 1
-      continue
-    }
+    if (opening === undefined) continue
     const updated = Math.max(row.seenAt, refreshedAt)
     sum.updated = Math.max(sum.updated, updated)
     sum.lines += 1
@@ -89,8 +81,8 @@ export type RowPage = string
 
 /** Rows of a page, and so lines of a block; 1,000 of them hold Redis up for less than a millisecond. */
 const PAGE_ROWS = 1_000
-/** Rows that are asked for at once, between which Redis serves no other reader. */
-const ROWS_AT_ONCE = 4_000
+/** Pages that are asked for at once, between which Redis serves no other reader. */
+const PAGES_AT_ONCE = 4
 
 const SCRIPT = `
 local texts = {}
@@ -100,63 +92,30 @@ for i, id in ipairs(redis.call('ZRANGE', KEYS[1], ARGV[1], ARGV[2])) do
 end
 return table.concat(texts, '\\0')`
 
-interface Question {
-  field: string
-  provider: string
-  listing: string
-  itemKeyStart: string
-  from: number
-  rows: number
-}
-
 /**
  * All rows of some providers by the field that names each, in the order of item ids; of one that lists nothing there is no page.
  *
- * Their owner waits meanwhile, so small providers share a round trip: one after the other, twenty took forty.
+ * Their owner waits meanwhile, so some pages are read at once: one after the other, twenty small providers took forty round trips.
  */
 export async function readRowPages(
   redis: Redis,
-  table: TableId,
+  { partition, version, prefix }: TableId,
   fields: ReadonlySet<string>,
 ): Promise<Map<string, RowPage[]>> {
-  const pages = new Map([...fields].map((field): [string, RowPage[]] => [field, []]))
-  const questions = (await Promise.all([...fields].map(field => questionsOf(redis, table, field)))).flat()
-  for (const portion of portionsOf(questions)) {
-    const read = await Promise.all(
-      portion.map(({ listing, from, rows, itemKeyStart, provider }) =>
-        redis.eval(SCRIPT, 1, listing, from, from + rows - 1, itemKeyStart, provider),
+  const queue = new PQueue({ concurrency: PAGES_AT_ONCE })
+  const readField = async (field: string): Promise<[string, RowPage[]]> => {
+    const { side, provider } = readTouchedField(field)
+    const listing = listingKey(partition, version, side, provider, prefix)
+    const itemKeyStart = itemKey(partition, version, side, 0, prefix).slice(0, -1)
+    const count = await redis.zcard(listing)
+    const pages = Array.from({ length: Math.ceil(count / PAGE_ROWS) }, (_, page) =>
+      queue.add(() =>
+        redis.eval(SCRIPT, 1, listing, page * PAGE_ROWS, (page + 1) * PAGE_ROWS - 1, itemKeyStart, provider),
       ),
     )
-    for (const [i, { field }] of portion.entries()) pages.get(field)?.push(read[i] as RowPage)
+    return [field, (await Promise.all(pages)) as RowPage[]]
   }
-  return pages
-}
-
-async function questionsOf(redis: Redis, { partition, version, prefix }: TableId, field: string): Promise<Question[]> {
-  const { side, provider } = readTouchedField(field)
-  const listing = listingKey(partition, version, side, provider, prefix)
-  const itemKeyStart = itemKey(partition, version, side, 0, prefix).slice(0, -1)
-  const count = await redis.zcard(listing)
-  return Array.from({ length: Math.ceil(count / PAGE_ROWS) }, (_, page) => {
-    const from = page * PAGE_ROWS
-    return { field, provider, listing, itemKeyStart, from, rows: Math.min(PAGE_ROWS, count - from) }
-  })
-}
-
-/** Questions of up to {@link ROWS_AT_ONCE} rows together, in their order. */
-function* portionsOf(questions: readonly Question[]): Generator<Question[]> {
-  let portion: Question[] = []
-  let rows = 0
-  for (const question of questions) {
-    if (rows + question.rows > ROWS_AT_ONCE) {
-      yield portion
-      portion = []
-      rows = 0
-    }
-    portion.push(question)
-    rows += question.rows
-  }
-  if (portion.length > 0) yield portion
+  return new Map(await Promise.all([...fields].map(readField)))
 }
 
 function* rowsOf(page: RowPage): Generator<{ itemId: number; row: LiveRow }> {

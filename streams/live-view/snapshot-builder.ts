@@ -31,13 +31,6 @@ import {
   touchedKey,
 } from './table.ts'
 
-interface SnapshotBuilder {
-  /**
-   * Begins with a partition whose table is complete; flushes are carried out while nothing of the partition is read or published.
-   */
-  open(table: { partition: number; prefix: string }, written: OwnedHead): FlushCompanion
-}
-
 export interface SnapshotOptions {
   redis: Redis
   registry: ProviderRegistry
@@ -73,14 +66,13 @@ interface Shared extends SnapshotOptions {
   /** Side and provider of everything that may be listed. */
   fields: readonly string[]
   builds: PQueue
-  observe(build: { seconds: number; lines: number; leftOut: number }): void
+  buildSeconds: ReturnType<Metrics['histogram']>
 }
 
-export function openSnapshotBuilder(options: SnapshotOptions): SnapshotBuilder {
+/** Opens a builder; flushes of a partition that it has opened are carried out while nothing of the partition is read or published. */
+export function openSnapshotBuilder(options: SnapshotOptions) {
   const { registry, catalog, baseUrl, metrics } = options
   const buildSeconds = metrics.histogram('marketlog_snapshot_build_seconds', 'Time from rows to a published manifest.')
-  const linesBuilt = metrics.counter('marketlog_snapshot_lines_total', 'Lines written to snapshot segments.')
-  const rowsLeftOut = metrics.counter('marketlog_snapshot_unknown_items_total', 'Rows of items without a name.')
   const texts = catalog.then(({ byId }) => {
     const sources = { itemOf: byId, providerOf: (key: string) => registry.byKey.get(key), marketplaceUrl, baseUrl }
     return { ask: openEntryText<Provider>('ask', sources), bid: openEntryText<Provider>('bid', sources) }
@@ -89,7 +81,7 @@ export function openSnapshotBuilder(options: SnapshotOptions): SnapshotBuilder {
   texts.catch(() => undefined)
   const shared: Shared = {
     ...options,
-    texts,
+    ...{ texts, buildSeconds },
     form: formOf(registry, baseUrl),
     builds: new PQueue({ concurrency: 1 }),
     pace: options.pace ?? BUILD_PACE,
@@ -97,13 +89,10 @@ export function openSnapshotBuilder(options: SnapshotOptions): SnapshotBuilder {
       ...registry.askKeys.map(key => touchedField('ask', key)),
       ...registry.bidKeys.map(key => touchedField('bid', key)),
     ],
-    observe({ seconds, lines, leftOut }) {
-      buildSeconds.observe(seconds)
-      linesBuilt.inc(lines)
-      rowsLeftOut.inc(leftOut)
-    },
   }
-  return { open: (table, written) => openPartition(shared, table, written) }
+  return {
+    open: (table: { partition: number; prefix: string }, written: OwnedHead) => openPartition(shared, table, written),
+  }
 }
 
 /** A hash of all that a line is made of besides its row and what the catalog never changes. */
@@ -147,16 +136,13 @@ function openPartition(shared: Shared, table: { partition: number; prefix: strin
   }
 
   async function build(): Promise<void> {
-    const startedAt = performance.now()
     const texts = await shared.texts
     const rows = await serial.add(readStale)
     if (!rows) return
-    const made = await makeManifest(store, texts, rows)
-    const published = await serial.add(async () =>
-      isOver ? undefined : store.publish(made.manifest, known, written.text),
-    )
-    known = published
-    if (published) shared.observe({ ...made, seconds: (performance.now() - startedAt) / 1000 })
+    const end = shared.buildSeconds.startTimer()
+    const manifest = await makeManifest(store, texts, rows)
+    known = await serial.add(async () => (isOver ? undefined : store.publish(manifest, known, written.text)))
+    if (known) end()
     else stale = undefined
   }
 
@@ -208,24 +194,19 @@ async function makeManifest(
   store: SnapshotStore,
   texts: Record<Side, EntryText<Provider>>,
   { head, base, pages }: StaleRows,
-): Promise<{ manifest: SnapshotManifest; lines: number; leftOut: number }> {
+): Promise<SnapshotManifest> {
   const manifest = { ...base, next: head.next, ask: { ...base.ask }, bid: { ...base.bid } }
   const version = await store.nextVersion()
-  const sum = { lines: 0, leftOut: 0 }
   for (const [field, rows] of pages) {
     const { side, provider } = readTouchedField(field)
     const source = { text: texts[side], provider, refreshedAt: head[side][provider] ?? 0 }
-    const made = await makeSegment(source, rows)
-    sum.leftOut += made.leftOut
-    if (made.bytes.length === 0) {
-      delete manifest[side][provider]
-      continue
-    }
-    await store.storeSegment(side, provider, version, made.bytes)
-    manifest[side][provider] = { version, ...made.entry }
-    sum.lines += made.entry.lines
+    const { entry, bytes } = await makeSegment(source, rows)
+    if (bytes.length > 0) {
+      await store.storeSegment(side, provider, version, bytes)
+      manifest[side][provider] = { version, ...entry }
+    } else delete manifest[side][provider]
   }
-  return { manifest, ...sum }
+  return manifest
 }
 
 /**

@@ -118,11 +118,11 @@ async function readManifests(
     const manifest = parseManifest(text)
     const table = parseHead(head)
     if (!mayBeRead(manifest, table)) throw new Error(`partition ${partition} has a live view without its snapshot`)
-    const found = { topicId: table.topicId, tableVersion: manifest.tableVersion, next: manifest.next }
+    const current = { topicId: table.topicId, tableVersion: manifest.tableVersion, next: manifest.next }
     const pinned = newest[partition]
-    if (pinned?.tableVersion === found.tableVersion && isSetBack(pinned, found))
-      throw new Error(`partition ${partition} has a snapshot of ${found.next}, and had one of ${pinned.next}`)
-    newest[partition] = found
+    if (pinned?.tableVersion === current.tableVersion && isSetBack(pinned, current))
+      throw new Error(`partition ${partition} has a snapshot of ${current.next}, and had one of ${pinned.next}`)
+    newest[partition] = current
     return manifest
   })
 }

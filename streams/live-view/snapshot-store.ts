@@ -13,7 +13,6 @@ import {
   headKey,
   manifestKey,
   REPLACED_SEGMENT_TTL_MS,
-  type SegmentEntry,
   type SnapshotManifest,
   segmentKey,
   touchedKey,
@@ -33,30 +32,20 @@ export interface KnownManifest {
   text: string
 }
 
-export interface SnapshotStore {
-  read(): Promise<StoredSnapshot>
-  /** A number that no build of this partition had, one whose trace a failover has lost included. */
-  nextVersion(): Promise<number>
-  storeSegment(side: Side, provider: string, version: number, bytes: Buffer): Promise<void>
-  /** Puts a manifest in place of the known one; undefined when head or manifest are not as known. */
-  publish(
-    next: SnapshotManifest,
-    known: KnownManifest | undefined,
-    expectedHead: string,
-  ): Promise<KnownManifest | undefined>
-}
+export type SnapshotStore = ReturnType<typeof openSnapshotStore>
 
 const SIDES: readonly Side[] = ['ask', 'bid']
 
-export function openSnapshotStore(
-  redis: Redis,
-  { partition, prefix }: { partition: number; prefix: string },
-): SnapshotStore {
+export function openSnapshotStore(redis: Redis, { partition, prefix }: { partition: number; prefix: string }) {
   const key = manifestKey(partition, prefix)
-  const keyOf = ({ side, provider, entry }: NamedSegment): string =>
-    segmentKey(partition, side, provider, entry.version, prefix)
+  const segmentsOf = (manifest: SnapshotManifest): string[] =>
+    SIDES.flatMap(side =>
+      Object.entries(manifest[side]).map(([provider, { version }]) =>
+        segmentKey(partition, side, provider, version, prefix),
+      ),
+    )
   return {
-    async read() {
+    async read(): Promise<StoredSnapshot> {
       const [head = null, text = null] = await redis.mget(headKey(partition, prefix), key)
       const notes = Object.entries(await redis.hgetall(touchedKey(partition, prefix)))
       return {
@@ -65,37 +54,31 @@ export function openSnapshotStore(
         touched: new Map(notes.map(([field, next]) => [field, Number(next)])),
       }
     },
+    /** A number that no build of this partition had, one whose trace a failover has lost included. */
     nextVersion: () => nextVersion(redis, versionsKey(partition, prefix)),
-    async storeSegment(side, provider, version, bytes) {
+    async storeSegment(side: Side, provider: string, version: number, bytes: Buffer): Promise<void> {
       await redis.set(segmentKey(partition, side, provider, version, prefix), bytes, 'PX', REPLACED_SEGMENT_TTL_MS)
     },
-    async publish(next, known, expectedHead) {
-      const before = new Set(known ? segmentsOf(known.manifest).map(keyOf) : [])
-      const after = new Set(segmentsOf(next).map(keyOf))
+    /** Puts a manifest in place of the known one; undefined when head or manifest are not as known. */
+    async publish(
+      next: SnapshotManifest,
+      known: KnownManifest | undefined,
+      expectedHead: string,
+    ): Promise<KnownManifest | undefined> {
+      const before = new Set(known ? segmentsOf(known.manifest) : [])
+      const after = new Set(segmentsOf(next))
       const text = JSON.stringify(next)
-      const named = writesOfNames(key, text, {
+      const { guards, writes } = writesOfNames(key, text, {
         named: [...after].filter(each => !before.has(each)),
         replaced: [...before].filter(each => !after.has(each)),
         replacedTtlMs: REPLACED_SEGMENT_TTL_MS,
       })
-      const isPublished = await writeGuarded(redis, {
-        guards: [
-          { key: headKey(partition, prefix), expected: expectedHead },
-          { key, expected: known?.text ?? null },
-          ...named.guards,
-        ],
-        writes: named.writes,
-      })
+      const expected = [
+        { key: headKey(partition, prefix), expected: expectedHead },
+        { key, expected: known?.text ?? null },
+      ]
+      const isPublished = await writeGuarded(redis, { guards: [...expected, ...guards], writes })
       return isPublished ? { manifest: next, text } : undefined
     },
   }
 }
-
-interface NamedSegment {
-  side: Side
-  provider: string
-  entry: SegmentEntry
-}
-
-const segmentsOf = (manifest: SnapshotManifest): NamedSegment[] =>
-  SIDES.flatMap(side => Object.entries(manifest[side]).map(([provider, entry]) => ({ side, provider, entry })))

@@ -51,30 +51,8 @@ interface ArbitrageAmounts {
   grossSpreadPct: number
 }
 
-/** Below this price, in micro-dollars, everything stays within 2^53: 9,000 dollars. */
-const PLAIN_BELOW = 9_000_000_000
-
-/** The amounts of a pair that leaves a profit. Plain numbers where they are exact: pages of 1,000 rows took twice as long. */
+/** The amounts of a pair that leaves a profit. */
 export function arbitrageAmounts(buy: MicroUsd, sell: MicroUsd, fees: ArbitrageFees): ArbitrageAmounts {
-  if (sell >= PLAIN_BELOW || !Number.isInteger(fees.buy) || !Number.isInteger(fees.sell)) {
-    return exactAmounts(buy, sell, fees)
-  }
-  const scaledFees = buy * fees.buy + sell * fees.sell
-  const cent = 10_000 * PER_UNIT
-  return {
-    estimatedFeesCents: halfUp(scaledFees, cent),
-    netProfitCents: halfUp((sell - buy) * PER_UNIT - scaledFees, cent),
-    grossSpreadPct: halfUp((sell - buy) * 1_000_000, buy) / 10_000,
-  }
-}
-
-/** Of whole numbers that are not negative. */
-function halfUp(numerator: number, denominator: number): number {
-  const quotient = Math.floor(numerator / denominator)
-  return 2 * (numerator - quotient * denominator) >= denominator ? quotient + 1 : quotient
-}
-
-function exactAmounts(buy: MicroUsd, sell: MicroUsd, fees: ArbitrageFees): ArbitrageAmounts {
   // Fees may carry two more digits.
   const [buyFee, sellFee] = [BigInt(Math.round(fees.buy * 100)), BigInt(Math.round(fees.sell * 100))]
   const [paid, got] = [BigInt(buy), BigInt(sell)]

@@ -1,15 +1,14 @@
 /**
  * All pairs of an ask and a bid of different providers that leave a profit after fees, best first.
  *
- * One pass over the board; of each item the bids that count are few, so most asks are compared and dropped in
- * a few nanoseconds. Order: net profit descending, then item id, buy provider, sell provider; a radix sort on the
- * profit's bits keeps the order in which pairs are found among equals (a comparing sort of a million rows took
- * ten times as long). Invariant: both legs are within the age limit at `asOf`, and of providers that count.
+ * One pass over the quotes; of each item the bids that count are few, so most asks are compared and dropped in
+ * a few nanoseconds. Order: net profit descending, then item id, buy provider, sell provider, which is the order in which pairs are
+ * found. Invariant: both legs are within the age limit at `asOf`, and of providers that count.
  */
 import type { Instant } from '#schemas/values/instant.ts'
 import { isDown, type ProviderHealth } from '#streams/provider-health/reader.ts'
 import { ARBITRAGE_AGE_LIMIT_MS, ARBITRAGE_ROWS_MAX, type ArbitrageFees, netProfit } from './arbitrage-amounts.ts'
-import { type Board, type BoardSide, updatedAt } from './board.ts'
+import { type MarketQuotes, type QuoteSide, updatedAt } from './market-quotes.ts'
 import { type ArbitrageColumns, type ArbitrageFacts, arbitrageColumns, type ExcludedQuotes } from './table.ts'
 
 interface ArbitragePairs extends ArbitrageFacts {
@@ -22,17 +21,12 @@ export interface ArbitrageTerms {
   fees: ReadonlyMap<string, ArbitrageFees>
 }
 
-/** Pairs found so far, in growing columns. */
-interface Found {
-  count: number
-  profit: Float64Array
-  askCell: Uint32Array
-  bidCell: Uint32Array
-}
+/** The profitable pairs in the order of items, buy and sell providers. */
+type PairColumns = Record<'profit' | 'askCell' | 'bidCell', number[]>
 
 /** One side as it is walked: what of it counts. */
 interface Walk {
-  side: BoardSide
+  side: QuoteSide
   isExcluded: Uint8Array
   fee: Float64Array
   /** Number of each provider among the providers of asks; bids and asks are compared by it. */
@@ -44,34 +38,31 @@ interface Walk {
   count: number
 }
 
-const FIRST_PAIRS = 65_536
-
-export function computeArbitrage(board: Board, terms: ArbitrageTerms, rowsMax = ARBITRAGE_ROWS_MAX): ArbitragePairs {
-  const providers = [...new Set([...board.sides.ask.providers, ...board.sides.bid.providers])].sort()
-  const ask = openWalk(board.sides.ask, providers, terms, fees => fees.buy)
-  const bid = openWalk(board.sides.bid, providers, terms, fees => fees.sell)
-  const found: Found = {
-    count: 0,
-    profit: new Float64Array(FIRST_PAIRS),
-    askCell: new Uint32Array(FIRST_PAIRS),
-    bidCell: new Uint32Array(FIRST_PAIRS),
-  }
+export function computeArbitrage(
+  quotes: MarketQuotes,
+  terms: ArbitrageTerms,
+  rowsMax = ARBITRAGE_ROWS_MAX,
+): ArbitragePairs {
+  const providers = [...new Set([...quotes.sides.ask.providers, ...quotes.sides.bid.providers])].sort()
+  const ask = openWalk(quotes.sides.ask, providers, terms, fees => fees.buy)
+  const bid = openWalk(quotes.sides.bid, providers, terms, fees => fees.sell)
+  const pairs: PairColumns = { profit: [], askCell: [], bidCell: [] }
   const oldest = terms.asOf - ARBITRAGE_AGE_LIMIT_MS
-  for (const slot of board.inOrder()) {
-    countQuotes(ask, slot, board.partition(slot), oldest)
-    countQuotes(bid, slot, board.partition(slot), oldest)
-    pair(ask, bid, slot, found)
+  for (const slot of quotes.inOrder()) {
+    countQuotes(ask, slot, quotes.partition(slot), oldest)
+    countQuotes(bid, slot, quotes.partition(slot), oldest)
+    addPairs(pairs, ask, bid, slot)
   }
-  const order = byProfit(found.profit.subarray(0, found.count)).subarray(0, rowsMax)
+  const order = byProfit(pairs).subarray(0, rowsMax)
   return {
     providers,
-    columns: columnsOf(board, { ask, bid }, found, order, terms.asOf),
+    columns: columnsOf(quotes, { ask, bid }, pairs, order, terms.asOf),
     excluded: { ask: excludedOf(ask, terms), bid: excludedOf(bid, terms) },
   }
 }
 
 function openWalk(
-  side: BoardSide,
+  side: QuoteSide,
   providers: readonly string[],
   terms: ArbitrageTerms,
   feeOf: (fees: ArbitrageFees) => number,
@@ -103,7 +94,7 @@ function countQuotes(walk: Walk, slot: number, partition: number, oldest: Instan
   }
 }
 
-function pair(ask: Walk, bid: Walk, slot: number, found: Found): void {
+function addPairs(pairs: PairColumns, ask: Walk, bid: Walk, slot: number): void {
   const [asks, bids] = [ask.side.providers.length, bid.side.providers.length]
   for (let i = 0; i < ask.count; i++) {
     const p = ask.counting[i] as number
@@ -115,65 +106,22 @@ function pair(ask: Walk, bid: Walk, slot: number, found: Found): void {
       const sell = bid.side.microUsd[bidCell] as number
       if (sell <= buy || ask.number[p] === bid.number[q]) continue
       const profit = netProfit(buy, sell, ask.fee[p] as number, bid.fee[q] as number)
-      if (profit > 0) keep(found, profit, cell, bidCell)
+      if (profit <= 0) continue
+      pairs.profit.push(profit)
+      pairs.askCell.push(cell)
+      pairs.bidCell.push(bidCell)
     }
   }
 }
 
-function keep(found: Found, profit: number, askCell: number, bidCell: number): void {
-  const { count } = found
-  if (count === found.profit.length) {
-    const double = <T extends Float64Array | Uint32Array>(from: T, to: T): T => {
-      to.set(from)
-      return to
-    }
-    found.profit = double(found.profit, new Float64Array(count * 2))
-    found.askCell = double(found.askCell, new Uint32Array(count * 2))
-    found.bidCell = double(found.bidCell, new Uint32Array(count * 2))
-  }
-  found.profit[count] = profit
-  found.askCell[count] = askCell
-  found.bidCell[count] = bidCell
-  found.count = count + 1
-}
-
-const DIGIT = 65_536
-
-/**
- * The indexes of values by descending value; equal ones keep their order. Least significant digit
- * first over the bits of positive doubles, which order as the numbers do.
- */
-function byProfit(values: Float64Array): Uint32Array {
-  const count = values.length
-  const words = new Uint16Array(values.buffer, values.byteOffset, count * 4)
-  let order = new Uint32Array(count)
-  for (let i = 0; i < count; i++) order[i] = i
-  let other = new Uint32Array(count)
-  const starts = new Uint32Array(DIGIT + 1)
-  for (let word = 0; word < 4; word++) {
-    starts.fill(0)
-    for (let i = 0; i < count; i++) {
-      const digit = DIGIT - 1 - (words[i * 4 + word] as number)
-      starts[digit + 1] = (starts[digit + 1] as number) + 1
-    }
-    for (let digit = 0; digit < DIGIT; digit++)
-      starts[digit + 1] = (starts[digit + 1] as number) + (starts[digit] as number)
-    for (let i = 0; i < count; i++) {
-      const pair = order[i] as number
-      const digit = DIGIT - 1 - (words[pair * 4 + word] as number)
-      const at = starts[digit] as number
-      other[at] = pair
-      starts[digit] = at + 1
-    }
-    ;[order, other] = [other, order]
-  }
-  return order
-}
+/** The indexes of pairs by descending profit; equal ones keep their order. */
+const byProfit = ({ profit }: PairColumns): Uint32Array =>
+  Uint32Array.from(profit.keys()).sort((one, other) => (profit[other] as number) - (profit[one] as number))
 
 function columnsOf(
-  board: Board,
+  quotes: MarketQuotes,
   { ask, bid }: { ask: Walk; bid: Walk },
-  found: Found,
+  pairs: PairColumns,
   order: Uint32Array,
   asOf: Instant,
 ): ArbitrageColumns {
@@ -181,11 +129,11 @@ function columnsOf(
   const [asks, bids] = [ask.side.providers.length, bid.side.providers.length]
   for (let row = 0; row < order.length; row++) {
     const pair = order[row] as number
-    const [askCell, bidCell] = [found.askCell[pair] as number, found.bidCell[pair] as number]
+    const [askCell, bidCell] = [pairs.askCell[pair] as number, pairs.bidCell[pair] as number]
     const slot = Math.floor(askCell / asks)
     const [p, q] = [askCell - slot * asks, bidCell - slot * bids]
-    const partition = board.partition(slot)
-    columns.itemId[row] = board.itemId(slot)
+    const partition = quotes.partition(slot)
+    columns.itemId[row] = quotes.itemId(slot)
     columns.buyMicroUsd[row] = ask.side.microUsd[askCell] as number
     columns.sellMicroUsd[row] = bid.side.microUsd[bidCell] as number
     columns.quantity[row] = Math.min(ask.side.quantity[askCell] as number, bid.side.quantity[bidCell] as number)
@@ -229,9 +177,9 @@ export function excludedProviders(
 ): Map<string, Exclusion> {
   const excluded = new Map<string, Exclusion>()
   for (const { key, refresh_interval_ms } of providers) {
-    const known = health.get(key)
-    if (isDown(refresh_interval_ms, known, asOf)) excluded.set(key, 'down')
-    else if (known?.quarantined_reason) excluded.set(key, 'quarantined')
+    const providerHealth = health.get(key)
+    if (isDown(refresh_interval_ms, providerHealth, asOf)) excluded.set(key, 'down')
+    else if (providerHealth?.quarantined_reason) excluded.set(key, 'quarantined')
   }
   return excluded
 }

@@ -1,7 +1,7 @@
 /**
  * Computes the pairs of arbitrage every ten seconds and the figures of all items every two minutes, of the market in memory.
  *
- * Reads the board, ClickHouse and provider health. The moment is an argument, so that the same log and moment give the same figures.
+ * Reads quotes, ClickHouse and provider health. The moment is an argument, so that the same log and moment give the same figures.
  * Figures of past moments that cannot change any more (those of 7 and 30 days, and of completed hours) are read once an hour: they
  * scan weeks of changes. So windows of 7 and 30 days begin at a full hour. Nothing is written where no price counts, since that would
  * show prices that are not known yet as none.
@@ -19,28 +19,27 @@ import type { Computation, ComputedSnapshot, ComputingTools } from '#streams/run
 import { countRecentSales } from '#streams/sales/reader.ts'
 import { computeArbitrage, excludedProviders } from './arbitrage.ts'
 import { arbitrageFees } from './arbitrage-amounts.ts'
-import { Board } from './board.ts'
 import { followMarket } from './follow-market.ts'
-import { type ByItem, type ItemFigures, type Past, summarise } from './summarise.ts'
+import { MarketQuotes } from './market-quotes.ts'
+import { type ByItem, type Past, summarise } from './summarise.ts'
 import { summaryBody } from './summary-body.ts'
 import { ARBITRAGE, columnBytes, SUMMARY } from './table.ts'
 
 /** Read once an hour. */
-interface HourlyPast {
+interface HourlyPast extends Pick<Past, 'hourlyCloses'> {
   hour: Instant
-  ask7d: ByItem<MicroUsd>
-  ask30d: ByItem<MicroUsd>
+  /** 7 and 30 days before. */
+  asks: readonly ByItem<MicroUsd>[]
   /** Units of 7 and 30 days up to the hour. */
   units: ByItem<readonly number[]>
-  hourlyCloses: ByItem<readonly number[]>
 }
 
 export async function openMarketSummary(tools: ComputingTools): Promise<Computation | undefined> {
   const { context, kafka, redis, clickhouse, log, signal } = tools
   const { config } = context
   const registry = loadProviders(config.providersFile)
-  const board = new Board({ ask: registry.askKeys, bid: registry.bidKeys })
-  const market = await followMarket(board, { kafka, ids: await context.topicIds(), log, signal })
+  const quotes = new MarketQuotes({ ask: registry.askKeys, bid: registry.bidKeys })
+  const market = await followMarket(quotes, { kafka, ids: await context.topicIds(), log, signal })
   if (!market) return undefined
   market.lost.catch(error => context.fail(error))
   const health = openHealthReader(redis, config.namespace)
@@ -57,9 +56,9 @@ export async function openMarketSummary(tools: ComputingTools): Promise<Computat
     ...ARBITRAGE,
     of: ['provider-health'],
     atMostMs: 20_000,
-    feeds: async () => board.refreshedSides(),
+    feeds: async () => quotes.refreshedSides(),
     async compute(asOf) {
-      const { columns, ...facts } = computeArbitrage(board, { asOf, excluded: await excludedAt(asOf), fees })
+      const { columns, ...facts } = computeArbitrage(quotes, { asOf, excluded: await excludedAt(asOf), fees })
       return { facts, values: { columns: columnBytes(columns) }, count: columns.rows }
     },
   }
@@ -67,22 +66,22 @@ export async function openMarketSummary(tools: ComputingTools): Promise<Computat
     ...SUMMARY,
     restMs: 120_000,
     atMostMs: 600_000,
-    feeds: async asOf => board.refreshedSides(await downAt(asOf)),
+    feeds: async asOf => quotes.refreshedSides(await downAt(asOf)),
     async compute(asOf) {
       const hour = hourOf(asOf)
-      if (hourly?.hour !== hour) hourly = await readHourly(clickhouse, board, hour)
-      const past = await readPast(clickhouse, board, { hourly, asOf, salesReference: liquidity.sales_reference })
+      if (hourly?.hour !== hour) hourly = await readHourly(clickhouse, quotes, hour)
+      const past = await readPast(clickhouse, quotes, { hourly, asOf, salesReference: liquidity.sales_reference })
       const terms = { asOf, down: await downAt(asOf), listingsReference: liquidity.listings_reference }
       const figures = summarise(
         catalog.items().map(({ item_id }) => item_id),
-        board,
+        quotes,
         past,
         terms,
       )
-      if (!figures.some(isPriced)) return undefined
+      if (figures.every(({ ask, bid }) => ask === null && bid === null)) return undefined
       const items = figures.flatMap(one => {
-        const item = catalog.byId(one.item_id)
-        return item ? [{ item, figures: one, supply: supply.get(one.item_id) ?? null }] : []
+        const item = catalog.byId(one.itemId)
+        return item ? [{ item, figures: one, supply: supply.get(one.itemId) ?? null }] : []
       })
       return { ...(await summaryBody(items, asOf)), count: items.length }
     },
@@ -90,23 +89,19 @@ export async function openMarketSummary(tools: ComputingTools): Promise<Computat
   return { snapshots: [arbitrage, summary], own: { topic: 'bookChanges', position: market.position } }
 }
 
-const isPriced = ({ best_ask_micro_usd: ask, best_bid_micro_usd: bid }: ItemFigures): boolean =>
-  ask !== null || bid !== null
-
-async function readHourly(clickhouse: ClickhouseReader, board: Board, hour: Instant): Promise<HourlyPast> {
+async function readHourly(clickhouse: ClickhouseReader, quotes: MarketQuotes, hour: Instant): Promise<HourlyPast> {
   const [week, month] = [hour - 7 * DAY_MS, hour - 30 * DAY_MS]
   return {
     hour,
-    ask7d: await readAsksAt(clickhouse, board, week),
-    ask30d: await readAsksAt(clickhouse, board, month),
+    asks: [await readAsksAt(clickhouse, quotes, week), await readAsksAt(clickhouse, quotes, month)],
     units: await readUnitsTaken(clickhouse, [week, month], hour),
-    hourlyCloses: await readCompositeCloses(clickhouse, board, hour),
+    hourlyCloses: await readCompositeCloses(clickhouse, quotes, hour),
   }
 }
 
 async function readPast(
   clickhouse: ClickhouseReader,
-  board: Board,
+  quotes: MarketQuotes,
   { hourly, asOf, salesReference }: { hourly: HourlyPast; asOf: Instant; salesReference: string },
 ): Promise<Past> {
   const day = asOf - DAY_MS
@@ -118,9 +113,7 @@ async function readPast(
     units.set(itemId, [sinceDay, week + sinceHour, month + sinceHour])
   }
   return {
-    ask24h: await readAsksAt(clickhouse, board, day),
-    ask7d: hourly.ask7d,
-    ask30d: hourly.ask30d,
+    asks: [await readAsksAt(clickhouse, quotes, day), ...hourly.asks],
     units,
     hourlyCloses: hourly.hourlyCloses,
     referenceSales: await countRecentSales(clickhouse, salesReference, asOf),
@@ -130,24 +123,28 @@ async function readPast(
 const hourOf = (moment: Instant): Instant => Math.floor(moment / HOUR_MS) * HOUR_MS
 
 /** The composite best ask of a past moment; items that were not listed then are left out. */
-async function readAsksAt(clickhouse: ClickhouseReader, board: Board, moment: Instant): Promise<Map<number, MicroUsd>> {
+async function readAsksAt(
+  clickhouse: ClickhouseReader,
+  quotes: MarketQuotes,
+  moment: Instant,
+): Promise<Map<number, MicroUsd>> {
   const asks = await readAsksBeforeChanges(clickhouse, moment)
-  for (const [itemId, unchanged] of lowestSince(board, moment)) {
+  for (const [itemId, unchanged] of lowestSince(quotes, moment)) {
     asks.set(itemId, Math.min(asks.get(itemId) ?? Number.POSITIVE_INFINITY, unchanged))
   }
   return asks
 }
 
 /** The lowest ask of each item among those that have not changed since a moment. */
-function* lowestSince(board: Board, moment: Instant): Generator<[itemId: number, micro: MicroUsd]> {
-  const { providers, microUsd, seenAt } = board.sides.ask
-  for (let slot = 0; slot < board.size; slot++) {
+function* lowestSince(quotes: MarketQuotes, moment: Instant): Generator<[itemId: number, micro: MicroUsd]> {
+  const { providers, microUsd, seenAt } = quotes.sides.ask
+  for (let slot = 0; slot < quotes.size; slot++) {
     let lowest = Number.POSITIVE_INFINITY
     for (let cell = slot * providers.length; cell < (slot + 1) * providers.length; cell++) {
       const micro = microUsd[cell] as number
       if (micro !== 0 && micro < lowest && (seenAt[cell] as number) <= moment) lowest = micro
     }
-    if (lowest !== Number.POSITIVE_INFINITY) yield [board.itemId(slot), lowest]
+    if (lowest !== Number.POSITIVE_INFINITY) yield [quotes.itemId(slot), lowest]
   }
 }
 
@@ -157,13 +154,13 @@ function* lowestSince(board: Board, moment: Instant): Generator<[itemId: number,
  */
 async function readCompositeCloses(
   clickhouse: ClickhouseReader,
-  board: Board,
+  quotes: MarketQuotes,
   end: Instant,
 ): Promise<Map<number, number[]>> {
   const start = end - HOURS_OF_CLOSES * HOUR_MS
   const rows = await readHourlyCloses(clickhouse, start)
   // An ask that changed just at the start has a part of its own.
-  const unchanged = new Map(lowestSince(board, start - 1))
+  const unchanged = new Map(lowestSince(quotes, start - 1))
   const closes = new Map<number, number[]>()
   for (const { item_id, hours } of rows) {
     const own = unchanged.get(item_id) ?? Number.POSITIVE_INFINITY

@@ -1,7 +1,7 @@
 /**
- * Keeps the board: filled from the book's changelog, then following market.book-changes.
+ * Keeps the quotes of the market: filled from the book's changelog, then following market.book-changes.
  *
- * Reads without a group, since its state is in memory and every start reads it again. The board is given out only after all that was
+ * Reads without a group, since its state is in memory and every start reads it again. Nobody gets the quotes before all that was
  * in the log when following began has been applied. It follows from where the changes ended before the changelog was read: rows are
  * newer than that position at worst, which following corrects.
  */
@@ -14,7 +14,7 @@ import type { TopicIds } from '#infra/runtime/role.ts'
 import { nextTurn } from '#infra/runtime/turns.ts'
 import { ITEM_PARTITIONS, topics } from '#schemas/topics.ts'
 import { foldBook } from '#streams/book/reader.ts'
-import type { Board } from './board.ts'
+import type { MarketQuotes } from './market-quotes.ts'
 
 const PARTITIONS = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
 
@@ -26,33 +26,33 @@ interface MarketFollowing {
 }
 
 /**
- * Resolves when the board shows the present market, and keeps following; `position` is the next offset that the board does not reflect,
+ * Resolves when the quotes are those of now, and keeps following; `position` is the next offset that they do not reflect,
  * `lost` rejects when the log is lost.
  */
 export async function followMarket(
-  board: Board,
+  quotes: MarketQuotes,
   { kafka, ids, log, signal }: MarketFollowing,
 ): Promise<{ position(partition: number): number; lost: Promise<void> } | undefined> {
   await kafka.codec.prepare([...topics.bookChanges.events, ...topics.book.events])
   const startedAt = performance.now()
-  const from = await fillBoard(board, kafka, signal)
+  const from = await fillQuotes(quotes, kafka, signal)
   if (signal.aborted) return undefined
   const following = await follow(kafka, 'bookChanges', {
     from: partition => from[partition] ?? 0,
     onRecords(records) {
-      for (const record of records) applyDecoded(board, record, eventOf(kafka.codec, record.value), log)
+      for (const record of records) applyDecoded(quotes, record, eventOf(kafka.codec, record.value), log)
     },
     signal,
     ids,
   })
   following.closed.catch(() => undefined)
   await following.caughtUp
-  log.info({ items: board.size, ms: Math.round(performance.now() - startedAt) }, 'the market is in memory')
+  log.info({ items: quotes.size, ms: Math.round(performance.now() - startedAt) }, 'the market is in memory')
   return { position: following.position, lost: following.closed }
 }
 
-/** Fills the board from the changelog; where the changes of each partition ended before. */
-async function fillBoard(board: Board, kafka: KafkaConnection, signal: AbortSignal): Promise<number[]> {
+/** Fills the quotes from the changelog; where the changes of each partition ended before. */
+async function fillQuotes(quotes: MarketQuotes, kafka: KafkaConnection, signal: AbortSignal): Promise<number[]> {
   const changes = kafka.topicName('bookChanges')
   const reader = await openRangeReader(kafka, [changes, kafka.topicName('book')])
   try {
@@ -61,9 +61,9 @@ async function fillBoard(board: Board, kafka: KafkaConnection, signal: AbortSign
     await foldBook(
       { kafka, reader },
       {
-        targetOf: () => (signal.aborted ? undefined : board),
+        targetOf: () => (signal.aborted ? undefined : quotes),
         row: (_, side, provider, itemId, stored) =>
-          board.set(
+          quotes.set(
             side,
             provider,
             itemId,
@@ -72,7 +72,7 @@ async function fillBoard(board: Board, kafka: KafkaConnection, signal: AbortSign
               : { microUsd: stored.price_micro_usd, quantity: stored.quantity, seenAt: stored.seen_at },
           ),
         refreshed(side, provider, at) {
-          for (const partition of PARTITIONS) board.refreshed(side, provider, partition, at)
+          for (const partition of PARTITIONS) quotes.refreshed(side, provider, partition, at)
         },
         // The role `book` stops at it; here it only changes nothing.
         unreadable: () => undefined,
@@ -86,9 +86,9 @@ async function fillBoard(board: Board, kafka: KafkaConnection, signal: AbortSign
 }
 
 /** A record that cannot be read is a dead letter of the sinks already; here it is left out. */
-function applyDecoded(board: Board, record: LogRecord, decoded: Decoded | undefined, log: Log): void {
+function applyDecoded(quotes: MarketQuotes, record: LogRecord, decoded: Decoded | undefined, log: Log): void {
   if (decoded === undefined) {
     log.warn({ partition: record.partition, offset: record.offset }, 'a record could not be read and was left out')
-  } else if (decoded.event === 'BookChanged') board.change(decoded.value)
-  else if (decoded.event === 'RefreshMarked') board.mark(decoded.value, record.partition)
+  } else if (decoded.event === 'BookChanged') quotes.change(decoded.value)
+  else if (decoded.event === 'RefreshMarked') quotes.mark(decoded.value, record.partition)
 }

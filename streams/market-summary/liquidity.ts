@@ -25,7 +25,7 @@ export interface ExternalFacts {
 }
 
 /** Unrounded scores; null where the data is missing. */
-interface LiquidityScores {
+export interface LiquidityScores {
   listing: number | null
   gap: number | null
   volume: number | null

@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { constants, inflateRaw } from 'node:zlib'
 import type { ViewStore } from '#infra/redis/redis.ts'
 import type { Instant } from '#schemas/values/instant.ts'
-import { type ComputedReader, openComputedReader } from '#streams/runner/computed-versions.ts'
+import { openComputedReader } from '#streams/runner/computed-versions.ts'
 import {
   ARBITRAGE,
   type ArbitrageColumns,
@@ -41,14 +41,9 @@ export interface SummaryView extends SummaryFacts {
   rowOf(itemId: number): string | undefined
 }
 
-export interface MarketViews {
-  arbitrage: ComputedReader<ArbitrageView>
-  summary: ComputedReader<SummaryView>
-}
-
 const inflate = promisify(inflateRaw) as (deflated: Uint8Array, options: object) => Promise<Buffer>
 
-export const openMarketViews = (store: ViewStore): MarketViews => ({
+export const openMarketViews = (store: ViewStore) => ({
   arbitrage: openComputedReader<ArbitrageFacts, ArbitrageView>(store, ARBITRAGE, async ({ as_of, facts }, value) => ({
     ...facts,
     asOf: as_of,

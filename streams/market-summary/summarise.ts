@@ -6,40 +6,31 @@
 import type { Side } from '#schemas/events/book-changed.ts'
 import { DAY_MS, type Instant } from '#schemas/values/instant.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
-import { type Board, updatedAt } from './board.ts'
-import { type ExternalFacts, scoreLiquidity } from './liquidity.ts'
+import { type ExternalFacts, type LiquidityScores, scoreLiquidity } from './liquidity.ts'
+import { type MarketQuotes, updatedAt } from './market-quotes.ts'
 
 /** The figures of one item, in micro-dollars and with unrounded scores; null where there is no data. */
 export interface ItemFigures {
-  item_id: number
+  itemId: number
   /** Lowest ask and highest bid of the providers whose quotes count. */
-  best_ask_micro_usd: MicroUsd | null
-  best_bid_micro_usd: MicroUsd | null
-  provider_count: number
+  ask: MicroUsd | null
+  bid: MicroUsd | null
+  providers: number
   /** Mean of (ask - bid) / ask over the providers with both, in percent. */
-  avg_spread_pct: number | null
+  spreadPct: number | null
   /** The composite best ask a day, 7 days and 30 days before. */
-  ask_24h_micro_usd: MicroUsd | null
-  ask_7d_micro_usd: MicroUsd | null
-  ask_30d_micro_usd: MicroUsd | null
+  pastAsks: (MicroUsd | null)[]
   /** Units by which listing counts fell in a day, 7 days and 30 days. */
-  sales_1d: number
-  sales_7d: number
-  sales_30d: number
-  listing_score: number | null
-  gap_score: number | null
-  volume_score: number | null
-  stability_score: number | null
-  external_score: number | null
+  units: readonly [number, number, number]
+  scores: LiquidityScores
 }
 
 export type ByItem<T> = ReadonlyMap<number, T>
 
 /** Past figures, by item. */
 export interface Past {
-  ask24h: ByItem<MicroUsd>
-  ask7d: ByItem<MicroUsd>
-  ask30d: ByItem<MicroUsd>
+  /** A day, 7 days and 30 days before. */
+  asks: readonly ByItem<MicroUsd>[]
   /** Units consumed in 24 hours, 7 days and 30 days. */
   units: ByItem<readonly [number, number, number]>
   hourlyCloses: ByItem<readonly number[]>
@@ -72,64 +63,50 @@ const NO_UNITS = [0, 0, 0] as const
 const NO_CLOSES: readonly number[] = []
 
 /** Summarises items in the order given. */
-export function summarise(itemIds: readonly number[], board: Board, past: Past, terms: SummaryTerms): ItemFigures[] {
-  const count = openCount(board, terms)
-  const hasReference = past.referenceSales !== undefined || referenceHasQuotes(board, terms)
-  return itemIds.map(item_id => {
-    const counted = count(item_id)
-    const [sales_1d, sales_7d, sales_30d] = past.units.get(item_id) ?? NO_UNITS
+export function summarise(
+  itemIds: readonly number[],
+  quotes: MarketQuotes,
+  past: Past,
+  terms: SummaryTerms,
+): ItemFigures[] {
+  const count = openCount(quotes, terms)
+  const hasReference = past.referenceSales !== undefined || referenceHasQuotes(quotes, terms)
+  return itemIds.map(itemId => {
+    const { ask, bid, providers, spreads, ...counted } = count(itemId)
+    const units = past.units.get(itemId) ?? NO_UNITS
     const scores = scoreLiquidity({
-      listings: counted.listings,
-      ask: counted.ask,
-      bid: counted.bid,
-      unitsConsumed: sales_1d,
-      hourlyCloses: past.hourlyCloses.get(item_id) ?? NO_CLOSES,
-      external: hasReference ? { sales: past.referenceSales?.get(item_id) ?? 0, ...counted.reference } : undefined,
+      ...{ ask, bid, listings: counted.listings, unitsConsumed: units[0] },
+      hourlyCloses: past.hourlyCloses.get(itemId) ?? NO_CLOSES,
+      external: hasReference ? { sales: past.referenceSales?.get(itemId) ?? 0, ...counted.reference } : undefined,
     })
-    return {
-      item_id,
-      best_ask_micro_usd: counted.ask,
-      best_bid_micro_usd: counted.bid,
-      provider_count: counted.providers,
-      avg_spread_pct: meanPercent(counted.spreads),
-      ask_24h_micro_usd: past.ask24h.get(item_id) ?? null,
-      ask_7d_micro_usd: past.ask7d.get(item_id) ?? null,
-      ask_30d_micro_usd: past.ask30d.get(item_id) ?? null,
-      sales_1d,
-      sales_7d,
-      sales_30d,
-      listing_score: scores.listing,
-      gap_score: scores.gap,
-      volume_score: scores.volume,
-      stability_score: scores.stability,
-      external_score: scores.external,
-    }
+    const pastAsks = past.asks.map(asks => asks.get(itemId) ?? null)
+    return { itemId, ask, bid, providers, spreadPct: meanPercent(spreads), pastAsks, units, scores }
   })
 }
 
 const meanPercent = (shares: readonly number[]): number | null =>
   shares.length === 0 ? null : (shares.reduce((sum, share) => sum + share, 0) / shares.length) * 100
 
-function referenceHasQuotes(board: Board, terms: SummaryTerms): boolean {
-  const { ask } = quoteReaders(board, terms)
-  const number = board.sides.ask.providers.indexOf(terms.listingsReference)
-  for (let slot = 0; number >= 0 && slot < board.size; slot++) if (ask(slot, number) !== 0) return true
+function referenceHasQuotes(quotes: MarketQuotes, terms: SummaryTerms): boolean {
+  const { ask } = quoteReaders(quotes, terms)
+  const number = quotes.sides.ask.providers.indexOf(terms.listingsReference)
+  for (let slot = 0; number >= 0 && slot < quotes.size; slot++) if (ask(slot, number) !== 0) return true
   return false
 }
 
 type QuoteReader = (slot: number, provider: number) => MicroUsd
 
-function quoteReaders(board: Board, { asOf, down }: SummaryTerms): Record<Side, QuoteReader> {
+function quoteReaders(quotes: MarketQuotes, { asOf, down }: SummaryTerms): Record<Side, QuoteReader> {
   const oldest = asOf - SUMMARY_AGE_LIMIT_MS
   const reader = (name: Side): QuoteReader => {
-    const side = board.sides[name]
+    const side = quotes.sides[name]
     const { providers } = side
     const isDown = Uint8Array.from(providers, key => (down.has(key) ? 1 : 0))
     return (slot, provider) => {
       const cell = slot * providers.length + provider
       const micro = side.microUsd[cell] as number
       if (micro === 0 || isDown[provider] === 1) return 0
-      return updatedAt(side, cell, board.partition(slot) * providers.length + provider) < oldest ? 0 : micro
+      return updatedAt(side, cell, quotes.partition(slot) * providers.length + provider) < oldest ? 0 : micro
     }
   }
   return { ask: reader('ask'), bid: reader('bid') }
@@ -144,12 +121,12 @@ const NOTHING: Counted = {
   reference: { listings: 0, ask: null, bid: null },
 }
 
-function openCount(board: Board, terms: SummaryTerms): (itemId: number) => Counted {
-  const read = quoteReaders(board, terms)
-  const { ask: asks, bid: bids } = board.sides
+function openCount(quotes: MarketQuotes, terms: SummaryTerms): (itemId: number) => Counted {
+  const read = quoteReaders(quotes, terms)
+  const { ask: asks, bid: bids } = quotes.sides
   const bidNumbers = asks.providers.map(key => bids.providers.indexOf(key))
   return itemId => {
-    const slot = board.slotOf(itemId)
+    const slot = quotes.slotOf(itemId)
     if (slot === undefined) return NOTHING
     const counted: Counted = { ...NOTHING, spreads: [], reference: { ...NOTHING.reference } }
     const bidOf = bids.providers.map((_, number) => read.bid(slot, number))

@@ -64,14 +64,17 @@ export const marketcapText = (micro: bigint): string => {
 }
 
 const marketcapOf = (figures: ItemFigures, supply: number | null): bigint | undefined =>
-  figures.best_ask_micro_usd === null || supply === null
-    ? undefined
-    : BigInt(figures.best_ask_micro_usd) * BigInt(supply)
+  figures.ask === null || supply === null ? undefined : BigInt(figures.ask) * BigInt(supply)
 
 const twoDecimals = (value: number): number => Math.round(value * 100) / 100
 
 /** A price against an earlier one: the difference as a text in dollars, and as a percentage of the earlier. */
-export function changeSince(now: MicroUsd | null, then: MicroUsd | null): { diff: string | null; rate: number | null } {
+interface PriceChange {
+  diff: string | null
+  rate: number | null
+}
+
+export function changeSince(now: MicroUsd | null, then: MicroUsd | null): PriceChange {
   if (now === null || then === null || then === 0) return { diff: null, rate: null }
   return { diff: toUsdText(now - then), rate: percentOf(now - then, then) }
 }
@@ -86,48 +89,43 @@ const textOf = (micro: MicroUsd | null): string | null => (micro === null ? null
 const roundedOf = (score: number | null): number | null => (score === null ? null : Math.round(score))
 
 /** The composite liquidity score: the rounded sum of the unrounded parts, within 0 and 100. */
-function liquidityOf(figures: ItemFigures): number | null {
-  const { listing_score, gap_score, volume_score, stability_score, external_score } = figures
-  if (listing_score === null) return null
-  const parts = [listing_score, gap_score, volume_score, stability_score, external_score]
-  return Math.min(100, Math.max(0, Math.round(parts.reduce<number>((sum, part) => sum + (part ?? 0), 0))))
+function liquidityOf({ scores }: ItemFigures): number | null {
+  if (scores.listing === null) return null
+  const sum = Object.values(scores).reduce<number>((all, part) => all + (part ?? 0), 0)
+  return Math.min(100, Math.max(0, Math.round(sum)))
 }
 
 function shownSummary(
   figures: ItemFigures,
   { supply, rank, asOf }: { supply: number | null; rank: number; asOf: Instant },
 ): ShownSummary {
-  const ask = figures.best_ask_micro_usd
-  const [day, week, month] = [
-    changeSince(ask, figures.ask_24h_micro_usd),
-    changeSince(ask, figures.ask_7d_micro_usd),
-    changeSince(ask, figures.ask_30d_micro_usd),
-  ]
+  const { ask, bid, providers, spreadPct, pastAsks, units, scores } = figures
+  const [day, week, month] = pastAsks.map(then => changeSince(ask, then)) as [PriceChange, PriceChange, PriceChange]
   const marketcap = marketcapOf(figures, supply)
   return {
     best_ask_usd: textOf(ask),
-    best_bid_usd: textOf(figures.best_bid_micro_usd),
+    best_bid_usd: textOf(bid),
     marketcap: marketcap === undefined ? null : marketcapText(marketcap),
     supply,
     price_diff_24h: day.diff,
     price_rate_24h: day.rate,
-    sales_1d: figures.sales_1d,
+    sales_1d: units[0],
     liquidity: liquidityOf(figures),
-    listing_score: roundedOf(figures.listing_score),
-    gap_score: roundedOf(figures.gap_score),
-    volume_score: roundedOf(figures.volume_score),
-    stability_score: roundedOf(figures.stability_score),
-    external_score: roundedOf(figures.external_score),
-    provider_count: figures.provider_count,
-    avg_spread_pct: figures.avg_spread_pct === null ? null : twoDecimals(figures.avg_spread_pct),
-    total_volume_24h: figures.sales_1d,
+    listing_score: roundedOf(scores.listing),
+    gap_score: roundedOf(scores.gap),
+    volume_score: roundedOf(scores.volume),
+    stability_score: roundedOf(scores.stability),
+    external_score: roundedOf(scores.external),
+    provider_count: providers,
+    avg_spread_pct: spreadPct === null ? null : twoDecimals(spreadPct),
+    total_volume_24h: units[0],
     rank,
     price_rate_7d: week.rate,
     price_diff_7d: week.diff,
     price_rate_30d: month.rate,
     price_diff_30d: month.diff,
-    sales_7d: figures.sales_7d,
-    sales_30d: figures.sales_30d,
+    sales_7d: units[1],
+    sales_30d: units[2],
     liquidity_last_updated: formatInstant(asOf),
   }
 }
@@ -153,7 +151,7 @@ const NO_CATEGORY = 'Other'
 
 /** Whether an item counts in an index: it has ask, bid and supply, and its spread is no wider than half the ask. */
 function isIndexed({ figures, supply }: SummarisedItem): boolean {
-  const { best_ask_micro_usd: ask, best_bid_micro_usd: bid } = figures
+  const { ask, bid } = figures
   return ask !== null && bid !== null && supply !== null && (ask - bid) / ask <= WIDEST_SPREAD
 }
 

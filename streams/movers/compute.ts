@@ -31,16 +31,16 @@ export async function openMovers({ context: { config }, redis, clickhouse }: Com
   const health = openHealthReader(redis, config.namespace)
   const pasts = new Map<MoversWindow, WindowPast>()
   async function providersAt(asOf: Instant): Promise<{ up: string[]; down: string[] }> {
-    const known = await health.readAll()
+    const byProvider = await health.readAll()
     const { up = [], down = [] } = Object.groupBy(all, ({ key, refresh_interval_ms }) =>
-      isDown(refresh_interval_ms, known.get(key), asOf) ? 'down' : 'up',
+      isDown(refresh_interval_ms, byProvider.get(key), asOf) ? 'down' : 'up',
     )
     return { up: up.map(({ key }) => key), down: down.map(({ key }) => key) }
   }
   async function pastOf(window: MoversWindow, asOf: Instant): Promise<WindowPast> {
     const bounds = boundsOf(window, asOf)
-    const known = pasts.get(window)
-    if (known?.since === bounds.since) return known
+    const last = pasts.get(window)
+    if (last?.since === bounds.since) return last
     const past = { ...bounds, ...(await readPast(clickhouse, window, bounds)) }
     pasts.set(window, past)
     return past

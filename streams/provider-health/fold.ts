@@ -85,10 +85,10 @@ export function openHealthFold(key: string, stored: ReadonlyMap<string, StoredHe
       show(value.provider, after)
       return OK
     },
-    take() {
-      const taken = writes(changed)
+    drain() {
+      const rows = changed
       changed = new Map()
-      return { writes: taken, own: {} }
+      return { writes: writes(rows), own: {} }
     },
     lacking(others) {
       const isLacking = ([provider, { sides }]: [string, StoredHealth]): boolean =>

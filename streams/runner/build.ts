@@ -83,8 +83,8 @@ export interface VersionStore {
   dropOthers(): Promise<void>
   /** Where the version is that was read first; throws {@link Conflict} where it is another one by now. */
   readPositions(): Promise<(source: Source) => ViewPosition | undefined>
-  /** Compares the version that is read with the new one; in a later round at least the rows that differed before. */
-  compare(filling: Filling, suspects: DifferentRows | undefined, report: (step: string) => void): Promise<Comparison>
+  /** Compares the version that is read with the new one. */
+  compare(filling: Filling, report: (step: string) => void): Promise<Comparison>
   close(): Promise<void>
 }
 
@@ -246,26 +246,26 @@ export async function sweep(
   const before = filling.records
   for (const topic of view.topics) {
     const name = kafka.topicName(topic)
-    const own = [...filling.sources.values()].filter(each => each.source.topic === topic && each === (only ?? each))
+    const ofTopic = [...filling.sources.values()].filter(each => each.source.topic === topic && each === (only ?? each))
     const ranges = new Map<number, { from: number; to: number }>()
-    for (const each of own) {
+    for (const each of ofTopic) {
       const { source, position } = each
       const end = await (endOf?.(each) ?? reader.stableEnd(name, source.partition))
       ranges.set(source.partition, { from: position.next, to: Math.max(end, position.next) })
     }
     for await (const page of reader.range(name, ranges)) {
       const pages = Map.groupBy(page, ({ partition }) => partition)
-      await Promise.all([...pages].map(([partition, records]) => takePage(filling, { topic, partition }, records)))
+      await Promise.all([...pages].map(([partition, records]) => applyPage(filling, { topic, partition }, records)))
       filling.records += page.length
       onProgress?.(filling.records)
     }
-    for (const each of own)
+    for (const each of ofTopic)
       each.position = { ...each.position, next: ranges.get(each.source.partition)?.to ?? each.position.next }
   }
   return filling.records - before
 }
 
-async function takePage(
+async function applyPage(
   { parts: { kafka, publisher }, sources, letters }: Filling,
   { topic, partition }: Source,
   page: readonly LogRecord[],
@@ -274,7 +274,7 @@ async function takePage(
   if (filled === undefined) throw new Error(`${topic}-${partition} has no sink`)
   const { sink, position, stored } = filled
   for (const record of page) {
-    const outcome = taken(kafka.codec, sink, { topic, position, record })
+    const outcome = applyRecord(kafka.codec, sink, { topic, position, record })
     // What the version before reflects was reported when its role took it.
     if (record.offset < (stored?.next ?? 0)) continue
     const letter = letters?.recordOf({ topic: topics[topic].name, ...record }, outcome)
@@ -292,10 +292,10 @@ export async function foldInto(
 ): Promise<void> {
   const ranges = new Map([[partition, { from: position.next, to }]])
   for await (const page of reader.range(kafka.topicName(topic), ranges))
-    for (const record of page) taken(kafka.codec, fold, { topic, position, record })
+    for (const record of page) applyRecord(kafka.codec, fold, { topic, position, record })
 }
 
-function taken(
+function applyRecord(
   codec: Codec,
   sink: Pick<RowSink, 'apply'>,
   { topic, position, record }: { topic: TopicKey; position: ViewPosition; record: LogRecord },

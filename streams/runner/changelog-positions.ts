@@ -34,9 +34,6 @@ export const transactionalIdOf = (group: string, topic: TopicKey, partition: num
 export const resetCommand = (group: string): string => `marketlog reset ${group}`
 
 const RESET_TRIES = 20
-/** A transaction ends with its position and a marker, and aborted ones may follow. */
-const LAST_RECORDS = 500
-const WIDER = 20
 
 /** The position that a changelog partition holds; undefined: none. */
 async function readPosition(
@@ -45,16 +42,11 @@ async function readPosition(
   partition: number,
 ): Promise<PositionStored | undefined> {
   const topic = kafka.topicName(changelog)
-  const start = await reader.start(topic, partition)
   const to = await reader.stableEnd(topic, partition)
-  for (let count = LAST_RECORDS; ; count *= WIDER) {
-    const from = Math.max(start, to - count)
-    let last: Buffer | undefined
-    for await (const page of reader.range(topic, new Map([[partition, { from, to }]])))
-      for (const { key, value } of page) if (key?.toString() === POSITION_KEY) last = value ?? undefined
-    if (last !== undefined) return kafka.codec.decode(last).value
-    if (from === start) return undefined
-  }
+  let last: Buffer | undefined
+  for await (const page of reader.range(topic, new Map([[partition, { from: 0, to }]])))
+    for (const { key, value } of page) if (key?.toString() === POSITION_KEY) last = value ?? undefined
+  return last && kafka.codec.decode(last).value
 }
 
 /**
@@ -110,8 +102,8 @@ async function stoppedInputs(parts: LogParts, processor: ProcessorTopics): Promi
   const sources = processor.inputs.flatMap(topic =>
     Array.from({ length: topics[topic].partitions }, (_, partition) => ({ topic, partition })),
   )
-  const found = await Promise.all(sources.map(source => stoppedInput(parts, processor, source)))
-  return found.filter(one => one !== undefined)
+  const inputs = await Promise.all(sources.map(source => stoppedInput(parts, processor, source)))
+  return inputs.filter(one => one !== undefined)
 }
 
 async function stoppedInput(

@@ -8,13 +8,12 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
-import { type LagReader, openLagReader } from '#infra/kafka/lag.ts'
+import { connectKafka } from '#infra/kafka/connection.ts'
+import { openLagReader } from '#infra/kafka/lag.ts'
 import { openBackoff } from '#infra/kafka/refusal.ts'
 import { type Lease, openLease } from '#infra/redis/lease.ts'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import { closeRedis, openRedis, type ViewStore } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
 import { topics } from '#schemas/topics.ts'
@@ -72,38 +71,43 @@ async function run(
   const kafka = connectKafka({ config, role: name, log })
   // A computation may take longer than the lease; a process that is frozen does not renew it.
   const renewing = setInterval(() => void lease.renew().catch(() => undefined), RENEW_MS)
-  const sources = openSources(view, kafka)
   try {
     const computation = await view.open({ context, kafka, redis, clickhouse, log, signal })
     if (computation === undefined) return
     const metric = `marketlog_${name.replaceAll('-', '_')}_seconds`
     const seconds = metrics.histogram(metric, 'Time to compute and write a view.', ['view'])
-    const repeating = { lease, store: { redis, prefix }, sources, log, seconds, signal, troubles, own: computation.own }
+    const repeating = {
+      view,
+      kafka,
+      lease,
+      store: { redis, prefix },
+      log,
+      seconds,
+      signal,
+      troubles,
+      own: computation.own,
+    }
     await Promise.all(computation.snapshots.map(snapshot => repeat(snapshot, repeating)))
   } finally {
     clearInterval(renewing)
-    await sources.close().catch(() => undefined)
     await lease.release().catch(() => undefined)
     await clickhouse.close()
     await closeRedis(redis)
   }
 }
 
-interface Repeating {
+interface Repeating extends Pick<ComputingTools, 'kafka' | 'log' | 'signal'>, Pick<Computation, 'own'> {
+  view: ComputedView
   lease: Lease
-  store: { redis: Redis; prefix: string }
-  sources: Sources
-  own: Computation['own']
-  log: Log
+  store: ViewStore
   seconds: ReturnType<Metrics['histogram']>
-  signal: AbortSignal
   /** By snapshot, why it is not computed now. */
   troubles: Map<string, string>
 }
 
 /** Computes a snapshot again and again until the signal, each at its own pace, since one may take longer than another. */
 async function repeat(snapshot: ComputedSnapshot, repeating: Repeating): Promise<void> {
-  const { lease, store, sources, own, log, seconds, signal, troubles } = repeating
+  const { lease, store, log, seconds, signal, troubles } = repeating
   const { name, restMs = 0, atMostMs } = snapshot
   const backoff = openBackoff(Date.now)
   let last: { asOf: Instant; feeds: ReadonlySet<string> } = { asOf: Number.NEGATIVE_INFINITY, feeds: new Set() }
@@ -114,8 +118,8 @@ async function repeat(snapshot: ComputedSnapshot, repeating: Repeating): Promise
     const feeds = await snapshot.feeds(asOf)
     const isDue = asOf >= last.asOf + restMs || feeds.some(feed => !last.feeds.has(feed))
     if (feeds.length === 0 || !isDue) return { waitMs: EVERY_MS }
-    const behind = await sources.behind(snapshot.of, own, signal)
-    if (behind !== undefined) return { waitMs: STAND_BY_MS, trouble: `${name} waits for ${behind}` }
+    const late = await lateSource(repeating, snapshot)
+    if (late !== undefined) return { waitMs: STAND_BY_MS, trouble: `${name} waits for ${late}` }
     const [startedAt, end] = [performance.now(), seconds.startTimer({ view: name })]
     const computed = await snapshot.compute(asOf)
     if (computed !== undefined) {
@@ -127,47 +131,34 @@ async function repeat(snapshot: ComputedSnapshot, repeating: Repeating): Promise
     return { waitMs: Math.max(0, Math.min(Math.max(EVERY_MS, tookMs / WORKING_SHARE), atMostMs) - tookMs) }
   }
   while (!signal.aborted) {
-    let found: Awaited<ReturnType<typeof once>>
+    let result: Awaited<ReturnType<typeof once>>
     try {
-      found = await once()
+      result = await once()
       backoff.succeeded()
     } catch (error) {
       if (signal.aborted) return
-      found = {
-        waitMs: error instanceof Conflict ? STAND_BY_MS : backoff.failed(error),
-        trouble: `${name} could not be computed`,
-      }
+      const waitMs = error instanceof Conflict ? STAND_BY_MS : backoff.failed(error)
+      result = { waitMs, trouble: `${name} could not be computed` }
       log.warn({ view: name, err: error }, 'a view could not be computed; it is tried again')
     }
-    if (found.trouble === undefined) troubles.delete(name)
-    else troubles.set(name, found.trouble)
-    await pause(found.waitMs, undefined, { signal }).catch(() => undefined)
+    if (result.trouble === undefined) troubles.delete(name)
+    else troubles.set(name, result.trouble)
+    await pause(result.waitMs, undefined, { signal }).catch(() => undefined)
   }
 }
 
-interface Sources {
-  /** The first that does not reach the ends of now within some seconds; undefined where all do. */
-  behind(of: readonly string[] | undefined, own: Computation['own'], signal: AbortSignal): Promise<string | undefined>
-  close(): Promise<void>
-}
-
-function openSources({ computedOf }: ComputedView, kafka: KafkaConnection): Sources {
-  const groups = Object.entries(computedOf).map(([group, topic]) => ({ group, topic }))
-  let opened: Promise<LagReader> | undefined
-  const close = async (): Promise<void> => {
-    const reader = opened
-    opened = undefined
-    await (await reader)?.close()
-  }
-  async function behind(
-    of: readonly string[] | undefined,
-    own: Computation['own'],
-    signal: AbortSignal,
-  ): Promise<string | undefined> {
-    opened ??= openLagReader(kafka, [...Object.values(computedOf), ...(own ? [own.topic] : [])])
-    const reader = await opened
-    const awaited = groups.filter(({ group }) => of?.includes(group) ?? true)
-    const ends = await reader.ends([...awaited.map(({ topic }) => topic), ...(own ? [own.topic] : [])])
+/** The first source that does not reach the ends of now within some seconds; undefined where all do. */
+async function lateSource(
+  { view, kafka, own, signal }: Repeating,
+  { of }: Pick<ComputedSnapshot, 'of'>,
+): Promise<string | undefined> {
+  const groups = Object.entries(view.computedOf).map(([group, topic]) => ({ group, topic }))
+  const awaited = groups.filter(({ group }) => of?.includes(group) ?? true)
+  const read = [...awaited.map(({ topic }) => topic), ...(own ? [own.topic] : [])]
+  // Opened for each check: a client that has lost its brokers may not find the next ones.
+  const reader = await openLagReader(kafka, read)
+  try {
+    const ends = await reader.ends(read)
     const until = performance.now() + SOURCES_LIMIT_MS
     for (;;) {
       const late = (await reader.read(awaited, ends)).find(({ lag }) => lag > 0)
@@ -176,17 +167,7 @@ function openSources({ computedOf }: ComputedView, kafka: KafkaConnection): Sour
       if (performance.now() > until || signal.aborted) return late?.group ?? (own && topics[own.topic].name)
       await pause(SOURCES_POLL_MS, undefined, { signal }).catch(() => undefined)
     }
-  }
-  return {
-    close,
-    async behind(...asked) {
-      try {
-        return await behind(...asked)
-      } catch (error) {
-        // A client that has lost its brokers may not find the next ones: another one is opened for the next try.
-        await close().catch(() => undefined)
-        throw error
-      }
-    },
+  } finally {
+    await reader.close()
   }
 }

@@ -105,21 +105,16 @@ export async function publishVersion(
     throw new Conflict(`${key} is written by another process`)
 }
 
-/** The newest version of a snapshot, in the form in which it is answered from. */
-export interface ComputedReader<T> {
-  /** Undefined before a first version. How old it is, is for the caller to judge. */
-  read(): Promise<T | undefined>
-}
-
 /**
- * Opens a reader that keeps the version that it read last. The head is read once a second while there are requests, a version once,
+ * Opens a reader of the newest version, in the form in which it is answered from; undefined before a first one. How old it is, is for the
+ * caller to judge. It keeps the version that it read last. The head is read once a second while there are requests, a version once,
  * and requests at one time share a read. Where nothing can be read, the version before is answered, which says how old it is.
  */
 export function openComputedReader<Facts extends object, T>(
   store: ViewStore,
   snapshot: Snapshot,
   load: (head: ComputedHead<Facts>, value: (name: string) => Promise<Uint8Array<ArrayBuffer>>) => Promise<T>,
-): ComputedReader<T> {
+): () => Promise<T | undefined> {
   let last: { version: string; loaded: T } | undefined
   const newest = cached(async () => {
     const { redis, prefix } = store
@@ -141,13 +136,11 @@ export function openComputedReader<Facts extends object, T>(
     }
     return last?.loaded
   }, HEAD_AGE_MS)
-  return {
-    read: () =>
-      newest.get().catch(error => {
-        if (last === undefined) throw error
-        return last.loaded
-      }),
-  }
+  return () =>
+    newest.get().catch(error => {
+      if (last === undefined) throw error
+      return last.loaded
+    })
 }
 
 /** Copies chunk by chunk into memory of its own: at once, 70 MB would keep requests waiting for 50 ms. */

@@ -75,7 +75,7 @@ interface GroupSpec {
   open(source: Source, resumeAt: ResumeAt, progressed: () => void): Promise<OpenPartition>
 }
 
-interface Opened extends WatchedPartition {
+export interface Opened extends WatchedPartition {
   partition: OpenPartition
   /** The offset that was sought because the group's was past the stored one. */
   sought: number | undefined
@@ -85,13 +85,11 @@ interface Opened extends WatchedPartition {
 export async function runGroup(context: RoleContext, kafka: KafkaConnection, spec: GroupSpec): Promise<RunningRole> {
   const { group, reader } = spec
   const { metrics, fail } = context
-  const { codec } = kafka
   const log = context.log.child({ group })
   const unknown = openUnknownEvents({ group, metrics, log })
-  const parts = { codec, unknown, deadLetters: openDeadLetters({ group, codec, metrics, log }) }
-  const open = async (topic: TopicKey, number: number, resumeAt: ResumeAt): Promise<Opened> => {
-    const partition = await spec.open({ topic, partition: number }, resumeAt, () => watch.waited(topic, number))
-    watch.moved(topic, number, partition.position().next)
+  const open = async (source: Source, resumeAt: ResumeAt): Promise<Opened> => {
+    const partition = await spec.open(source, resumeAt, () => watch.waited(source))
+    watch.moved(source, partition.position().next)
     const { isCurrent } = partition
     return { partition, sought: undefined, batchSequence: 0, isCurrent, close: () => partition.close() }
   }
@@ -100,7 +98,7 @@ export async function runGroup(context: RoleContext, kafka: KafkaConnection, spe
   const endIds = ids.onChange(spec.watched ?? spec.topics, () => partitions.reopen())
   const watch = watchProgress({
     ...{ kafka, group, topics: spec.topics, reader, metrics, log, fail },
-    isOpen: (topic, partition) => partitions.peek(topic, partition) !== undefined,
+    isOpen: source => partitions.peek(source) !== undefined,
     ...(spec.stalledAfterMs && { stalledAfterMs: spec.stalledAfterMs }),
   })
   const stores = watchStores(partitions, log)
@@ -108,18 +106,7 @@ export async function runGroup(context: RoleContext, kafka: KafkaConnection, spe
   const member = await joinGroup(
     kafka,
     { group, topics: spec.topics, ...(maxBytesPerPartition && { maxBytesPerPartition }), fail },
-    batchLoop<Opened>({
-      ...{ group, log, metrics, partitions, watch, unknown },
-      async process(opened, batch, tick, commit) {
-        opened.batchSequence += 1
-        try {
-          return await take(parts, opened, batch, tick, commit)
-        } finally {
-          opened.batchSequence += 1
-        }
-      },
-      passed: async ({ partition }, next) => partition.passed?.(next),
-    }),
+    batchLoop({ group, codec: kafka.codec, log, metrics, partitions, watch, unknown }),
   )
   return {
     name: group,
@@ -141,7 +128,7 @@ interface Parts {
   unknown: UnknownEvents
 }
 
-async function take(
+async function processBatch(
   parts: Parts,
   opened: Opened,
   batch: MessageBatch,
@@ -184,8 +171,8 @@ async function foldAll(
     if (index % RECORDS_PER_TICK === RECORDS_PER_TICK - 1) await tick()
     const { offset } = message
     if (offset < position.next) continue
-    const found = foldRecord(codec, batch, message, mergeVersion(position, offset), fold)
-    const outcome = unknown.judge({ topic, partition, offset }, found)
+    const result = foldRecord(codec, batch, message, mergeVersion(position, offset), fold)
+    const outcome = unknown.judge({ topic, partition, offset }, result)
     if (outcome.kind === 'ok') continue
     if (outcome.kind === 'retry') return { records, next: offset, retryAfterMs: outcome.afterMs }
     const letter = deadLetters.recordOf({ topic: topics[topic].name, partition, ...message }, outcome)
@@ -196,52 +183,52 @@ async function foldAll(
 
 const STOPPED_PAUSE_MS = 2_000
 
-export type ProcessBatch<P> = (opened: P, batch: MessageBatch, tick: Tick, commit: Commit) => Promise<BatchAnswer>
-
 /**
  * Handles the batches of a group. An error drops the open partition, so nothing that a failed attempt left in memory is used again; an
  * error of the group goes on to the client, which joins again.
  */
-export function batchLoop<P extends { close(): Promise<void> }>(options: {
+export function batchLoop(options: {
   group: string
+  codec: Codec
   log: Log
   metrics: Metrics
-  partitions: Partitions<P>
-  process: ProcessBatch<P>
-  /** A partition's log holds only control records before `next`. */
-  passed?: (opened: P, next: number) => Promise<void>
-  watch?: ProgressWatch | undefined
-  unknown?: UnknownEvents | undefined
+  partitions: Partitions<Opened>
+  watch: Pick<ProgressWatch, 'assigned' | 'moved' | 'waited'>
+  unknown: UnknownEvents
 }): GroupHandler {
-  const { group, log, metrics, partitions, watch, unknown } = options
+  const { group, codec, log, metrics, partitions, watch, unknown } = options
+  const parts = { codec, unknown, deadLetters: openDeadLetters({ group, codec, metrics, log }) }
   const seconds = metrics.histogram('marketlog_batch_seconds', 'Time from a batch to its commit.', ['group'])
-  const taken = metrics.counter('marketlog_records_taken_total', 'Records taken by a group.', ['group'])
+  const counter = metrics.counter('marketlog_records_taken_total', 'Records taken by a group.', ['group'])
   const backoff = openBackoff(Date.now)
   return {
     assigned(assigned, resumeAt) {
-      watch?.assigned(assigned)
-      unknown?.assigned(assigned)
+      watch.assigned(assigned)
+      unknown.assigned(assigned)
       partitions.replace(assigned, resumeAt)
     },
     async batch(batch, tick, commit) {
       await tick()
       const end = seconds.startTimer({ group })
       try {
-        const opened = await partitions.get(batch.topic, batch.partition, tick)
-        const answer = await options.process(opened, batch, tick, commit)
+        const opened = await partitions.get(batch, tick)
+        opened.batchSequence += 1
+        const answer = await processBatch(parts, opened, batch, tick, commit).finally(() => {
+          opened.batchSequence += 1
+        })
         backoff.succeeded()
-        if (answer === 'again') watch?.waited(batch.topic, batch.partition)
+        if (answer === 'again') watch.waited(batch)
         else {
-          watch?.moved(batch.topic, batch.partition, answer === 'done' ? batch.next : answer)
-          unknown?.passed(batch.topic, batch.partition)
+          watch.moved(batch, answer === 'done' ? batch.next : answer)
+          unknown.passed(batch)
         }
-        taken.inc({ group }, batch.messages.length)
+        counter.inc({ group }, batch.messages.length)
         return answer
       } catch (error) {
         const isStopped = error instanceof Stopped
-        if (isStopped) watch?.waited(batch.topic, batch.partition)
+        if (isStopped) watch.waited(batch)
         else log.warn({ error, partition: batch.partition }, 'a batch did not go through; it is tried again')
-        const dropped = partitions.drop(batch.topic, batch.partition)
+        const dropped = partitions.drop(batch)
         const groupError = groupErrorIn(error)
         if (groupError !== undefined) {
           // The group does not wait for a partition that is still opening and may be another's by now.
@@ -257,11 +244,11 @@ export function batchLoop<P extends { close(): Promise<void> }>(options: {
       }
     },
     async passed(topic, partition, next, commit) {
-      watch?.moved(topic, partition, next)
-      const opened = partitions.peek(topic, partition)
+      watch.moved({ topic, partition }, next)
+      const opened = partitions.peek({ topic, partition })
       if (opened === undefined) return
       try {
-        await options.passed?.(opened, next)
+        await opened.partition.passed?.(next)
       } catch (error) {
         log.warn({ error, partition }, 'a position could not be written; the partition is opened again')
         partitions.reopen(opened)

@@ -71,8 +71,8 @@ export const holdsAll = (stored: ViewPosition | undefined, { topicId, start }: P
   start === 0 && (stored === undefined || (stored.topicId === topicId && !stored.generation))
 
 /** Whether a view has less at a position than at one that was seen before: its store was set back, and it is read again. */
-export const isSetBack = (seen: ViewPosition | undefined, found: ViewPosition): boolean =>
-  seen?.topicId === found.topicId && seen.next > found.next
+export const isSetBack = (seen: ViewPosition | undefined, now: ViewPosition): boolean =>
+  seen?.topicId === now.topicId && seen.next > now.next
 
 /** Why a view at a position may not be read; undefined: it may. */
 export function incompleteness({ next, until, fault }: ViewPosition): string | undefined {
@@ -80,13 +80,13 @@ export function incompleteness({ next, until, fault }: ViewPosition): string | u
 }
 
 /** Says of one stored position after the other, as a reader of the view finds them, why the view may not be read; undefined: it may. */
-export function openReadJudge(): (found: ViewPosition | undefined) => string | undefined {
+export function openReadJudge(): (stored: ViewPosition | undefined) => string | undefined {
   let seen: ViewPosition | undefined
-  return found => {
-    if (found === undefined) return 'it is not there'
-    if (isSetBack(seen, found)) return `it is at ${found.next}, and was at ${seen?.next}`
-    seen = found
-    return incompleteness(found)
+  return stored => {
+    if (stored === undefined) return 'it is not there'
+    if (isSetBack(seen, stored)) return `it is at ${stored.next}, and was at ${seen?.next}`
+    seen = stored
+    return incompleteness(stored)
   }
 }
 

@@ -14,15 +14,9 @@ import { openRefusalLimit } from '#infra/kafka/refusal.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
+import { type Source, sourceName } from './positions.ts'
 
-export interface ProgressWatch {
-  assigned(partitions: readonly { topic: TopicKey; partition: number }[]): void
-  /** A partition's position is `next` from now on. */
-  moved(topic: TopicKey, partition: number, next: number): void
-  /** A partition waits for something else than its position: that is no stall. */
-  waited(topic: TopicKey, partition: number): void
-  close(): Promise<void>
-}
+export type ProgressWatch = ReturnType<typeof watchProgress>
 
 interface WatchOptions {
   kafka: KafkaConnection
@@ -32,7 +26,7 @@ interface WatchOptions {
   reader: RangeReader
   metrics: Metrics
   log: Log
-  isOpen(topic: TopicKey, partition: number): boolean
+  isOpen(source: Source): boolean
   fail(error: Error): void
   /** {@link STALLED_AFTER_MS} when left out. */
   stalledAfterMs?: number
@@ -43,9 +37,7 @@ export const STALLED_AFTER_MS = 60_000
 const CHECKS_PER_LIMIT = 6
 const LIMIT_FACTOR_WHILE_OPENING = 10
 
-interface Watched {
-  topic: TopicKey
-  partition: number
+interface Watched extends Source {
   position: number | undefined
   lag: number
   /** For how long records have waited while the position did not move. */
@@ -53,7 +45,7 @@ interface Watched {
   movedSinceCheck: boolean
 }
 
-export function watchProgress(options: WatchOptions): ProgressWatch {
+export function watchProgress(options: WatchOptions) {
   const { kafka, group, log, fail, reader } = options
   const limitMs = options.stalledAfterMs ?? STALLED_AFTER_MS
   const everyMs = limitMs / CHECKS_PER_LIMIT
@@ -72,16 +64,16 @@ export function watchProgress(options: WatchOptions): ProgressWatch {
     const passed = Math.min(performance.now() - checkedAt, 2 * everyMs)
     checkedAt = performance.now()
     for (const key of options.topics) {
-      const own = [...current.values()].filter(({ topic }) => topic === key)
+      const ofTopic = [...current.values()].filter(({ topic }) => topic === key)
       gauge.set(
         { group, topic: topics[key].name },
-        own.reduce((sum, { lag }) => sum + lag, 0),
+        ofTopic.reduce((sum, { lag }) => sum + lag, 0),
       )
     }
     for (const one of current.values()) {
       one.stalledMs = one.lag === 0 || one.movedSinceCheck ? 0 : one.stalledMs + passed
       one.movedSinceCheck = false
-      const factor = options.isOpen(one.topic, one.partition) ? 1 : LIMIT_FACTOR_WHILE_OPENING
+      const factor = options.isOpen(one) ? 1 : LIMIT_FACTOR_WHILE_OPENING
       if (one.stalledMs >= limitMs * factor) return fail(stalled(group, one))
     }
   }
@@ -94,21 +86,23 @@ export function watchProgress(options: WatchOptions): ProgressWatch {
     })
   }, everyMs)
   return {
-    assigned(partitions) {
-      watched = new Map(partitions.map(one => [nameOf(one.topic, one.partition), { ...one, ...NEW }]))
+    assigned(sources: readonly Source[]): void {
+      watched = new Map(sources.map(one => [sourceName(one), { ...one, ...NEW }]))
       checkedAt = performance.now()
     },
-    moved(topic, partition, next) {
-      const one = watched.get(nameOf(topic, partition))
+    /** A partition's position is `next` from now on. */
+    moved(source: Source, next: number): void {
+      const one = watched.get(sourceName(source))
       if (!one || one.position === next) return
       one.position = next
       one.movedSinceCheck = true
     },
-    waited(topic, partition) {
-      const one = watched.get(nameOf(topic, partition))
+    /** A partition waits for something else than its position: that is no stall. */
+    waited(source: Source): void {
+      const one = watched.get(sourceName(source))
       if (one) one.movedSinceCheck = true
     },
-    async close() {
+    async close(): Promise<void> {
       isClosed = true
       clearInterval(timer)
       await checking
@@ -117,8 +111,6 @@ export function watchProgress(options: WatchOptions): ProgressWatch {
 }
 
 const NEW = { position: undefined, lag: 0, stalledMs: 0, movedSinceCheck: true }
-
-const nameOf = (topic: TopicKey, partition: number): string => `${topic}/${partition}`
 
 function stalled(group: string, { topic, partition, lag, position, stalledMs }: Watched): Error {
   const name = `${topics[topic].name}-${partition}`

@@ -71,8 +71,8 @@ function openRedisStore(view: RedisView, parts: BuildParts, partitions: readonly
       (await Promise.all(partitions.map(each => readSource(work, each, isMissingOnly)))).flat(),
     async create() {
       for (const { of } of before.values()) {
-        const own = { ...of, version: await nextVersion(of.redis, newestKeyOf(view, of)) }
-        created.set(of.partition, { of: own, fold: await view.open(own, undefined, parts.metrics), own: {} })
+        const next = { ...of, version: await nextVersion(of.redis, newestKeyOf(view, of)) }
+        created.set(of.partition, { of: next, fold: await view.open(next, undefined, parts.metrics), own: {} })
       }
     },
     async open(source) {
@@ -91,7 +91,7 @@ function openRedisStore(view: RedisView, parts: BuildParts, partitions: readonly
       const byPartition = new Map([...before.keys()].map((partition, at) => [partition, heads[at]]))
       return ({ partition }) => byPartition.get(partition)
     },
-    async compare(filling, suspects, report) {
+    async compare(filling, report) {
       const versions: ComparedVersions[] = []
       for (const each of filling.sources.values()) {
         const { of } = newOf(work, each)
@@ -99,16 +99,16 @@ function openRedisStore(view: RedisView, parts: BuildParts, partitions: readonly
         const leftOut = await leftOutOf(work, each, head)
         versions.push({ found: { ...of, version: head.version }, expected: of, leftOut })
       }
-      return compareRows(view, versions, suspects, report)
+      return compareRows(view, versions, report)
     },
     close: async () => undefined,
   }
 }
 
 function newOf({ created }: Work, { source: { partition } }: Pick<BuildSource, 'source'>): NewPartition {
-  const found = created.get(partition)
-  if (found === undefined) throw new Error(`no version of partition ${partition} was made`)
-  return found
+  const version = created.get(partition)
+  if (version === undefined) throw new Error(`no version of partition ${partition} was made`)
+  return version
 }
 
 /** The head of the version that was read first. */
@@ -144,20 +144,17 @@ async function write({ view, parts }: Work, { of }: NewPartition, writes: readon
 }
 
 async function flush(work: Work, into: NewPartition): Promise<void> {
-  const { writes, own } = into.fold.take()
+  const { writes, own } = into.fold.drain()
   into.own = own
   await write(work, into, writes)
 }
 
 async function fill(work: Work, base: NonNullable<RedisView['base']>, onPage: () => void): Promise<void> {
   const all = [...work.created.values()]
-  const writer = openPageWriter(() => Promise.all(all.map(each => flush(work, each))))
-  await base.fill(work.parts, new Map(all.map(({ of, fold }) => [of.partition, fold])), () => {
+  await base.fill(work.parts, new Map(all.map(({ of, fold }) => [of.partition, fold])), async () => {
     onPage()
-    return writer.page()
+    await Promise.all(all.map(each => flush(work, each)))
   })
-  await writer.page()
-  await writer.end()
 }
 
 async function drop({ view, before }: Work, isDropped: (of: RedisVersion) => boolean): Promise<void> {
@@ -175,18 +172,18 @@ async function switchPartition(work: Work, filling: Filling, each: BuildSource):
   const isFaulty = decide(each.stored, each.log).kind === 'stop'
   await flush(work, into)
   for (let tries = 0; tries < SWITCH_TRIES; tries++) {
-    const found = await readHead(view, of)
-    if (found && found.head.version > of.version) break
-    const isFollowed = found?.head.topicId === each.position.topicId && !isFaulty
-    const isBehind = (): boolean => isFollowed && found.head.next > each.position.next
+    const read = await readHead(view, of)
+    if (read && read.head.version > of.version) break
+    const isFollowed = read?.head.topicId === each.position.topicId && !isFaulty
+    const isBehind = (): boolean => isFollowed && read.head.next > each.position.next
     if (isBehind()) await sweep(filling, { only: each })
     if (!isBehind()) {
-      const carried = found ? await carryOver(work, each, found.head) : []
+      const carried = read ? await carryOver(work, each, read.head) : []
       await write(work, into, carried)
-      const own = isFollowed && isOfFormat(view, found.head) ? view.succeed?.(into.own, found.head) : undefined
+      const own = isFollowed && isOfFormat(view, read.head) ? view.succeed?.(into.own, read.head) : undefined
       const key = headKeyOf(view, of)
       const guards = [
-        { key, expected: found?.text ?? null },
+        { key, expected: read?.text ?? null },
         { key: newestKeyOf(view, of), expected: String(of.version) },
       ]
       const text = JSON.stringify(headAt(view, of.version, each.position, own ?? into.own))
@@ -219,24 +216,7 @@ async function leftOutOf(work: Work, each: BuildSource, head: ViewHead): Promise
   if (view.base && stored && stored.next < position.next) {
     const ahead = await view.open(newOf(work, each).of, undefined, parts.metrics)
     await foldInto(parts, { source, position: { ...position, next: stored.next } }, position.next, ahead)
-    for (const row of rowsOf(ahead.take().writes)) leftOut.set(row, CAME_MEANWHILE)
+    for (const row of rowsOf(ahead.drain().writes)) leftOut.set(row, CAME_MEANWHILE)
   }
   return leftOut
-}
-
-/**
- * Writes pages while the next ones are read and folded, so that broker, Redis and this process work at once; one page
- * waits at most.
- */
-function openPageWriter(write: () => Promise<unknown>): { page(): Promise<void>; end(): Promise<unknown> } {
-  let writing: Promise<unknown> = Promise.resolve()
-  return {
-    async page() {
-      await writing
-      writing = write()
-      // Its failure rejects at the next await of it.
-      writing.catch(() => undefined)
-    },
-    end: () => writing,
-  }
 }

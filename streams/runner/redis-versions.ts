@@ -59,19 +59,19 @@ export const headAt = (
 export async function openRedisSink(
   view: RedisView,
   of: RedisPartition,
-  found: OwnedHead,
+  stored: OwnedHead,
   { metrics, companion }: { metrics: Metrics; companion?: FlushCompanion | undefined },
 ): Promise<PartitionSink> {
   const guard = headKeyOf(view, of)
-  const { version } = found.head
-  const fold = await view.open({ ...of, version }, found.head, metrics)
-  let owned = found
+  const { version } = stored.head
+  const fold = await view.open({ ...of, version }, stored.head, metrics)
+  let owned = stored
   return {
-    position: found.head,
+    position: stored.head,
     apply: fold.apply,
     async flush(position) {
       if (position.next < owned.head.next) throw new Conflict(`${guard} is at ${owned.head.next} already`)
-      const { writes, own, touched = [] } = fold.take()
+      const { writes, own, touched = [] } = fold.drain()
       const write = async (beside: readonly KeyWrite[]): Promise<OwnedHead> => {
         const head = headAt(view, version, position, own)
         const text = JSON.stringify(head)
@@ -153,11 +153,10 @@ export function rowsOf(writes: readonly KeyWrite[]): string[] {
   })
 }
 
-/** Compares versions row by row (fields of hashes, members of sorted sets): all, or those of keys with suspects alone. */
+/** Compares versions row by row: fields of hashes, members of sorted sets. */
 export async function compareRows(
   view: RedisView,
   pairs: readonly ComparedVersions[],
-  suspects: DifferentRows | undefined,
   report: (step: string) => void,
 ): Promise<Comparison> {
   const findings = noFindings()
@@ -176,7 +175,6 @@ export async function compareRows(
       else findings.compared += 1
     }
   }
-  const suspectKeys = suspects && new Set([...suspects.keys()].map(row => row.slice(0, row.lastIndexOf(' '))))
   const slots = await readSlots(redis)
   const seen = new Set<string>()
   const partitions = pairs.map(({ found }) => found)
@@ -187,7 +185,7 @@ export async function compareRows(
       const pair = pairOf.get(of.partition)
       if (of.version !== pair?.found.version && of.version !== pair?.expected.version) continue
       const key = `${of.partition} ${name}`
-      if (pair === undefined || seen.has(key) || suspectKeys?.has(name) === false) continue
+      if (pair === undefined || seen.has(key)) continue
       seen.add(key)
       compared.push(compareKey(pair, name))
     }

@@ -25,14 +25,15 @@ import {
   dropVersion,
   intoVersion,
   isOfForm,
+  namingRow,
   positionOf,
+  positionRow,
   readStoredViews,
   type StoredView,
-  switchTo,
   tableOf,
   type Version,
   viewPositions,
-  writePositions,
+  writeRows,
 } from './table-versions.ts'
 import type { TableView, ViewTable } from './view.ts'
 
@@ -75,10 +76,10 @@ function openTableStore(view: TableView, parts: BuildParts, writer: ClickhouseWr
     carryOver: async sources => (before.current ? carryOver(writer, view, before.current, created, sources) : 0),
     async switchTo(filling) {
       const reached = [...filling.sources.values()]
-      const positions = reached.map(({ source, position }) => ({ version: created, source, position, after: 0 }))
-      const refused = await writePositions(writer, view.name, positions)
-      if (refused.length > 0) throw new Conflict(`positions of the new version of ${view.name} could not be written`)
-      await switchTo(writer, view.name, created, before)
+      const positions = reached.map(({ source, position }) => positionRow(created, source, position, 0))
+      for (const rows of [positions, [namingRow(created, before)]])
+        if ((await writeRows(writer, view.name, rows)).includes(false))
+          throw new Conflict(`another version of ${view.name} has been built meanwhile`)
       const limit = performance.now() + (before.current ? HANDED_OVER_MS : 0)
       before = { ...before, named: created }
       while (performance.now() < limit) {
@@ -93,7 +94,7 @@ function openTableStore(view: TableView, parts: BuildParts, writer: ClickhouseWr
       if (stored.current?.id !== before.current?.id) throw new Conflict(`another version of ${view.name} is read now`)
       return source => positionOf(stored, source)?.position
     },
-    compare: (filling, _, report) =>
+    compare: (filling, report) =>
       compareTables(writer, view, [before.current as Version, created], [...filling.sources.values()], report),
     async close() {
       await batcher.close()
@@ -175,10 +176,10 @@ async function compareTables(
 /** SQL conditions that cut two tables into parts of which one query compares all rows. */
 async function partsOf(writer: ClickhouseWriter, tables: readonly string[]): Promise<((key: string) => string)[]> {
   const counted = tables.map(table => `SELECT _partition_id AS id, count() AS rows FROM ${table} GROUP BY id`)
-  const found = await writer.rows<{ id: string; most: number }>(
+  const parts = await writer.rows<{ id: string; most: number }>(
     `SELECT id, max(rows) AS most FROM (${counted.join(' UNION ALL ')}) GROUP BY id ORDER BY id`,
   )
-  return found.flatMap(({ id, most }) => {
+  return parts.flatMap(({ id, most }) => {
     const count = Math.ceil(most / ROWS_AT_ONCE)
     return Array.from(
       { length: count },

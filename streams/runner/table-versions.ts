@@ -11,8 +11,9 @@ import { createHash, randomBytes } from 'node:crypto'
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { type ClickhouseReader, type ClickhouseWriter, isMissingTable } from '#infra/clickhouse/clickhouse.ts'
 import { createTable, onCluster, type Table } from '#infra/clickhouse/table.ts'
-import { type TopicKey, topics } from '#schemas/topics.ts'
-import { Conflict, parsePosition, type Source, type ViewPosition } from './positions.ts'
+import { topics } from '#schemas/topics.ts'
+import { parsePosition, type Source, type ViewPosition } from './positions.ts'
+import type { View } from './view.ts'
 
 export const viewPositions: Table = {
   name: 'view_positions',
@@ -32,11 +33,7 @@ export const viewPositions: Table = {
   partitionBy: 'tuple()',
 }
 
-export interface VersionedView {
-  readonly name: string
-  readonly topics: readonly TopicKey[]
-  readonly tables: readonly { readonly table: Table }[]
-}
+export type VersionedView = Pick<View, 'name' | 'topics' | 'tables'>
 
 export interface Version {
   readonly id: string
@@ -130,34 +127,6 @@ export async function readStoredViews(
 export const positionOf = ({ positions }: StoredView, { topic, partition }: Source): StoredPosition | undefined =>
   positions.find(row => row.topic === topics[topic].name && row.partition === partition)
 
-/** A row that follows the one of a revision, 0 where there is none. */
-export interface NewPosition {
-  version: Version
-  source: Source
-  position: ViewPosition
-  after: number
-}
-
-/** Writes positions of a view, each on its condition; resolves with those that were refused. */
-export async function writePositions(
-  writer: ClickhouseWriter,
-  view: string,
-  rows: readonly NewPosition[],
-): Promise<NewPosition[]> {
-  const stored = await writeRows(
-    writer,
-    view,
-    rows.map(({ version, source: { topic, partition }, position, after }) => ({
-      version: version.id,
-      topic: topics[topic].name,
-      partition,
-      value: JSON.stringify(position),
-      after,
-    })),
-  )
-  return rows.filter((_, at) => !stored[at])
-}
-
 /** Makes the tables of a version that nobody reads yet. */
 export async function createVersion(writer: ClickhouseWriter, view: VersionedView): Promise<Version> {
   const { database, cluster } = writer
@@ -172,17 +141,21 @@ export async function createVersion(writer: ClickhouseWriter, view: VersionedVie
   return { id, tables: Object.fromEntries(tables) }
 }
 
-/** Has a version be the one that is read; throws {@link Conflict} where another one is named than the one that was stored. */
-export async function switchTo(
-  writer: ClickhouseWriter,
-  view: string,
-  version: Version,
-  { revision: after }: StoredView,
-): Promise<void> {
-  const row = { version: '', topic: '', partition: 0, value: JSON.stringify(version), after }
-  const [isStored] = await writeRows(writer, view, [row])
-  if (!isStored) throw new Conflict(`another version of ${view} has been built meanwhile`)
-}
+/** The row by which a version is the one that is read. */
+export const namingRow = (version: Version, { revision: after }: StoredView): NewRow => ({
+  version: '',
+  topic: '',
+  partition: 0,
+  value: JSON.stringify(version),
+  after,
+})
+
+export const positionRow = (
+  { id: version }: Version,
+  { topic, partition }: Source,
+  position: ViewPosition,
+  after: number,
+): NewRow => ({ version, topic: topics[topic].name, partition, value: JSON.stringify(position), after })
 
 /** Drops all versions of a view but one, those that a kill has left too. */
 export async function dropOthers(
@@ -192,11 +165,11 @@ export async function dropOthers(
 ): Promise<void> {
   const { database } = writer
   const names = view.tables.map(({ table }) => table.name)
-  const found = await writer.rows<{ name: string }>(
+  const tables = await writer.rows<{ name: string }>(
     'SELECT name FROM system.tables WHERE database = {database:String} AND match(name, {names:String})',
     { database, names: `^(${names.join('|')})_[0-9a-f]{8}_[0-9a-f]{8}$` },
   )
-  for (const { name } of found) if (kept === undefined || !name.endsWith(kept.id)) await dropTable(writer, name)
+  for (const { name } of tables) if (kept === undefined || !name.endsWith(kept.id)) await dropTable(writer, name)
   await writer.command(
     `DELETE FROM ${database}.${viewPositions.name} WHERE view = {view:String} AND version NOT IN ('', {kept:String})`,
     { view: view.name, kept: kept?.id ?? '' },
@@ -216,7 +189,8 @@ export const intoVersion = (batcher: Batcher, version: Version): Batcher => ({
   add: buffers => batcher.add(buffers, table => tableOf(table, version)),
 })
 
-interface ConditionalRow {
+/** A row of view_positions that follows the one of the revision `after`, 0 where there is none. */
+export interface NewRow {
   version: string
   topic: string
   partition: number
@@ -224,8 +198,8 @@ interface ConditionalRow {
   after: number
 }
 
-/** Writes rows, each on the condition that it follows a revision; resolves with whether each was stored. */
-async function writeRows(writer: ClickhouseWriter, view: string, rows: readonly ConditionalRow[]): Promise<boolean[]> {
+/** Writes rows of a view, each on its condition; resolves with whether each was stored. */
+export async function writeRows(writer: ClickhouseWriter, view: string, rows: readonly NewRow[]): Promise<boolean[]> {
   const table = `${writer.database}.${viewPositions.name}`
   const params = {
     view,
@@ -247,7 +221,7 @@ async function writeRows(writer: ClickhouseWriter, view: string, rows: readonly 
     ) AS given LEFT JOIN (${last}) AS stored USING (version, topic, partition) WHERE stored.last.1 = after`,
     params,
   )
-  type Stored = Omit<ConditionalRow, 'value' | 'after'> & { last: [revision: number, value: string] }
+  type Stored = Omit<NewRow, 'value' | 'after'> & { last: [revision: number, value: string] }
   const stored = new Map(
     (await writer.rows<Stored>(last, { view })).map(({ version, topic, partition, last: found }) => [
       JSON.stringify([version, topic, partition]),

@@ -7,13 +7,12 @@
  */
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
-import { type TopicKey, topics } from '#schemas/topics.ts'
+import { topics } from '#schemas/topics.ts'
 import type { Outcome, UnknownOutcome } from './outcome.ts'
+import { type Source, sourceName } from './positions.ts'
 
 /** A partition that waits at a record. */
-interface WaitingPartition {
-  topic: TopicKey
-  partition: number
+interface WaitingPartition extends Source {
   offset: number
   event: string
   pauseMs: number
@@ -22,19 +21,9 @@ interface WaitingPartition {
 const FIRST_PAUSE_MS = 500
 const LONGEST_PAUSE_MS = 10_000
 
-export interface UnknownEvents {
-  /** A record of such an event is tried again; outcomes of others stay. */
-  judge(record: { topic: TopicKey; partition: number; offset: number }, outcome: Outcome | UnknownOutcome): Outcome
-  /** A batch went through, so nothing waits in its partition. */
-  passed(topic: TopicKey, partition: number): void
-  /** Partitions that are no longer this member's do not wait here. */
-  assigned(partitions: readonly { topic: TopicKey; partition: number }[]): void
-  /** The partitions that wait, and the advice; undefined when none does. */
-  report(): string | undefined
-}
+export type UnknownEvents = ReturnType<typeof openUnknownEvents>
 
-export function openUnknownEvents(options: { group: string; metrics: Metrics; log: Log }): UnknownEvents {
-  const { group, metrics, log } = options
+export function openUnknownEvents({ group, metrics, log }: { group: string; metrics: Metrics; log: Log }) {
   const gauge = metrics.gauge(
     'marketlog_unknown_event_partitions',
     'Partitions that wait at an event which this version does not know.',
@@ -50,10 +39,11 @@ export function openUnknownEvents(options: { group: string; metrics: Metrics; lo
     count(before, -1)
   }
   return {
-    judge({ topic, partition, offset }, outcome) {
+    /** A record of such an event is tried again; outcomes of others stay. */
+    judge({ topic, partition, offset }: Source & { offset: number }, outcome: Outcome | UnknownOutcome): Outcome {
       if (outcome.kind !== 'unknown') return outcome
       const { event } = outcome
-      const name = nameOf(topic, partition)
+      const name = sourceName({ topic, partition })
       const before = waiting.get(name)
       if (before?.event === event && before.offset === offset) {
         before.pauseMs = Math.min(before.pauseMs * 2, LONGEST_PAUSE_MS)
@@ -66,12 +56,15 @@ export function openUnknownEvents(options: { group: string; metrics: Metrics; lo
       log.warn({ group, topic: topics[topic].name, partition, offset, event }, adviceOn([event]))
       return { kind: 'retry', afterMs: met.pauseMs }
     },
-    passed: (topic, partition) => forget(nameOf(topic, partition)),
-    assigned(partitions) {
-      const own = new Set(partitions.map(({ topic, partition }) => nameOf(topic, partition)))
+    /** A batch went through, so nothing waits in its partition. */
+    passed: (source: Source) => forget(sourceName(source)),
+    /** Partitions that are no longer this member's do not wait here. */
+    assigned(partitions: readonly Source[]): void {
+      const own = new Set(partitions.map(sourceName))
       for (const name of [...waiting.keys()]) if (!own.has(name)) forget(name)
     },
-    report() {
+    /** The partitions that wait, and the advice; undefined when none does. */
+    report(): string | undefined {
       if (waiting.size === 0) return undefined
       const all = [...waiting.values()]
       const places = all.map(({ topic, partition, offset }) => `${topics[topic].name}-${partition} at offset ${offset}`)
@@ -79,8 +72,6 @@ export function openUnknownEvents(options: { group: string; metrics: Metrics; lo
     },
   }
 }
-
-const nameOf = (topic: TopicKey, partition: number): string => `${topic}/${partition}`
 
 export const adviceOn = (events: readonly string[]): string =>
   `this version does not know ${events.join(', ')}: start the version that wrote it`

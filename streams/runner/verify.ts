@@ -39,12 +39,11 @@ export async function verify(versions: Versions, { config, log, report }: Verify
     try {
       await fillFromBase(filling, onProgress)
       await foldToView(filling, onProgress)
-      let { findings, different } = await store.compare(filling, undefined, report)
+      let { findings, different } = await store.compare(filling, report)
       for (let round = 1; round < ROUNDS && different.size > 0; round++) {
         await pause(PAUSE_MS)
         await foldToView(filling, onProgress)
-        const again = (await store.compare(filling, different, report)).different
-        different = leaveOutMoved(findings, different, again)
+        different = leaveOutMoved(findings, different, (await store.compare(filling, report)).different)
       }
       for (const [name, { expected, found }] of different) compare(findings, name, expected, found)
       return findings

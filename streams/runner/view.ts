@@ -114,7 +114,7 @@ export interface RedisVersion extends RedisPartition {
 export interface RedisFold {
   apply(record: StreamRecord): Outcome
   /** The effect of all that was applied since the last call: its writes, and the view's own members of the head that it leads to. */
-  take(): { writes: KeyWrite[]; own: object; touched?: readonly string[] }
+  drain(): { writes: KeyWrite[]; own: object; touched?: readonly string[] }
 }
 
 /** Carries out what goes with the flushes of a partition's role. */

@@ -39,8 +39,8 @@ export function openWholeTables(reader: ClickhouseReader): ClickhouseReader {
   async function whole<T>(query: string, ask: (query: string) => Promise<T>): Promise<T> {
     const named = [...query.matchAll(names)].map(([, table = '']) => table)
     const isWhole = (tables: Tables): boolean => named.every(table => typeof tables.get(table) === 'object')
-    const known = await stored.get()
-    const tables = isWhole(known) ? known : await readAgain()
+    const newest = await stored.get()
+    const tables = isWhole(newest) ? newest : await readAgain()
     try {
       return await ask(query.replaceAll(names, (_, table: string) => `${reader.database}.${nameIn(tables, table)}`))
     } catch (error) {
@@ -78,8 +78,8 @@ type Judges = Map<string, ReturnType<typeof openReadJudge>>
 function tablesOf(views: readonly (readonly [view: string, StoredView])[], judges: Judges): Tables {
   const tables = new Map<string, Version | string>()
   for (const [view, stored] of views) {
-    const found = faultOf(view, stored, judges) ?? stored.current ?? 'a table of it was lost'
-    for (const table of Object.keys(stored.named?.tables ?? {})) tables.set(table, found)
+    const state = faultOf(view, stored, judges) ?? stored.current ?? 'a table of it was lost'
+    for (const table of Object.keys(stored.named?.tables ?? {})) tables.set(table, state)
   }
   return tables
 }

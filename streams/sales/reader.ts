@@ -40,7 +40,7 @@ export async function readSales(
   const table = scan.itemIds === undefined ? 'sales_by_time' : 'sales'
   const { conditions, params } = conditionsOf(scan)
   // Not FINAL: that would merge the whole table before the first row; the order of the table ends at the limit.
-  const found = await clickhouse.rows<SaleRow>(
+  const sales = await clickhouse.rows<SaleRow>(
     `SELECT item_id, toUnixTimestamp64Milli(sold) AS sold_at, provider, sale_id, price, currency, price_micro_usd,
       usd_rate, float, paint_seed, has_stickers, stickers, has_charms, charms, inspect_in_game, screenshot_front,
       screenshot_back, toUnixTimestamp64Milli(observed) AS observed_at
@@ -52,7 +52,7 @@ export async function readSales(
     ORDER BY sold DESC, item_id DESC, provider DESC, sale_id DESC`,
     { ...params, count: scan.limit + 1 },
   )
-  return { sales: found.slice(0, scan.limit), hasNext: found.length > scan.limit }
+  return { sales: sales.slice(0, scan.limit), hasNext: sales.length > scan.limit }
 }
 
 /** The sort key of a sale, for a cursor. */
@@ -70,10 +70,10 @@ function conditionsOf(scan: SalesScan): { conditions: string[]; params: Record<s
     ['has(charms.name, {charm:String})', { charm: scan.charm }],
     [AFTER, { at, item, key, sale }],
   ]
-  const given = filters.filter(([, params]) => Object.values(params).every(value => value !== undefined))
+  const applied = filters.filter(([, params]) => Object.values(params).every(value => value !== undefined))
   return {
-    conditions: given.map(([condition]) => condition),
-    params: Object.assign({}, ...given.map(([, params]) => params)),
+    conditions: applied.map(([condition]) => condition),
+    params: Object.assign({}, ...applied.map(([, params]) => params)),
   }
 }
 

@@ -118,7 +118,7 @@ describe('Redis on a Cluster', () => {
     const key = itemKey(1, version, 'ask', 1, of.prefix)
     await redis.hset(key, 'a', 'left')
     const versions = { found: { ...of, version: 1 }, expected: { ...of, version }, leftOut: new Map() }
-    const { different } = await compareRows(liveView, [versions], undefined, () => undefined)
+    const { different } = await compareRows(liveView, [versions], () => undefined)
     expect(different.get('ask:item:1 a')).to.deep.include({ expected: 'left' })
     await withLeases(redis, [buildKeyOf(liveView, of)], () =>
       dropVersions(liveView, [of], each => each.version === version),
@@ -138,7 +138,7 @@ describe('Redis on a Cluster', () => {
     const facts = { providers: ['a'], excluded: { ask: {}, bid: {} } }
     const values = { columns: columnBytes(arbitrageColumns(2_000)) }
     for (const asOf of [1, 2]) await publishVersion({ redis, prefix }, ARBITRAGE, lease, { asOf, facts, values })
-    expect((await openMarketViews({ redis, prefix }).arbitrage.read())?.asOf).to.equal(2)
+    expect((await openMarketViews({ redis, prefix }).arbitrage())?.asOf).to.equal(2)
   })
 
   it('counts requests, addresses, streams and tokens', async () => {

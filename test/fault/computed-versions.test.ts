@@ -81,7 +81,7 @@ describe('the writer of a computed view', () => {
     await lease.hold()
     await write(lease, prefix, 1, CHUNK_BYTES + 2)
     const before = await headIn(prefix)
-    const { read } = openComputedReader<{ of: number }, [number, number, Uint8Array]>(
+    const read = openComputedReader<{ of: number }, [number, number, Uint8Array]>(
       { redis, prefix },
       SNAPSHOT,
       async ({ as_of, facts }, value) => [as_of, facts.of + (await value('none')).length, await value('rows')],
@@ -100,9 +100,7 @@ describe('the writer of a computed view', () => {
     const later = { ...(await headIn(prefix)), format: 2 }
     await redis.set(computedHeadKey(SNAPSHOT, prefix), JSON.stringify(later))
     const next = openComputedReader({ redis, prefix }, SNAPSHOT, async ({ version }) => version)
-    expect(String(await next.read().catch(error => error)), 'a form of a newer version').to.include(
-      'version 2 of its form',
-    )
+    expect(String(await next().catch(error => error)), 'a form of a newer version').to.include('version 2 of its form')
     await redis.del(computedHeadKey(SNAPSHOT, prefix))
     await eventually(async () => (await read()) === undefined, 'nothing without a head')
   })

@@ -37,6 +37,19 @@ describe('changes in ClickHouse', () => {
       expect(candles[0]).to.include({ o: 70_000, c: 70_000, q: 4, h: 90_000 })
     })
 
+    it('merge what several batches said of a bucket, in whatever order they came', async () => {
+      const row = (micro: number, quantity: number) => ({ micro, quantity })
+      const item = { provider: 'a', itemId: 901 }
+      const steps = [row(70_000, 5), row(90_000, 4), row(60_000, 2)]
+      const log = steps.map((after, at) => changeOf({ ...item, before: steps[at - 1], after, seenAt: today + at }))
+      for (const offset of [1, 0, 2, 0])
+        await write(openCandleFold(clickhouse.batcher), [changeRecord(log[offset] as BookChanged, offset)])
+      const window = { start: today, end: today + DAY_MS, intervalMs: 300_000 }
+      const [candle, ...others] = await readCandles(clickhouse.writer, [901], window, { fill: false, now: today })
+      expect(candle).to.include({ o: 70_000, h: 90_000, l: 60_000, c: 60_000, v: 3, q: 2 })
+      expect(others).to.deep.equal([])
+    })
+
     it('make a dead letter of a change that no table can hold', () => {
       const sink = openCandleFold(clickhouse.batcher)
       const late = changeOf({ provider: 'a', itemId: 1, after: { micro: 1, quantity: 1 }, seenAt: 8_000_000_000_000 })

@@ -3,6 +3,7 @@ import { openBackoff } from '#infra/kafka/refusal.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { openPartitions, whileTicking } from '#streams/runner/partitions.ts'
+import { sourceName } from '#streams/runner/positions.ts'
 import { eventually } from '#test/harness/eventually.ts'
 
 interface Opened {
@@ -15,8 +16,8 @@ function watchedPartitions(gate: (name: string) => Promise<void> = async () => u
   const opened: string[] = []
   const closed: string[] = []
   const partitions = openPartitions<Opened>(
-    async (topic, partition) => {
-      const name = `${topic}/${partition}#${opened.length}`
+    async source => {
+      const name = `${sourceName(source)}#${opened.length}`
       opened.push(name)
       await gate(name)
       return { name, close: async () => void closed.push(name) }
@@ -27,18 +28,15 @@ function watchedPartitions(gate: (name: string) => Promise<void> = async () => u
 }
 
 const noTick = async () => undefined
+const FIRST = { topic: 'quotes', partition: 0 } as const
 const resumeNowhere = async () => undefined
 
 describe('partitions of a member', () => {
   it('are opened for every assigned partition at once, before any record comes', async () => {
     const { partitions, opened } = watchedPartitions()
     expect(partitions.state()).to.equal('joining its group')
-    const assigned = [
-      { topic: 'quotes' as const, partition: 0 },
-      { topic: 'bids' as const, partition: 3 },
-    ]
-    partitions.replace(assigned, resumeNowhere)
-    expect(opened).to.deep.equal(['quotes/0#0', 'bids/3#1'])
+    partitions.replace([FIRST, { topic: 'bids', partition: 3 }], resumeNowhere)
+    expect(opened).to.deep.equal(['quotes-0#0', 'bids-3#1'])
     expect(partitions.state()).to.equal('opening 2 of 2 partitions')
     await eventually(() => partitions.state() === undefined)
   })
@@ -46,37 +44,37 @@ describe('partitions of a member', () => {
   it('are dropped with their generation, and those that were still opening are closed once open', async () => {
     const held = Promise.withResolvers<void>()
     const { partitions, closed } = watchedPartitions(name => (name.endsWith('#0') ? held.promise : Promise.resolve()))
-    partitions.replace([{ topic: 'quotes', partition: 0 }], resumeNowhere)
-    partitions.replace([{ topic: 'quotes', partition: 0 }], resumeNowhere)
-    expect((await partitions.get('quotes', 0, noTick)).name).to.equal('quotes/0#1')
+    partitions.replace([FIRST], resumeNowhere)
+    partitions.replace([FIRST], resumeNowhere)
+    expect((await partitions.get(FIRST, noTick)).name).to.equal('quotes-0#1')
     held.resolve()
     await eventually(() => closed.length === 1)
-    expect(closed).to.deep.equal(['quotes/0#0'])
-    expect(partitions.peek('quotes', 0)?.name).to.equal('quotes/0#1')
+    expect(closed).to.deep.equal(['quotes-0#0'])
+    expect(partitions.peek(FIRST)?.name).to.equal('quotes-0#1')
   })
 
   it('are all closed when closing is done, those of an earlier generation that were still opening too', async () => {
     const held = Promise.withResolvers<void>()
     const { partitions, closed } = watchedPartitions(name => (name.endsWith('#0') ? held.promise : Promise.resolve()))
-    partitions.replace([{ topic: 'quotes', partition: 0 }], resumeNowhere)
-    partitions.replace([{ topic: 'quotes', partition: 0 }], resumeNowhere)
-    await partitions.get('quotes', 0, noTick)
+    partitions.replace([FIRST], resumeNowhere)
+    partitions.replace([FIRST], resumeNowhere)
+    await partitions.get(FIRST, noTick)
     const closing = partitions.close()
     await eventually(() => closed.length === 1)
     held.resolve()
     await closing
-    expect(closed).to.deep.equal(['quotes/0#1', 'quotes/0#0'])
+    expect(closed).to.deep.equal(['quotes-0#1', 'quotes-0#0'])
   })
 
   it('are reopened at once on request, unless another one is current by now', async () => {
     const { partitions, opened } = watchedPartitions()
-    partitions.replace([{ topic: 'quotes', partition: 0 }], resumeNowhere)
-    const first = await partitions.get('quotes', 0, noTick)
+    partitions.replace([FIRST], resumeNowhere)
+    const first = await partitions.get(FIRST, noTick)
     partitions.reopen(first)
-    const second = await partitions.get('quotes', 0, noTick)
+    const second = await partitions.get(FIRST, noTick)
     partitions.reopen(first)
-    expect(await partitions.get('quotes', 0, noTick)).to.equal(second)
-    expect(opened).to.deep.equal(['quotes/0#0', 'quotes/0#1'])
+    expect(await partitions.get(FIRST, noTick)).to.equal(second)
+    expect(opened).to.deep.equal(['quotes-0#0', 'quotes-0#1'])
     expect(partitions.all()).to.deep.equal([{ topic: 'quotes', partition: 0, opened: second }])
   })
 
@@ -85,11 +83,11 @@ describe('partitions of a member', () => {
     const { partitions } = watchedPartitions(async () => {
       if (failures-- > 0) throw new Error('away')
     })
-    partitions.replace([{ topic: 'quotes', partition: 0 }], resumeNowhere)
-    const refused = await partitions.get('quotes', 0, noTick).catch(error => error)
+    partitions.replace([FIRST], resumeNowhere)
+    const refused = await partitions.get(FIRST, noTick).catch(error => error)
     expect(refused).to.be.instanceOf(Error).with.property('message', 'away')
-    await partitions.drop('quotes', 0)
-    expect((await partitions.get('quotes', 0, noTick)).name).to.equal('quotes/0#1')
+    await partitions.drop(FIRST)
+    expect((await partitions.get(FIRST, noTick)).name).to.equal('quotes-0#1')
   })
 })
 

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import type { Log } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
-import type { Outcome, UnknownOutcome } from '#streams/runner/outcome.ts'
+import type { UnknownOutcome } from '#streams/runner/outcome.ts'
 import { openUnknownEvents } from '#streams/runner/unknown-events.ts'
 
 const unknown: UnknownOutcome = { kind: 'unknown', event: 'BookMerged' }
@@ -37,12 +37,6 @@ describe('runner unknown events', () => {
     expect(events.report()).to.equal(`market.book-changes-3 at offset 17: ${advice}`)
   })
 
-  it('leave every other outcome as it is, so what is broken is a dead letter at once', () => {
-    const { events } = open()
-    const broken: Outcome = { kind: 'deadLetter', reason: 'undecodable', detail: 'bytes end too early' }
-    expect(events.judge(at(17), broken)).to.equal(broken)
-  })
-
   it('pause longer and longer, ten seconds at most, and begin again at another record', async () => {
     const { waiting, lines, pauseAt } = open()
     const pauses = Array.from({ length: 40 }, () => pauseAt(1))
@@ -58,7 +52,7 @@ describe('runner unknown events', () => {
     events.judge(at(5, 4), unknown)
     events.assigned([own])
     expect(await waiting()).to.deep.equal(['candles market.book-changes BookMerged 1'])
-    events.passed('bookChanges', 3)
+    events.passed(own)
     expect(await waiting()).to.deep.equal(['candles market.book-changes BookMerged 0'])
     expect(events.report()).to.equal(undefined)
   })

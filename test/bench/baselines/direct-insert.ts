@@ -86,8 +86,7 @@ async function rowsOf(sink: StoredSink, changes: readonly ReadChange[]): Promise
   const tables = new Map<Table, string[]>()
   const keep: Batcher = {
     async add(buffers) {
-      for (const buffer of buffers)
-        tables.set(buffer.table, (tables.get(buffer.table) ?? []).concat(buffer.take()))
+      for (const buffer of buffers) tables.set(buffer.table, (tables.get(buffer.table) ?? []).concat(buffer.drain()))
     },
     close: async () => undefined,
   }

@@ -3,8 +3,8 @@ import { loadProviders } from '#infra/config/providers.ts'
 import { loadSupply } from '#infra/config/supply.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { rowRecord } from '#streams/book/changelog.ts'
-import { Board } from '#streams/market-summary/board.ts'
 import { followMarket } from '#streams/market-summary/follow-market.ts'
+import { MarketQuotes } from '#streams/market-summary/market-quotes.ts'
 import { computedLeaseKey } from '#streams/runner/computed-versions.ts'
 import { openTestIngest } from '#test/fixtures/test-ingest.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -41,7 +41,7 @@ describe('the market in memory', () => {
       bookChangeRecord(kafka.codec, former),
       ...[...rows, changed({ item_id: STAYING })].map(row => rowRecord(kafka.codec, 0, row)),
     ])
-    const board = new Board(KEYS)
+    const board = new MarketQuotes(KEYS)
     await followMarket(board, { kafka, log: platform.log, signal: stop.signal })
     const quoted = () =>
       [...board.inOrder()].flatMap(slot => {

@@ -3,7 +3,7 @@
  *
  * Changed in place: follow-market.ts fills it from the book's changelog, then applies market.book-changes. A million and a half
  * quotes take 30 MB here and are walked in milliseconds; as objects they took ten times both. Invariant: a change is a whole value,
- * so applying any stretch of the log again leaves the board as it is once the stretch has ended.
+ * so applying any stretch of the log again leaves the quotes as they are once the stretch has ended.
  */
 import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
@@ -11,8 +11,8 @@ import type { Instant } from '#schemas/values/instant.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
 
-/** One side of the board. The quote of item slot `s` and provider `p` has the index `s * providers.length + p`. */
-export interface BoardSide {
+/** The quotes of one side. The quote of item slot `s` and provider `p` has the index `s * providers.length + p`. */
+export interface QuoteSide {
   readonly providers: readonly string[]
   /** Zero where nothing is quoted; no quote costs nothing. */
   microUsd: Float64Array
@@ -23,7 +23,7 @@ export interface BoardSide {
   readonly refreshedAt: Float64Array
 }
 
-interface BoardQuote {
+interface Quote {
   microUsd: MicroUsd
   quantity: number
   seenAt: Instant
@@ -32,8 +32,8 @@ interface BoardQuote {
 const FIRST_SLOTS = 4_096
 
 /** The market as of the last applied change. */
-export class Board {
-  readonly sides: Readonly<Record<Side, BoardSide>>
+export class MarketQuotes {
+  readonly sides: Readonly<Record<Side, QuoteSide>>
   readonly #slots = new Map<number, number>()
   readonly #numbers: Readonly<Record<Side, ReadonlyMap<string, number>>>
   #itemIds: number[] = []
@@ -69,7 +69,7 @@ export class Board {
   }
 
   /** Sets a provider's quote of an item; undefined takes it out. */
-  set(side: Side, provider: string, itemId: number, quote: BoardQuote | undefined): void {
+  set(side: Side, provider: string, itemId: number, quote: Quote | undefined): void {
     const number = this.#numbers[side].get(provider)
     if (number === undefined) return
     const slot = this.#slots.get(itemId) ?? this.#add(itemId)
@@ -91,7 +91,7 @@ export class Board {
 
   /** The sides of providers, but for those down, that have a whole refresh: its marker comes to every partition, behind its changes. */
   refreshedSides(down: ReadonlySet<string> = new Set()): string[] {
-    const isWhole = ({ providers, refreshedAt }: BoardSide, number: number): boolean =>
+    const isWhole = ({ providers, refreshedAt }: QuoteSide, number: number): boolean =>
       refreshedAt.every((at, cell) => cell % providers.length !== number || at > 0)
     return Object.entries(this.sides).flatMap(([name, side]) =>
       side.providers.flatMap((key, number) => (!down.has(key) && isWhole(side, number) ? [`${name} ${key}`] : [])),
@@ -127,10 +127,10 @@ export class Board {
 }
 
 /** When the quote at a cell was last known to be listed: its change, or the provider's last refresh. */
-export const updatedAt = (side: BoardSide, cell: number, refreshCell: number): Instant =>
+export const updatedAt = (side: QuoteSide, cell: number, refreshCell: number): Instant =>
   Math.max(side.seenAt[cell] as number, side.refreshedAt[refreshCell] as number)
 
-function emptySide(providers: readonly string[]): BoardSide {
+function emptySide(providers: readonly string[]): QuoteSide {
   const cells = FIRST_SLOTS * providers.length
   return {
     providers,
