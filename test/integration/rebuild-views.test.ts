@@ -7,7 +7,6 @@ import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { findingsOf, rebuild, verify } from '#services/cli/log-tools/views.ts'
 import type { RoleName } from '#services/cli/roles.ts'
-import { view as candlesView } from '#streams/candles/view.ts'
 import { openLiveReader } from '#streams/live-view/reader.ts'
 import { headKey, itemKey, type LiveHead, listingKey } from '#streams/live-view/table.ts'
 import type { Findings } from '#streams/runner/findings.ts'
@@ -20,13 +19,11 @@ import { eventually } from '#test/harness/eventually.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-/** Of the market that is published here; rates, health and movers have tests of their own. */
+/** Of the market that is published here; rates, with which wrong rows of tables are found, health and movers have tests of their own. */
 const ROLES: readonly RoleName[] = ['sales', 'history', 'candles', 'live-view', 'book']
 const storedViews = VIEWS.filter(({ name, verify }) => verify && ROLES.some(role => role === name)).map(
   ({ name }) => name,
 )
-
-const NO_ITEM = 4_000_000
 
 describe('rebuild and verify', () => {
   const platform = useServers()
@@ -126,7 +123,7 @@ describe('rebuild and verify', () => {
     expect(asks).to.not.equal('')
     await eventually(async () => (await pinned()) === asks, 'snapshots')
     // Faster than snapshots are built.
-    for (let each = 0; each < 3; each++) {
+    for (let each = 0; each < 2; each++) {
       await rebuilt('live-view')
       expect(await pinned()).to.equal(asks)
     }
@@ -135,38 +132,6 @@ describe('rebuild and verify', () => {
     const then = await countAsks(providers)
     await eventually(async () => (await pinned()) === then, 'snapshots of the new table')
   })
-
-  for (const [name, table, column] of [
-    ['candles', 'candle_standing', 'micro'],
-    ['history', 'changes', 'quantity'],
-    ['sales', 'sales', 'price'],
-  ] as const)
-    it(`${name}: a row changed by hand, one taken and one too many are found, and gone after a rebuild`, async () => {
-      const { writer, database } = clickhouse
-      const rows = `${database}.${table}`
-      const declared = VIEWS.flatMap(({ tables }) => tables).find(one => one.table.name === table)?.table
-      const keyOf = `toString(${declared?.orderBy})`
-      const found = await writer.rows<{ key: string }>(`SELECT ${keyOf} AS key FROM ${rows} FINAL ORDER BY key LIMIT 2`)
-      const [changed = '', taken = ''] = found.map(({ key }) => key)
-      const of = (key: string) => `${keyOf} = '${key.replaceAll("'", "\\'")}'`
-      for (const replaced of [`${column} + 1 AS ${column}`, `toUInt32(${NO_ITEM}) AS item_id`])
-        await writer.command(
-          `INSERT INTO ${rows} SELECT * REPLACE (${replaced}) FROM (SELECT * FROM ${rows} FINAL WHERE ${of(changed)})`,
-        )
-      await writer.command(`ALTER TABLE ${rows} DELETE WHERE ${of(taken)} SETTINGS mutations_sync = 2`)
-      const before = await check(name)
-      const differences = before.examples.map(({ kind, row }) => `${kind} ${row}`)
-      expect(differences).to.have.length(3)
-      const planted = differences.findIndex(text => text.includes(String(NO_ITEM)))
-      expect(differences.splice(planted, 1)[0]).to.match(new RegExp(`^unexpected ${table} `))
-      expect(differences).to.have.members([`different ${table} ${changed}`, `missing ${table} ${taken}`])
-      await rebuilt(name)
-      await settled()
-      const after = await check(name)
-      expect(after.examples).to.deep.equal([])
-      // What was planted is away, and what was taken is there.
-      expect(after.compared).to.be.within(before.compared - 1, before.compared)
-    })
 
   it('a view that is rebuilt is read and written meanwhile: nothing that it held is away, and nothing is lost', async () => {
     let isOver = false
@@ -224,7 +189,6 @@ describe('rebuild and verify', () => {
     const result = await rebuilt('candles')
     expect(result.carried).to.be.greaterThan(0)
     expect({ parts: await countOf('candle_parts'), standing: await countOf('candle_standing') }).to.deep.equal(before)
-    expect(candlesView.tables).to.have.length(2)
     const after = await check('candles')
     expect(after.examples).to.deep.equal([])
     expect(after.not_compared['rest on records that the log no longer holds']).to.be.greaterThan(0)

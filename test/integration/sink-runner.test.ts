@@ -5,9 +5,10 @@
 import { expect } from 'chai'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import type { RoleContext, StartRole } from '#infra/runtime/role.ts'
+import type { TopicKey } from '#schemas/topics.ts'
 import { openPlatformLag } from '#services/cli/lag.ts'
 import { OK } from '#streams/runner/outcome.ts'
-import { runSink } from '#streams/runner/sink-runner.ts'
+import { type PartitionSink, runSink } from '#streams/runner/sink-runner.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { ratesRecord } from '#test/harness/published-records.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
@@ -23,6 +24,26 @@ const HEADER_BYTES = 5
 /** The one field, 1, as Avro writes an int. */
 const BODY = 2
 
+/** A role that keeps a view from a position on, `opening` once that is opened. */
+const roleOf = (
+  next: () => number,
+  sink: Partial<PartitionSink> = {},
+  given: Partial<Pick<Parameters<typeof runSink>[2], 'group' | 'maxBytesPerPartition' | 'stalledAfterMs'>> = {},
+  opening: (context: RoleContext) => Promise<unknown> = async () => undefined,
+): StartRole => {
+  const { group = 'fx' } = given
+  return context =>
+    runSink(context, connectKafka({ config: context.config, role: 'test', log: context.log }), {
+      ...{ ...given, group, topics: [group as TopicKey] },
+      async open({ topic }) {
+        await opening(context)
+        const position = { topicId: await (await context.topicIds()).idOf(topic), next: next() }
+        const idle = { apply: () => OK, flush: async () => undefined, close: async () => undefined }
+        return { position, ...idle, ...sink }
+      },
+    })
+}
+
 describe('sink runner', () => {
   const platform = useServers()
 
@@ -31,33 +52,22 @@ describe('sink runner', () => {
 
   /** A view that starts at a position and notes what it is given. */
   const noting = (
-    position: number | (() => number),
+    next: number | (() => number),
     seen: number[],
     flushed: number[],
-    isCurrent?: () => Promise<boolean>,
-  ): StartRole => {
-    return context =>
-      runSink(context, connectKafka({ config: context.config, role: 'test', log: context.log }), {
-        group: 'fx',
-        topics: ['fx'],
-        open: async ({ topic }) => ({
-          position: {
-            topicId: await (await context.topicIds()).idOf(topic),
-            next: typeof position === 'number' ? position : position(),
-          },
-          ...(isCurrent && { isCurrent }),
-          apply: ({ offset }) => {
-            seen.push(offset)
-            return OK
-          },
-          async flush({ next, until }) {
-            flushed.push(next)
-            if (until !== undefined) waitedFor.push(until)
-          },
-          close: async () => undefined,
-        }),
-      })
-  }
+    more: Partial<PartitionSink> = {},
+  ) =>
+    roleOf(typeof next === 'number' ? () => next : next, {
+      ...more,
+      apply({ offset }) {
+        seen.push(offset)
+        return OK
+      },
+      async flush({ next, until }) {
+        flushed.push(next)
+        if (until !== undefined) waitedFor.push(until)
+      },
+    })
 
   const publish = async (count: number): Promise<void> => {
     const kafka = platform.connect()
@@ -106,10 +116,11 @@ describe('sink runner', () => {
     const flushed: number[] = []
     let stored: number | undefined = RECORDS
     const position = () => stored ?? 0
-    const view = noting(position, seen, flushed, async () => {
+    const isCurrent = async () => {
       if (flushed.length > 0) stored = flushed.at(-1)
       return stored === (flushed.at(-1) ?? RECORDS)
-    })
+    }
+    const view = noting(position, seen, flushed, { isCurrent })
     const running = await platform.startRoles([view])
     await running.ready()
     await untilNoLag()
@@ -165,20 +176,8 @@ describe('a sink that hangs', () => {
   after(() => store.resolve())
 
   /** A sink whose store does not answer. */
-  const hanging = (group: 'fx' | 'sales'): StartRole => {
-    return context =>
-      runSink(context, connectKafka({ config: context.config, role: 'test', log: context.log }), {
-        group,
-        topics: [group],
-        stalledAfterMs: STALLED_AFTER_MS,
-        open: async ({ topic }) => ({
-          position: { topicId: await (await context.topicIds()).idOf(topic), next: 0 },
-          apply: () => OK,
-          flush: () => store.promise,
-          close: async () => undefined,
-        }),
-      })
-  }
+  const hanging = (group: 'fx' | 'sales') =>
+    roleOf(() => 0, { flush: () => store.promise }, { group, stalledAfterMs: STALLED_AFTER_MS })
 
   const lagOf = async ({ metrics }: StartedRoles, group: string) => {
     const found = await metrics.registry.getSingleMetric('marketlog_group_lag')?.get()
@@ -195,19 +194,14 @@ describe('a sink that hangs', () => {
     const next = ((await readTopic(kafka, 'fx')).at(-1)?.offset ?? 0) + 1
     const isWatched = async (context: RoleContext) =>
       (await context.metrics.registry.getSingleMetric('marketlog_group_lag')?.get())?.values.length !== 0
-    const slow: StartRole = context =>
-      runSink(context, connectKafka({ config: context.config, role: 'test', log: context.log }), {
-        group: 'fx',
-        topics: ['fx'],
-        // One record at a time.
-        maxBytesPerPartition: 1,
-        stalledAfterMs: STALLED_AFTER_MS,
-        open: async ({ topic }) => {
-          await eventually(() => isWatched(context), 'the first record to wait')
-          const topicId = await (await context.topicIds()).idOf(topic)
-          return { position: { topicId, next }, apply: () => OK, flush: async () => {}, close: async () => undefined }
-        },
-      })
+    // One record at a time.
+    const given = { maxBytesPerPartition: 1, stalledAfterMs: STALLED_AFTER_MS }
+    const slow = roleOf(
+      () => next,
+      {},
+      given,
+      context => eventually(() => isWatched(context), 'the first record to wait'),
+    )
     const roles = await platform.startRoles([slow])
     await eventually(async () => (await takenOf(roles)) > 0 && (await lagOf(roles, 'fx')) === 0, 'no lag')
     expect(roles.failures).to.deep.equal([])

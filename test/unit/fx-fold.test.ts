@@ -1,5 +1,5 @@
+/** The newest of a day wins: integration/verify-rates-and-health.test.ts. */
 import { expect } from 'chai'
-import fc from 'fast-check'
 import { DAY_MS } from '#schemas/values/instant.ts'
 import { foldRates } from '#streams/fx/fold.ts'
 import type { DayRate } from '#streams/fx/table.ts'
@@ -12,18 +12,6 @@ const fold = (days: Map<string, DayRate>, as_of: number, rates: Record<string, s
 const euro = (EUR: string) => ({ USD: '1', EUR })
 
 describe('exchange rates', () => {
-  it('of a day are its newest, whatever the order in which tables come', () => {
-    fc.assert(
-      fc.property(fc.uniqueArray(fc.nat(10 * DAY_MS), { minLength: 1, maxLength: 20 }), times => {
-        const days = new Map<string, DayRate>()
-        for (const time of times) fold(days, time, euro('0.92'))
-        const newest = new Map(times.toSorted((a, b) => a - b).map(time => [Math.floor(time / DAY_MS), time]))
-        const euros = [...days.values()].filter(({ currency }) => currency === 'EUR')
-        expect(new Map(euros.map(({ day, as_of }) => [day, as_of]))).to.deep.equal(newest)
-      }),
-    )
-  })
-
   it('of the same time are replaced by the later table in the log', () => {
     const days = new Map<string, DayRate>()
     fold(days, 5, euro('0.91'))

@@ -30,27 +30,10 @@ const fold = (verdicts: readonly RefreshJudged[]): StoredHealth => {
 }
 
 describe('provider health', () => {
-  it('lets bids count as failing and as seen, but not decide totals or completion', () => {
-    const asks = judged('applied')
-    const bids = [judged('failed', { side: 'bid' }), judged('applied', { side: 'bid', unique_items: 1 })]
-    const failed = judged('failed', { side: 'bid', unique_items: 1 })
-    expect(fold([asks, ...bids, failed, failed])).to.include({
-      ...{ consecutive_failures: 2, unique_items: 10, last_completed_at: asks.observed_at },
-      ...{ last_checked_at: failed.observed_at },
-    })
-  })
-
   it('is the same in bytes whichever side was judged first (it kept the order in which they came)', () => {
     const [asks, bids] = [judged('applied'), judged('quarantined', { side: 'bid', reason: 'glitch' })]
     const [one, other] = [fold([asks, bids]), fold([bids, asks])].map(health => JSON.stringify(health))
     expect(one).to.equal(other)
-  })
-
-  it('flags a quarantine until a refresh of that side is applied', () => {
-    const held = [judged('applied'), judged('quarantined', { reason: 'collapsed' })]
-    expect(fold(held)).to.include({ quarantined_reason: 'collapsed', last_completed_at: held[0]?.observed_at })
-    expect(fold([...held, judged('applied', { side: 'bid' })]).quarantined_reason).to.equal('collapsed')
-    expect(fold([...held, judged('applied')]).quarantined_reason).to.equal(null)
   })
 
   it('is shown with its totals and the share of the catalog that it covers, and is down without any refresh', () => {

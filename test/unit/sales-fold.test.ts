@@ -1,3 +1,4 @@
+/** What a sale is stored as: integration/sales.test.ts. */
 import { expect } from 'chai'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import { rowOfSale } from '#streams/sales/fold.ts'
@@ -6,23 +7,6 @@ import { sold } from '#test/harness/published-records.ts'
 const sale = sold({ currency: 'CNY', usd_rate: '7.25', charms: [] })
 
 describe('a sale', () => {
-  it('becomes a row of its item, in micro-dollars at its own rate', () => {
-    expect(rowOfSale(sale, () => 42, sale.observed_at)).to.include({
-      item_id: 42,
-      price: 725,
-      price_micro_usd: 1_000_000,
-    })
-  })
-
-  it('distinguishes a provider that says nothing of stickers from an item without any', () => {
-    expect(rowOfSale(sale, () => 42, sale.observed_at)).to.deep.include({
-      has_stickers: false,
-      stickers: [],
-      has_charms: true,
-      charms: [],
-    })
-  })
-
   const becomes = (given: Partial<SaleObserved>, outcome: object, itemId: number | null = 1) =>
     expect(rowOfSale({ ...sale, ...given }, () => itemId ?? undefined, sale.observed_at)).to.deep.include(outcome)
 
