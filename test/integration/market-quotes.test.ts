@@ -41,12 +41,12 @@ describe('the market in memory', () => {
       bookChangeRecord(kafka.codec, former),
       ...[...rows, changed({ item_id: STAYING })].map(row => rowRecord(kafka.codec, 0, row)),
     ])
-    const board = new MarketQuotes(KEYS)
-    await followMarket(board, { kafka, log: platform.log, signal: stop.signal })
+    const market = new MarketQuotes(KEYS)
+    await followMarket(market, { kafka, log: platform.log, signal: stop.signal })
     const quoted = () =>
-      [...board.inOrder()].flatMap(slot => {
-        const micro = board.sides.ask.microUsd[slot] as number
-        return micro > 0 ? [[board.itemId(slot), micro]] : []
+      [...market.inOrder()].flatMap(slot => {
+        const micro = market.sides.ask.microUsd[slot] as number
+        return micro > 0 ? [[market.itemId(slot), micro]] : []
       })
     const { price_micro_usd: micro } = changed({})
     expect(quoted()).to.deep.equal([ITEM, STAYING].map(item => [item, micro]))
