@@ -92,7 +92,7 @@ const membersOf = (properties: Record<string, Schema>, required: readonly string
 /** As it is written flat, among the members of a body. */
 const flatName = ({ name }: Pick<Parameter, 'name'>): string => name.toLowerCase().replaceAll('-', '_')
 
-/** What a method takes: parameters and the members of the body, flat. */
+/** The options of a method: parameters and the members of the body, flat. */
 function inputOf({ operationId, parameters, requestBody }: Described): { members: string; isOptional: boolean } {
   const [form, json] = ['multipart/form-data', 'application/json'].map(type => requestBody?.content[type]?.schema)
   const properties: Record<string, Schema> = { ...json?.properties }

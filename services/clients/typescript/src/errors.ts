@@ -1,6 +1,6 @@
 import type { ErrorCode, ValidationErrorReply } from './generated.ts'
 
-/** What is wrong with a request, one by one. */
+/** The faults of a request, one by one. */
 export type Violations = ValidationErrorReply['detail']
 
 /** The platform has refused or failed. */

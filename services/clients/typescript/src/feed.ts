@@ -30,7 +30,7 @@ export interface FeedOptions extends CallOptions {
 type Live = 'streamPriceChanges' | 'streamBidChanges' | 'streamSales'
 type Replay = 'replayPriceChanges' | 'replayBidChanges' | 'replaySales'
 
-/** What the feed itself sets. */
+/** The parameters that the feed itself sets. */
 type Managed = 'resume' | 'lastEventId' | 'token' | 'policy' | 'strict'
 
 export type FeedParameters<O extends Live | Replay> = Omit<Parameters[O], Managed | 'speed'> &

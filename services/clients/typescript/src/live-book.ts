@@ -15,7 +15,7 @@ export interface LiveBook {
   asks(item?: number | string): Ask[]
   /** The lowest of them. */
   best(item: number | string): Ask | undefined
-  /** What changes from this call on; a slow reader gets the latest of each row. Several may read. */
+  /** The changes from this call on; a slow reader gets the latest of each row. Several may read. */
   changes(): AsyncGenerator<Ask, void, void>
   close(): Promise<void>
 }

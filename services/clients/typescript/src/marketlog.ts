@@ -13,7 +13,7 @@ export type { Ask, LiveBook, LiveBookParameters } from './live-book.ts'
 export type { CallOptions } from './operation.ts'
 export type { MarketlogOptions } from './transport.ts'
 
-/** What `pagination` holds of a page. */
+/** The `pagination` of a page. */
 interface Pagination {
   limit: number
   offset: number

@@ -28,7 +28,7 @@ export function retryDelayMs(
   return elapsedMs + delayMs > retryWithinMs ? undefined : delayMs
 }
 
-/** What the answer asks for, else the backoff. */
+/** The wait that the answer asks for, else the backoff. */
 export const waitMs = (error: unknown, failures: number): number =>
   error instanceof MarketlogError && error.retryAfterSeconds !== undefined
     ? error.retryAfterSeconds * 1000

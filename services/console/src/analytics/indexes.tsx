@@ -1,4 +1,4 @@
-/** What all units in circulation are worth, by class. */
+/** The worth of all units in circulation, by class. */
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useMemo } from 'react'

@@ -1,4 +1,4 @@
-/** What moved most: up and down beside each other. */
+/** The items that moved most: up and down beside each other. */
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useMemo } from 'react'

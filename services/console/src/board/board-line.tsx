@@ -16,7 +16,7 @@ interface BoardLineProps {
 /** A row arrives anew with every window; it renders when a value in it is another. */
 export const BoardLine = memo(
   function BoardLine({ row, index, currency, nameOf }: BoardLineProps) {
-    // What moved before the row came into view does not flash.
+    // A change before the row came into view does not flash.
     const firstTicks = useRef(row.ticks)
     const flash = row.ticks === firstTicks.current ? '' : `flash ${row.rose ? 'rose' : 'fell'}`
     const { id, name, phase, ask, askProvider, bid, change, volume, liquidity, providers } = row

@@ -1,4 +1,4 @@
-/** What stands where data would be, and what to do about it. */
+/** Shown in the place of data that is missing, with what to do about it. */
 import { MarketlogConnectionError, MarketlogError } from '#services/clients/typescript/src/marketlog.ts'
 import { Moment } from './moment.tsx'
 

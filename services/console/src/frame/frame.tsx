@@ -1,4 +1,4 @@
-/** What is around every page: where one may go, how the market is read, and what is left of the key. */
+/** The frame of every page: where one may go, how the market is read, and what is left of the key. */
 import { Link, Outlet, useMatchRoute } from '@tanstack/react-router'
 import { Suspense } from 'react'
 import icon from '../../../api/assets/icon.svg'

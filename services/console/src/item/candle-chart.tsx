@@ -31,7 +31,6 @@ interface Drawn {
   candles: ISeriesApi<'Candlestick'>
   volume: ISeriesApi<'Histogram'>
   lines: ISeriesApi<'Line'>[]
-  /** What is drawn. */
   bars: readonly Bar[]
   names: string
 }

@@ -1,4 +1,4 @@
-/** What each marketplace asked, day by day; those with the most days are shown first. */
+/** The asks of each marketplace, day by day; those with the most days are shown first. */
 import { useQuery } from '@tanstack/react-query'
 import { useMemo, useState } from 'react'
 import type { HistoryChartReply } from '#services/clients/typescript/src/marketlog.ts'

@@ -1,5 +1,5 @@
 /**
- * What an item costs and fetches at each marketplace.
+ * The ask and the bid of an item at each marketplace.
  *
  * Asks are read once, with their links. Where the tier has a feed the worker then has them live in dollars: those of the API are replaced by
  * them, or in another currency read again every ten seconds.

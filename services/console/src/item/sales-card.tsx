@@ -1,4 +1,4 @@
-/** What the item was sold for: a point for each sale, by time or by its float, and the latest in a table. */
+/** The sales of the item: a point for each sale, by time or by its float, and the latest in a table. */
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useMemo } from 'react'

@@ -14,7 +14,7 @@ export interface BoardQuery {
   isDescending: boolean
 }
 
-/** What the platform computes of an item. */
+/** Computed by the platform of an item. */
 interface ItemFigures {
   bid: number | null
   /** Of 24 hours, in percent. */
@@ -54,7 +54,7 @@ export interface AskChange {
 export type BoardStore = ReturnType<typeof openBoardStore>
 
 interface Item extends Pick<BoardRow, 'id' | 'name' | 'phase' | 'kind' | 'ticks' | 'rose'> {
-  /** What is searched. */
+  /** Text that a search compares. */
   text: string
   figures: ItemFigures
 }

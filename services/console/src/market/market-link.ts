@@ -32,7 +32,7 @@ interface BoardWindow {
   rows: readonly BoardRow[]
 }
 
-/** What the worker has sent last. */
+/** The last message of the worker. */
 export interface LinkSnapshot {
   /** Undefined until the worker has said whether another tab has one. */
   key: string | null | undefined

@@ -15,7 +15,7 @@ import { countingFetch } from './usage.ts'
 
 export type MarketSession = ReturnType<typeof openMarketSession>
 
-/** What reads into the store, and reports. */
+/** A reader that fills the store, and reports. */
 interface Reading {
   client: Marketlog
   signal: AbortSignal

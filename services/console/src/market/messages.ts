@@ -1,9 +1,9 @@
-/** What pages and the worker send each other. */
+/** The messages between pages and the worker. */
 import type { Tier } from '../values/tiers.ts'
 import type { Quote } from './ask-table.ts'
 import type { BoardQuery, BoardRow } from './board-store.ts'
 
-/** What of the board a page shows. */
+/** The part of the board that a page shows. */
 export interface BoardView {
   query: BoardQuery
   from: number
@@ -51,7 +51,7 @@ export interface ProviderTerms {
   sellFee: number
 }
 
-/** What hardly changes: sent apart, so that what is made of it stays. */
+/** Changes seldom: sent apart, so that what is made of it stays. */
 export interface MarketNames {
   kinds: readonly string[]
   /** By the key of each. */

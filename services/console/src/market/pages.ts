@@ -25,11 +25,11 @@ interface Page {
   view: BoardView | null
   itemId: number | null
   order: Order | undefined
-  /** What was sent last, so that nothing is sent twice. */
+  /** The last that was sent, so that nothing is sent twice. */
   sent: { window: string; asks?: string; state?: unknown; usage?: unknown; names?: unknown }
 }
 
-/** What a page talks by: a port of a shared worker, or the worker itself. */
+/** The channel to a page: a port of a shared worker, or the worker itself. */
 export interface Port {
   postMessage(message: FromWorker): void
   onmessage: ((event: { data: ToWorker }) => void) | null

@@ -1,4 +1,4 @@
-/** What a person types, as words that an item's text has to hold. */
+/** The text that a person types, as words that an item's text has to hold. */
 
 export const WEARS = ['Factory New', 'Minimal Wear', 'Field-Tested', 'Well-Worn', 'Battle-Scarred'] as const
 

@@ -1,4 +1,4 @@
-/** What a tier may ask, of the operations that the pages use; a test compares it with the API's description. */
+/** The limits of a tier, of the operations that the pages use; a test compares it with the API's description. */
 
 export type Tier = 'free' | 'starter' | 'pro' | 'quant'
 
