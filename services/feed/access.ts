@@ -8,7 +8,7 @@ import { hash } from 'node:crypto'
 import type { Request } from 'express'
 import type { Credential, KeyAnswer } from '#infra/http/credential.ts'
 import { HttpError } from '#infra/http/http-error.ts'
-import type { ExpiringTokens, IssuedToken } from '#infra/redis/expiring-tokens.ts'
+import type { ExpiringTokens } from '#infra/redis/expiring-tokens.ts'
 import type { StreamLease, StreamLeases } from '#infra/redis/stream-leases.ts'
 import type { Access } from '#schemas/api/operation.ts'
 import { type ExceededLimit, exceededLimit } from '#schemas/api/rate-limit.ts'
@@ -24,18 +24,7 @@ export interface FeedAccessParts {
   leases: Pick<StreamLeases, 'take'>
 }
 
-export interface FeedAccess {
-  /** Checks the key or, for a stream, the feed token of a request. */
-  authenticate(request: Request, access: Access): Promise<KeyAnswer>
-  /** Checks the key of an accepted request again. */
-  recheckOf(request: Request): () => KeyAnswer | Promise<KeyAnswer>
-  /** One of the connections that a key may hold; rejects with the refusal. */
-  lease(request: Request, credential: Credential): Promise<StreamLease>
-  /** Such a connection, and the one replay that an account may have open, over all of its keys. */
-  leaseReplay(request: Request, credential: Credential): Promise<StreamLease>
-  /** A token with the rights of the key that asks for it. */
-  issueToken(request: Request): Promise<IssuedToken>
-}
+export type FeedAccess = ReturnType<typeof openFeedAccess>
 
 const UNKNOWN_TOKEN: KeyAnswer = {
   accepted: false,
@@ -62,25 +51,25 @@ export const unavailable = (cause?: unknown): HttpError =>
 /** The feed token of a URL; undefined when there is none that can be read. */
 const tokenOf = (url: string): string | undefined => /[?&]token=([^&]*)/.exec(url)?.[1]
 
-export function openFeedAccess({ keys, tokens, connectionsOf, leases }: FeedAccessParts): FeedAccess {
+export function openFeedAccess({ keys, tokens, connectionsOf, leases }: FeedAccessParts) {
   const holders = new WeakMap<Request, { keyHash: string; token?: string }>()
+  const hashOfAccepted = (request: Request): string => {
+    const holder = holders.get(request)
+    if (holder === undefined) throw new Error('the request has no key that was accepted')
+    return holder.keyHash
+  }
   const lost = (cause: unknown): never => {
     throw unavailable(cause)
   }
-  const take = async (
-    request: Request,
-    subject: string,
-    limit: ExceededLimit,
-    detail: string,
-  ): Promise<StreamLease> => {
+  const take = async (request: Request, subject: string, limit: ExceededLimit, detail: string) => {
     const token = holders.get(request)?.token
     const name = token && hash('sha256', token, 'base64url')
     const lease = await leases.take(subject, limit.quota, name).catch(lost)
     if (lease) return lease
     throw new HttpError('RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED', detail, { exceeded: limit })
   }
-  /** A connection, whose token opens it again for some time after it was alive. */
-  const lease: FeedAccess['lease'] = async (request, credential) => {
+  /** One of the connections that a key may hold, whose token opens it again for some time after it was alive. */
+  const lease = async (request: Request, credential: Credential): Promise<StreamLease> => {
     const max = connectionsOf(credential)
     const taken = await take(
       request,
@@ -103,7 +92,8 @@ export function openFeedAccess({ keys, tokens, connectionsOf, leases }: FeedAcce
   }
   return {
     lease,
-    async leaseReplay(request, credential) {
+    /** Such a connection, and the one replay that an account may have open, over all of its keys. */
+    async leaseReplay(request: Request, credential: Credential): Promise<StreamLease> {
       const connection = await lease(request, credential)
       const detail = 'This account has a replay open already; end that one and try again.'
       const limit = exceededLimit('replays', 1, RETRY_CONNECTIONS_SECONDS)
@@ -119,7 +109,8 @@ export function openFeedAccess({ keys, tokens, connectionsOf, leases }: FeedAcce
         },
       }
     },
-    async authenticate(request, access) {
+    /** Checks the key or, for a stream, the feed token of a request. */
+    async authenticate(request: Request, access: Access): Promise<KeyAnswer> {
       const { authorization } = request.headers
       const token = access === 'stream' && authorization === undefined ? tokenOf(request.url) : undefined
       if (token === undefined) {
@@ -132,14 +123,12 @@ export function openFeedAccess({ keys, tokens, connectionsOf, leases }: FeedAcce
       holders.set(request, { keyHash, token })
       return keys.authenticateHash(keyHash)
     },
-    recheckOf(request) {
-      const keyHash = holders.get(request)?.keyHash
-      return () => (keyHash === undefined ? UNKNOWN_TOKEN : keys.authenticateHash(keyHash))
+    /** Checks the key of an accepted request again. */
+    recheckOf(request: Request): () => KeyAnswer | Promise<KeyAnswer> {
+      const keyHash = hashOfAccepted(request)
+      return () => keys.authenticateHash(keyHash)
     },
-    async issueToken(request) {
-      const keyHash = holders.get(request)?.keyHash
-      if (keyHash === undefined) throw new Error('a token was asked for without the key that was accepted')
-      return tokens.issue(keyHash).catch(lost)
-    },
+    /** A token with the rights of the key that asks for it. */
+    issueToken: (request: Request) => tokens.issue(hashOfAccepted(request)).catch(lost),
   }
 }

@@ -7,7 +7,9 @@
  */
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { EventStream, SendOutcome } from './event-stream.ts'
+import type { FeedRequest } from './feed-request.ts'
 import type { FeedChange } from './feed-topics.ts'
+import { changesFrames, type FrameItems } from './frames.ts'
 
 /** An event for some subscribers. */
 interface LiveEvent {
@@ -26,27 +28,17 @@ const CONFLATED_AT_ONCE = 500
 /** A waiting row with its change, about. */
 const ROW_BYTES = 256
 
-/** Sends at once. */
-export const plainPolicy =
-  (stream: EventStream): DeliveryPolicy =>
-  ({ bytes }) =>
-    stream.send(bytes)
-
-/** Sends at once, with ids. */
-export const resumablePolicy =
-  (stream: EventStream): DeliveryPolicy =>
-  ({ identified }) =>
-    stream.send(identified())
-
-/** Sends at once while the client keeps up, then the latest of each row when it reads again. */
-export function conflatingPolicy(
+/** Opens the policy that a request asks for; `capBytes` bounds all that waits. */
+export function openDeliveryPolicy(
   stream: EventStream,
-  options: { capBytes: number; framesOf(changes: readonly BookChanged[]): Iterable<Buffer> },
+  { options: { conflate, resume }, subscription: { side } }: Pick<FeedRequest, 'options' | 'subscription'>,
+  items: FrameItems & { capBytes: number },
 ): DeliveryPolicy {
-  const waiting = openConflation(Math.ceil(options.capBytes / ROW_BYTES))
+  if (!conflate) return ({ bytes, identified }) => stream.send(resume ? identified() : bytes)
+  const waiting = openConflation(Math.ceil(items.capBytes / ROW_BYTES))
   stream.onDrain(() => {
     while (waiting.size() > 0 && stream.waiting() < CONFLATE_ABOVE_BYTES) {
-      for (const frame of options.framesOf(waiting.pop(CONFLATED_AT_ONCE))) stream.send(frame)
+      for (const { bytes } of changesFrames(side, waiting.pop(CONFLATED_AT_ONCE), items)) stream.send(bytes)
     }
   })
   return ({ bytes, changes }) => {
@@ -56,20 +48,12 @@ export function conflatingPolicy(
   }
 }
 
-/** Changes that wait, one per row at most. */
-interface Conflation {
-  /** Adds changes; false when there is no room for them. */
-  add(changes: readonly BookChanged[]): boolean
-  /** Removes up to `max` changes, oldest first. */
-  pop(max: number): BookChanged[]
-  size(): number
-}
-
-/** Opens an empty one for at most `rowsMax` rows. */
-export function openConflation(rowsMax: number): Conflation {
+/** Changes that wait, one per row at most; `rowsMax` rows at most. */
+function openConflation(rowsMax: number) {
   const rows = new Map<string, BookChanged>()
   return {
-    add(changes) {
+    /** Adds changes; false when there is no room for them. */
+    add(changes: readonly BookChanged[]): boolean {
       for (const change of changes) {
         const key = `${change.provider}|${change.item_id}`
         const merged = merge(rows.get(key), change)
@@ -79,7 +63,8 @@ export function openConflation(rowsMax: number): Conflation {
       }
       return rows.size <= rowsMax
     },
-    pop(max) {
+    /** Removes up to `max` changes, oldest first. */
+    pop(max: number): BookChanged[] {
       const oldest = [...rows.entries().take(max)]
       for (const [key] of oldest) rows.delete(key)
       return oldest.map(([, change]) => change)

@@ -17,24 +17,6 @@ import { PING, partingFrame } from './frames.ts'
 /** A stream that is over takes no frame, and is over now where its client reads too slowly. */
 export type SendOutcome = 'queued' | 'over' | 'too_slow'
 
-export interface EventStream {
-  send(frame: Buffer): SendOutcome
-  /** Unread bytes. */
-  waiting(): number
-  /** Ends the stream because its client reads too slowly. */
-  giveUp(): 'too_slow' | 'over'
-  /** Calls whenever all that was queued has gone out. */
-  onDrain(call: () => void): void
-  /** Resolves when little is unread, or the stream is over: at once, or because that took longer than a limit. */
-  drained(): Promise<void>
-  /** Sends a ping when nothing was sent for `idleMs`. */
-  pingIfIdle(idleMs: number): void
-  /** Sends the reason in a comment, and when to reconnect if a time is given, and ends the stream. */
-  end(reason: string, retryMs?: number): void
-  /** Calls once when the connection is gone. */
-  onClose(call: () => void): void
-}
-
 interface EventStreamOptions {
   /** Most unread bytes. */
   capBytes: number
@@ -64,10 +46,10 @@ export function openEventStream(
   beginAnswer(response, 200, HEADERS)
   response.flushHeaders()
   const socket = takeSocketOver(request, response)
-  return socket && new SocketStream(socket, options)
+  return socket && new EventStream(socket, options)
 }
 
-class SocketStream implements EventStream {
+export class EventStream {
   readonly #socket: Socket
   readonly #options: EventStreamOptions
   #isEnding = false
@@ -83,7 +65,7 @@ class SocketStream implements EventStream {
     return this.#isEnding || this.#socket.destroyed
   }
 
-  send(frame: Buffer) {
+  send(frame: Buffer): SendOutcome {
     if (this.#isOver()) return 'over'
     const socket = this.#socket
     if (socket.writableLength + frame.length > this.#options.capBytes) return this.giveUp()
@@ -92,23 +74,27 @@ class SocketStream implements EventStream {
     return 'queued'
   }
 
-  giveUp() {
+  /** Ends the stream because its client reads too slowly. */
+  giveUp(): 'too_slow' | 'over' {
     if (this.#isOver()) return 'over'
     const { capBytes } = this.#options
     this.end(`closed: more than ${capBytes} bytes were waiting to be read; read faster, or ask for fewer items`)
     return 'too_slow'
   }
 
+  /** Unread bytes. */
   waiting(): number {
     return this.#socket.writableLength
   }
 
+  /** Calls whenever all that was queued has gone out. */
   onDrain(call: () => void): void {
     this.#socket.on('drain', () => {
       if (!this.#isOver()) call()
     })
   }
 
+  /** Resolves when little is unread, or the stream is over: at once, or because that took longer than a limit. */
   async drained(): Promise<void> {
     if (this.#isOver() || this.waiting() < HIGH_WATER_BYTES) return
     const { promise: closed, resolve } = Promise.withResolvers<void>()
@@ -120,10 +106,12 @@ class SocketStream implements EventStream {
     this.#socket.off('close', resolve)
   }
 
+  /** Sends a ping when nothing was sent for `idleMs`. */
   pingIfIdle(idleMs: number): void {
     if (this.#options.now() - this.#sentAt >= idleMs) this.send(PING)
   }
 
+  /** Sends the reason in a comment, and when to reconnect if a time is given, and ends the stream. */
   end(reason: string, retryMs?: number): void {
     if (this.#isOver()) return
     this.#isEnding = true
@@ -136,6 +124,7 @@ class SocketStream implements EventStream {
     socket.once('close', () => clearTimeout(cut))
   }
 
+  /** Calls once when the connection is gone. */
   onClose(call: () => void): void {
     if (this.#socket.closed) call()
     else this.#socket.once('close', call)

@@ -3,13 +3,22 @@ import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { FeedQuery, ReplayQuery } from '#schemas/api/feed-query.ts'
 import type { FeedSide } from '#schemas/events/feed-advanced.ts'
 import { plainName } from '#schemas/values/item-name.ts'
-import type { Subscription } from './hub.ts'
+
+export interface Subscription {
+  side: FeedSide
+  /** Undefined: every provider. */
+  providers: ReadonlySet<string> | undefined
+  /** Both empty and `isFiltered` false: every item. */
+  itemIds: ReadonlySet<number>
+  names: ReadonlySet<string>
+  isFiltered: boolean
+}
 
 /** A subscription with what its `ready` event holds. */
 export interface FeedRequest {
   subscription: Subscription
-  /** The providers asked for; undefined when none was named. */
-  providers: readonly string[] | undefined
+  /** Those of the query, or all of its side. */
+  providers: readonly string[]
   itemIdsCount: number
   namesCount: number
   /** Beyond the specification, all off unless asked for. */
@@ -31,8 +40,13 @@ function spellingsOf(catalog: FeedCatalog, name: string): string[] {
   return item ? [item.market_hash_name] : [name, plainName(name)]
 }
 
-/** Reads a query; a replay has none of the options. */
-export function feedRequestOf(side: FeedSide, query: FeedQuery | ReplayQuery, catalog: FeedCatalog): FeedRequest {
+/** Reads a query; a replay has none of the options. `allProviders` are those of the side. */
+export function feedRequestOf(
+  side: FeedSide,
+  query: FeedQuery | ReplayQuery,
+  catalog: FeedCatalog,
+  allProviders: readonly string[],
+): FeedRequest {
   const { providers, item_ids: ids = [], market_hash_names: names = [] } = query
   const { resume = false, snapshot = false, policy } = 'from' in query ? {} : query
   return {
@@ -43,7 +57,7 @@ export function feedRequestOf(side: FeedSide, query: FeedQuery | ReplayQuery, ca
       names: new Set(names.flatMap(name => spellingsOf(catalog, name))),
       isFiltered: ids.length + names.length > 0,
     },
-    providers: providers && [...new Set(providers)],
+    providers: providers ? [...new Set(providers)] : allProviders,
     itemIdsCount: ids.length,
     namesCount: names.length,
     options: { resume, snapshot, conflate: policy === 'conflate' },

@@ -1,8 +1,12 @@
 /** The topics that feeds deliver, and what of their records. */
-import type { Decoded } from '#infra/kafka/codec.ts'
+import { type Decoded, DecodeError } from '#infra/kafka/codec.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { LogRecord } from '#infra/kafka/range-reader.ts'
 import type { BookChanged, RefreshMarked } from '#schemas/events/book-changed.ts'
+import { topics } from '#schemas/topics.ts'
 import type { ResolveItem } from '#schemas/values/catalog-item.ts'
 import { isRow, rowOfSale, type SaleRow } from '#streams/sales/reader.ts'
+import type { FeedMetrics } from './metrics.ts'
 
 /** A sale as the table of sales takes it; it belongs to no refresh, as pushed changes do. */
 interface RecordedSale {
@@ -22,6 +26,8 @@ export type FeedEvent =
   | { event: 'BookChanged'; value: BookChanged }
   | { event: 'RefreshMarked'; value: RefreshMarked }
   | { event: 'SaleObserved'; value: RecordedSale }
+
+export type ChangeRecord = FeedEvent & { partition: number; offset: number }
 
 /** A topic that feeds deliver. */
 export interface FeedTopic {
@@ -50,3 +56,21 @@ export const salesTopic = (resolve: ResolveItem, onLeftOut: () => void): FeedTop
     return { event, value: { side: 'sale', provider, item_id, seen_at, refresh_id: null, row } }
   },
 })
+
+/** A record as the assembler reads it; undefined when feeds do not deliver its event, and counted when it cannot be read. */
+export function decodeChange(
+  kafka: KafkaConnection,
+  topic: FeedTopic,
+  { partition, offset, value, timestamp }: Pick<LogRecord, 'partition' | 'offset' | 'value' | 'timestamp'>,
+  metrics: Pick<FeedMetrics, 'undecodable'>,
+): ChangeRecord | undefined {
+  try {
+    if (value === null) throw new DecodeError('the record has no value')
+    const event = topic.read(kafka.codec.decode(value), timestamp)
+    return event && { partition, offset, ...event }
+  } catch (error) {
+    if (!(error instanceof DecodeError)) throw error
+    metrics.undecodable.inc()
+    kafka.log.warn({ reason: error.message }, `a record of ${topics[topic.key].name} cannot be read`)
+  }
+}

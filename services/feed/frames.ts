@@ -10,6 +10,7 @@ import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import { toMinor, USD_RATE } from '#schemas/values/money.ts'
 import { recordOfSale } from '#streams/sales/reader.ts'
+import type { FeedRequest } from './feed-request.ts'
 import type { FeedChange } from './feed-topics.ts'
 
 const EVENT_NAMES: Record<FeedSide, string> = { ask: 'prices.changed', bid: 'bids.changed', sale: 'sales.recorded' }
@@ -30,11 +31,11 @@ const frameOf = (event: string, data: object): Buffer =>
   Buffer.from(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
 
 /** The first event of every connection. */
-export const readyFrame = (ready: { providers: readonly string[]; itemIds: number; names: number }): Buffer =>
+export const readyFrame = (feed: Pick<FeedRequest, 'providers' | 'itemIdsCount' | 'namesCount'>): Buffer =>
   frameOf('ready', {
-    providers: ready.providers,
-    item_ids_filter_count: ready.itemIds,
-    market_hash_names_filter_count: ready.names,
+    providers: feed.providers,
+    item_ids_filter_count: feed.itemIdsCount,
+    market_hash_names_filter_count: feed.namesCount,
   })
 
 /** Says that the missed changes cannot be delivered: the client must fetch the current state. */

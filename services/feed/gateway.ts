@@ -7,17 +7,16 @@
  * burst does not make slow clients of fast ones.
  */
 import type { IncomingMessage } from 'node:http'
-import { setImmediate as yieldToSockets } from 'node:timers/promises'
+import { setTimeout as delay, setImmediate as yieldToSockets } from 'node:timers/promises'
 import type { Response } from 'express'
 import type { Credential, KeyAnswer } from '#infra/http/credential.ts'
 import type { Log } from '#infra/runtime/log.ts'
-import type { BookChanged } from '#schemas/events/book-changed.ts'
-import { conflatingPolicy, type DeliveryPolicy, plainPolicy, resumablePolicy } from './delivery-policy.ts'
+import { type DeliveryPolicy, openDeliveryPolicy } from './delivery-policy.ts'
 import { type EventStream, openEventStream } from './event-stream.ts'
-import type { FeedRequest } from './feed-request.ts'
+import type { FeedRequest, Subscription } from './feed-request.ts'
 import type { FeedChange } from './feed-topics.ts'
-import { changesFrames, type FrameItems, identifiedFrame, readyFrame } from './frames.ts'
-import { type Delivery, type Hub, openHub, type Subscription } from './hub.ts'
+import { type FrameItems, identifiedFrame, readyFrame } from './frames.ts'
+import { type Delivery, type Hub, openHub } from './hub.ts'
 import type { EventIds } from './log-position.ts'
 import { FEED_NAMES, type FeedMetrics } from './metrics.ts'
 import type { AssembledBatch } from './refresh-assembler.ts'
@@ -40,8 +39,6 @@ export interface StartingSubscriber extends Subscription {
 /** A request that has passed every check. */
 export interface AuthorizedStream {
   feed: FeedRequest
-  /** Listed by `ready`. */
-  providers: readonly string[]
   keyId: string
   /** Checks the key of the request again. */
   recheck(): KeyAnswer | Promise<KeyAnswer>
@@ -61,20 +58,11 @@ interface GatewayOptions extends FrameItems {
   capBytes?: number
   /** How long a client may take to read what is queued when its stream ends. */
   endLimitMs?: number
-  /** Idle time after which a ping is sent. */
-  pingAfterMs?: number
   /** Monotonic clock in milliseconds. */
   now?: () => number
 }
 
-export interface Gateway {
-  /** Opens the stream of a request that has passed every check; what it has acquired is released when the stream is over. */
-  connect(request: IncomingMessage, response: Response, authorized: AuthorizedStream): void
-  /** Puts a batch into the window of its topic and queues it for the subscribers whom it concerns; one batch of a topic at a time. */
-  deliver(batch: AssembledBatch, log: { window: FeedWindow; ids: EventIds }): Promise<void>
-  /** Ends all streams and the gateway's own timers; resolves when the connections are gone, or at a limit. */
-  stop(): Promise<void>
-}
+export type Gateway = ReturnType<typeof openGateway>
 
 interface Subscriber extends Subscription {
   stream: EventStream
@@ -96,27 +84,29 @@ const RETRY_MS = { shortest: 500, longest: 5_000 }
 
 const jitter = (): number => Math.round(RETRY_MS.shortest + Math.random() * (RETRY_MS.longest - RETRY_MS.shortest))
 
-export function openGateway(options: GatewayOptions): Gateway {
-  const { metrics, capBytes = CAP_BYTES } = options
-  const { pingAfterMs = PING_AFTER_MS, endLimitMs = END_LIMIT_MS, now = () => performance.now() } = options
+export function openGateway(options: GatewayOptions) {
+  const { metrics, capBytes = CAP_BYTES, endLimitMs = END_LIMIT_MS, now = () => performance.now() } = options
+  /** One for all streams, each of which keeps it. */
+  const streamOptions = { itemOf: options.itemOf, itemText: options.itemText, capBytes, endLimitMs, now }
   const registry = openSubscriberRegistry(options)
   const { hub, subscribers, leave, dismiss } = registry
-  const recheckKeys = openRecheck(subscribers, options, subscriber =>
-    dismiss(subscriber, 'key', 'closed: this API key may no longer use the feeds'),
-  )
   const pingIdle = (): void => {
-    for (const { stream } of subscribers) stream.pingIfIdle(pingAfterMs)
+    for (const { stream } of subscribers) stream.pingIfIdle(PING_AFTER_MS)
   }
   const timers = [
-    setInterval(() => void recheckKeys(), RECHECK_MS),
-    setInterval(pingIdle, Math.min(PING_CHECK_MS, pingAfterMs)),
+    setInterval(openRecheck(registry, options.mayListen), RECHECK_MS),
+    setInterval(pingIdle, PING_CHECK_MS),
   ]
   return {
-    connect(request, response, authorized) {
-      const stream = openEventStream({ request, response }, { capBytes, endLimitMs, now })
-      if (!stream) return authorized.release()
+    /** Opens the stream of a request that has passed every check; what it has acquired is released when the stream is over. */
+    connect(request: IncomingMessage, response: Response, authorized: AuthorizedStream): void {
+      const stream = openEventStream({ request, response }, streamOptions)
+      if (!stream) {
+        authorized.release()
+        return
+      }
       const { feed, replaced } = authorized
-      const policy = policyOf(stream, feed, { ...options, capBytes })
+      const policy = openDeliveryPolicy(stream, feed, streamOptions)
       const subscriber = { ...feed.subscription, stream, policy, authorized }
       registry.add(subscriber)
       stream.onClose(() => leave(subscriber, 'client'))
@@ -125,7 +115,8 @@ export function openGateway(options: GatewayOptions): Gateway {
       else replaced.addEventListener('abort', replace, { once: true })
       void start(subscriber, registry, options.log)
     },
-    async deliver(batch, { window, ids }) {
+    /** Puts a batch into the window of its topic and queues it for the subscribers whom it concerns; one batch of a topic at a time. */
+    async deliver(batch: AssembledBatch, { window, ids }: { window: FeedWindow; ids: EventIds }): Promise<void> {
       let [queued, framed] = [0, 0]
       for (const { frame, changes } of framesOf(batch, options)) {
         framed += changes.length
@@ -141,12 +132,12 @@ export function openGateway(options: GatewayOptions): Gateway {
       }
       metrics.unknownItems.inc(batch.changes.length - framed)
     },
-    async stop() {
+    /** Ends all streams and the gateway's own timers; resolves when the connections are gone, or at a limit. */
+    async stop(): Promise<void> {
       for (const timer of timers) clearInterval(timer)
       const ended = [...subscribers].map(({ stream }) => new Promise<void>(resolve => stream.onClose(resolve)))
-      for (const subscriber of [...subscribers])
-        dismiss(subscriber, 'stopping', 'closed: the server is stopping', jitter())
-      await atMost(STOP_LIMIT_MS, Promise.all(ended))
+      for (const subscriber of subscribers) dismiss(subscriber, 'stopping', 'closed: the server is stopping', jitter())
+      await Promise.race([Promise.all(ended), delay(STOP_LIMIT_MS, undefined, { ref: false })])
     },
   }
 }
@@ -194,29 +185,19 @@ async function start(
   log: Log,
 ): Promise<void> {
   const { stream, authorized, ...subscription } = subscriber
-  const { feed, providers, begin, requestId } = authorized
+  const { feed, begin, requestId } = authorized
   const ending = new AbortController()
   stream.onClose(() => ending.abort())
   const join = () => {
     if (subscribers.has(subscriber)) hub.add(subscriber)
   }
-  const ready = readyFrame({ providers, itemIds: feed.itemIdsCount, names: feed.namesCount })
+  const ready = readyFrame(feed)
   const starting = { ...subscription, stream, ready, isResuming: feed.options.resume, join, signal: ending.signal }
   await begin(starting).catch(error => {
     if (!subscribers.has(subscriber)) return
     log.warn({ err: error, request_id: requestId }, 'a stream could not be begun')
     dismiss(subscriber, 'begin', 'closed: this stream cannot be begun at the moment; try again', jitter())
   })
-}
-
-function policyOf(
-  stream: EventStream,
-  { options: { conflate, resume }, subscription: { side } }: FeedRequest,
-  { capBytes, ...items }: FrameItems & { capBytes: number },
-): DeliveryPolicy {
-  if (!conflate) return resume ? resumablePolicy(stream) : plainPolicy(stream)
-  const framesOf = (changes: readonly BookChanged[]) => changesFrames(side, changes, items).map(({ bytes }) => bytes)
-  return conflatingPolicy(stream, { capBytes, framesOf })
 }
 
 /** Queues an event for the subscribers whom it concerns; returns the bytes queued. */
@@ -235,7 +216,6 @@ function queue(
     else if (outcome === 'too_slow') leave(subscriber, 'too_slow')
   }
   metrics.events.inc({ feed }, events)
-  metrics.items.inc({ feed }, events * (indexes ?? changes).length)
   metrics.bytes.inc({ feed }, events * bytes.length)
   return events * bytes.length
 }
@@ -250,43 +230,23 @@ function lazily<T>(compute: () => T): () => T {
 }
 
 /** One pass over the keys of all open streams; a pass that is still under way is not joined by another. */
-function openRecheck(
-  subscribers: ReadonlySet<Subscriber>,
-  { mayListen, log }: Pick<GatewayOptions, 'mayListen' | 'log'>,
-  dismiss: (subscriber: Subscriber) => void,
-): () => Promise<void> {
-  let isUnderWay = false
-  let isAnswered = true
+function openRecheck({ subscribers, dismiss }: SubscriberRegistry, mayListen: GatewayOptions['mayListen']) {
   const apply = (subscriber: Subscriber, answer: KeyAnswer): void => {
-    if (!answer.accepted || !mayListen(answer.credential)) dismiss(subscriber)
+    if (answer.accepted && mayListen(answer.credential)) return
+    dismiss(subscriber, 'key', 'closed: this API key may no longer use the feeds')
   }
-  return async () => {
-    if (isUnderWay) return
-    isUnderWay = true
-    const pending: Promise<void>[] = []
-    for (const subscriber of [...subscribers]) {
-      try {
-        // Most keys are known at once; a promise for each of thousands, ten times a second, would cost more than all else.
-        const answer = subscriber.authorized.recheck()
-        if (answer instanceof Promise) pending.push(answer.then(known => apply(subscriber, known)))
-        else apply(subscriber, answer)
-      } catch (error) {
-        pending.push(Promise.reject(error))
-      }
+  let pending: Promise<void>[] = []
+  return () => {
+    if (pending.length > 0) return
+    for (const subscriber of subscribers) {
+      // Most keys are known at once; a promise for each of thousands, ten times a second, would cost more than all else.
+      const answer = subscriber.authorized.recheck()
+      if (answer instanceof Promise) pending.push(answer.then(late => apply(subscriber, late)))
+      else apply(subscriber, answer)
     }
-    const outcomes = await Promise.allSettled(pending)
     // While Postgres is away it is unknown whether a key was revoked: accepted streams stay open.
-    const lost = outcomes.find(outcome => outcome.status === 'rejected')
-    if (lost && isAnswered) log.warn({ err: lost.reason }, 'the keys of open streams cannot be checked')
-    isAnswered = lost === undefined
-    isUnderWay = false
+    void Promise.allSettled(pending).then(() => {
+      pending = []
+    })
   }
-}
-
-/** Waits for work, but no longer than the limit. */
-async function atMost(limitMs: number, work: Promise<unknown>): Promise<void> {
-  const { promise: limit, resolve } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, limitMs)
-  await Promise.race([work, limit])
-  clearTimeout(timer)
 }

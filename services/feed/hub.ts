@@ -7,18 +7,9 @@
  */
 import type { FeedSide } from '#schemas/events/feed-advanced.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import type { Subscription } from './feed-request.ts'
 import { pickItems } from './frames.ts'
 import type { FeedFrame } from './window.ts'
-
-export interface Subscription {
-  side: FeedSide
-  /** Undefined: every provider. */
-  providers: ReadonlySet<string> | undefined
-  /** Both empty and `isFiltered` false: every item. */
-  itemIds: ReadonlySet<number>
-  names: ReadonlySet<string>
-  isFiltered: boolean
-}
 
 /** Bytes for some subscribers. */
 export interface Delivery<S> {
@@ -28,23 +19,18 @@ export interface Delivery<S> {
   indexes: readonly number[] | undefined
 }
 
-export interface Hub<S extends Subscription> {
-  add(subscriber: S): void
-  remove(subscriber: S): void
-  /** The bytes that each subscriber gets of a frame. */
-  deliver(frame: FeedFrame): Delivery<S>[]
-}
+export type Hub<S extends Subscription> = ReturnType<typeof openHub<S>>
 
 export type ItemOf = (itemId: number) => CatalogItem | undefined
 
-/** The subscribers of one side, found by what they name. */
+/** The subscribers of one side. */
 interface SubscriberIndex<S> {
   unfiltered: Set<S>
-  byItem: Map<number, Set<S>>
-  byName: Map<string, Set<S>>
+  /** By item id, and by name. */
+  filtered: Map<number | string, Set<S>>
 }
 
-const emptyIndex = <S>(): SubscriberIndex<S> => ({ unfiltered: new Set(), byItem: new Map(), byName: new Map() })
+const emptyIndex = <S>(): SubscriberIndex<S> => ({ unfiltered: new Set(), filtered: new Map() })
 
 export const wantsProvider = ({ providers }: Subscription, provider: string): boolean =>
   providers === undefined || providers.has(provider)
@@ -61,26 +47,35 @@ export function matchingItems(subscription: Subscription, frame: FeedFrame, item
   return [...frame.itemIds.keys()].filter(at => wantsItem(subscription, frame.itemIds[at] as number, itemOf))
 }
 
-export function openHub<S extends Subscription>(itemOf: ItemOf): Hub<S> {
+export function openHub<S extends Subscription>(itemOf: ItemOf) {
   const indexes: Record<FeedSide, SubscriberIndex<S>> = { ask: emptyIndex(), bid: emptyIndex(), sale: emptyIndex() }
   return {
-    add(subscriber) {
-      const { unfiltered, byItem, byName } = indexes[subscriber.side]
+    add(subscriber: S): void {
+      const { unfiltered, filtered } = indexes[subscriber.side]
       if (!subscriber.isFiltered) unfiltered.add(subscriber)
-      for (const itemId of subscriber.itemIds) addTo(byItem, itemId, subscriber)
-      for (const name of subscriber.names) addTo(byName, name, subscriber)
+      for (const filter of [...subscriber.itemIds, ...subscriber.names]) {
+        const subscribers = filtered.get(filter)
+        if (subscribers) subscribers.add(subscriber)
+        else filtered.set(filter, new Set([subscriber]))
+      }
     },
-    remove(subscriber) {
-      const { unfiltered, byItem, byName } = indexes[subscriber.side]
+    remove(subscriber: S): void {
+      const { unfiltered, filtered } = indexes[subscriber.side]
       unfiltered.delete(subscriber)
-      for (const itemId of subscriber.itemIds) removeFrom(byItem, itemId, subscriber)
-      for (const name of subscriber.names) removeFrom(byName, name, subscriber)
+      for (const filter of [...subscriber.itemIds, ...subscriber.names]) {
+        const subscribers = filtered.get(filter)
+        subscribers?.delete(subscriber)
+        if (subscribers?.size === 0) filtered.delete(filter)
+      }
     },
-    deliver(frame) {
+    /** The bytes that each subscriber gets of a frame. */
+    deliver(frame: FeedFrame): Delivery<S>[] {
       const index = indexes[frame.side]
       const all = [...index.unfiltered].filter(subscriber => wantsProvider(subscriber, frame.provider))
       // Those who get one item alone share its bytes.
-      const matched = Map.groupBy(filteredOf(index, frame, itemOf), ([, own]) => (own.length === 1 ? own[0] : own))
+      const matched = Map.groupBy(filteredOf(index.filtered, frame, itemOf), ([, own]) =>
+        own.length === 1 ? own[0] : own,
+      )
       return [
         ...(all.length > 0 ? [{ bytes: frame.bytes, to: all, indexes: undefined }] : []),
         ...[...matched.values()].map(alike => {
@@ -94,16 +89,15 @@ export function openHub<S extends Subscription>(itemOf: ItemOf): Hub<S> {
 
 /** The filtered subscribers of a frame, each with the indexes of its items. Costs two lookups an item, not one a subscriber. */
 function filteredOf<S extends Subscription>(
-  { byItem, byName }: SubscriberIndex<S>,
+  filtered: SubscriberIndex<S>['filtered'],
   frame: FeedFrame,
   itemOf: ItemOf,
 ): Map<S, number[]> {
   const matched = new Map<S, number[]>()
-  if (byItem.size === 0 && byName.size === 0) return matched
+  if (filtered.size === 0) return matched
   for (const [at, itemId] of frame.itemIds.entries()) {
-    const named = byName.size === 0 ? undefined : byName.get(nameOf(itemOf, itemId))
-    for (const subscribers of [byItem.get(itemId), named]) {
-      for (const subscriber of subscribers ?? []) {
+    for (const filter of [itemId, nameOf(itemOf, itemId)]) {
+      for (const subscriber of filtered.get(filter) ?? []) {
         if (!wantsProvider(subscriber, frame.provider)) continue
         const own = matched.get(subscriber)
         if (own === undefined) matched.set(subscriber, [at])
@@ -113,16 +107,4 @@ function filteredOf<S extends Subscription>(
     }
   }
   return matched
-}
-
-function addTo<K, S>(index: Map<K, Set<S>>, key: K, subscriber: S): void {
-  const stored = index.get(key)
-  if (stored) stored.add(subscriber)
-  else index.set(key, new Set([subscriber]))
-}
-
-function removeFrom<K, S>(index: Map<K, Set<S>>, key: K, subscriber: S): void {
-  const stored = index.get(key)
-  stored?.delete(subscriber)
-  if (stored?.size === 0) index.delete(key)
 }

@@ -7,6 +7,7 @@
  * of another feed, of another deployment or made up is not accepted.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
+import { avsc } from '#infra/kafka/avsc.ts'
 import type { FeedSide } from '#schemas/events/feed-advanced.ts'
 
 /** Offsets in the log, and for each provider's side that is not delivered up to them, its own. */
@@ -17,7 +18,18 @@ export interface LogPosition {
   readonly behind: ReadonlyMap<string, readonly number[]>
 }
 
-const VERSION = 2
+const OFFSETS = { type: 'array', items: 'long' } as const
+/** Lags are how far `behind` is below `next`: they are small. */
+const STORED = avsc.Type.forSchema({
+  type: 'record',
+  name: 'Position',
+  fields: [
+    { name: 'next', type: OFFSETS },
+    { name: 'lags', type: { type: 'map', values: OFFSETS } },
+  ],
+})
+/** Another where the bytes mean something else. */
+const FORM = 3
 const TAG_BYTES = 12
 const TEXT_MAX = 4_096
 const TEXT_FORM = /^[A-Za-z0-9_-]+$/
@@ -65,75 +77,30 @@ function ofSide({ next, behind }: LogPosition, side: FeedSide): LogPosition {
 /** Ids within a snapshot lead to its beginning: what came before its end is not whole. */
 export type IdKind = 'changes' | 'snapshot'
 
-export interface EventIds {
-  /** The id of an event of a side that leads to a position. */
-  write(position: LogPosition, side: FeedSide, kind?: IdKind): string
-  /** The position of an id that was written for the same side and kind; undefined for any other text. */
-  read(text: string, side: FeedSide, kind?: IdKind): LogPosition | undefined
-}
+export type EventIds = ReturnType<typeof openEventIds>
 
 /** Opens the ids of a log, signed with a key that all gateways share; `scope` names the deployment and the topic. */
-export function openEventIds(key: string, scope: string, partitions: number): EventIds {
+export function openEventIds(key: string, scope: string, partitions: number) {
   const tagOf = (body: Buffer, side: FeedSide, kind: IdKind): Buffer =>
-    createHmac('sha256', key).update(`${scope}|${side}|${kind}\0`).update(body).digest().subarray(0, TAG_BYTES)
+    createHmac('sha256', key).update(`${scope}|${side}|${kind}|${FORM}\0`).update(body).digest().subarray(0, TAG_BYTES)
   return {
-    write(position, side, kind = 'changes') {
-      const body = bytesOf(ofSide(position, side))
+    /** The id of an event of a side that leads to a position. */
+    write(position: LogPosition, side: FeedSide, kind: IdKind = 'changes'): string {
+      const { next, behind } = ofSide(position, side)
+      const lags = [...behind].map(([key, own]) => [key, next.map((offset, at) => offset - (own[at] ?? offset))])
+      const body = STORED.toBuffer({ next, lags: Object.fromEntries(lags) })
       return Buffer.concat([tagOf(body, side, kind), body]).toString('base64url')
     },
-    read(text, side, kind = 'changes') {
+    /** The position of an id that was written for the same side and kind; undefined for any other text. */
+    read(text: string, side: FeedSide, kind: IdKind = 'changes'): LogPosition | undefined {
       if (text.length > TEXT_MAX || !TEXT_FORM.test(text)) return undefined
       const bytes = Buffer.from(text, 'base64url')
       const [tag, body] = [bytes.subarray(0, TAG_BYTES), bytes.subarray(TAG_BYTES)]
       if (tag.length < TAG_BYTES || !timingSafeEqual(tag, tagOf(body, side, kind))) return undefined
-      return body[0] === VERSION && body[1] === partitions ? positionIn(body, partitions) : undefined
+      const { next, lags }: { next: number[]; lags: Record<string, number[]> } = STORED.fromBuffer(body)
+      const ownOf = (lag: readonly number[]) => next.map((offset, at) => offset - (lag[at] ?? 0))
+      const behind = new Map(Object.entries(lags).map(([key, lag]) => [key, ownOf(lag)]))
+      return next.length === partitions ? { next, behind } : undefined
     },
   }
-}
-
-function bytesOf({ next, behind }: LogPosition): Buffer {
-  const bytes: number[] = [VERSION, next.length]
-  for (const offset of next) pushNumber(bytes, offset)
-  for (const [key, own] of behind) {
-    const name = Buffer.from(key)
-    pushNumber(bytes, name.length)
-    bytes.push(...name)
-    for (const [partition, offset] of next.entries()) pushNumber(bytes, offset - (own[partition] ?? offset))
-  }
-  return Buffer.from(bytes)
-}
-
-function positionIn(body: Buffer, partitions: number): LogPosition {
-  const from = { at: 2 }
-  const numbers = (): number[] => Array.from({ length: partitions }, () => readNumber(body, from))
-  const next = numbers()
-  const behind = new Map<string, number[]>()
-  while (from.at < body.length) {
-    const length = readNumber(body, from)
-    const key = body.toString('utf8', from.at, from.at + length)
-    from.at += length
-    const lags = numbers()
-    behind.set(
-      key,
-      next.map((offset, partition) => offset - (lags[partition] ?? 0)),
-    )
-  }
-  return { next, behind }
-}
-
-/** Seven bits a byte, the lowest first; offsets outgrow 32 bits. */
-function pushNumber(bytes: number[], value: number): void {
-  let left = value
-  for (; left >= 128; left = Math.floor(left / 128)) bytes.push((left % 128) + 128)
-  bytes.push(left)
-}
-
-function readNumber(bytes: Buffer, from: { at: number }): number {
-  let value = 0
-  for (let weight = 1; from.at < bytes.length; weight *= 128) {
-    const byte = bytes[from.at++] as number
-    value += (byte % 128) * weight
-    if (byte < 128) return value
-  }
-  return value
 }

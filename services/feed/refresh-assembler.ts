@@ -9,7 +9,7 @@
  * and sales belong to no refresh and are released at the end of their fetch.
  */
 import type { FeedSide } from '#schemas/events/feed-advanced.ts'
-import type { FeedChange, FeedEvent } from './feed-topics.ts'
+import type { ChangeRecord, FeedChange } from './feed-topics.ts'
 import { firstUndelivered, type LogPosition, providerSide, readFrom } from './log-position.ts'
 
 /** Changes of one provider's side, in the order of the log, that are released together. */
@@ -18,17 +18,13 @@ export interface AssembledBatch {
   provider: string
   changes: readonly FeedChange[]
   /** The offset of each of them in the log. */
-  offsets: readonly RecordOffset[]
+  offsets: readonly Pick<ChangeRecord, 'partition' | 'offset'>[]
   /** The position once its first `count` changes are delivered; until the next record is added. */
   positionAfter(count: number): LogPosition
 }
 
-interface RecordOffset {
-  partition: number
-  offset: number
-}
-
-export type ChangeRecord = RecordOffset & FeedEvent
+/** Most changes held of one refresh. */
+export const HELD_MAX = 100_000
 
 interface AssemblerLimits {
   /** Partitions of the topic. */
@@ -39,28 +35,13 @@ interface AssemblerLimits {
   changesMax: number
 }
 
-/** Assembles what lies between two positions. */
-export interface RefreshAssembler {
-  add(record: ChangeRecord, nowMs: number): AssembledBatch[]
-  /** Notes a record that holds nothing to deliver. */
-  skip(partition: number, offset: number): void
-  /** Releases what was pushed, and what has waited too long. */
-  release(nowMs: number): AssembledBatch[]
-  /** Releases all that is held. */
-  drain(): AssembledBatch[]
-  /** The position once every released batch is delivered. */
-  position(): LogPosition
-  /** Changes held. */
-  held(): number
-}
-
 interface OpenRefresh {
   /** Null collects pushed changes. */
   refreshId: string | null
   /** A provider's refreshes are in the log in this order. */
   at: number
   changes: FeedChange[]
-  offsets: RecordOffset[]
+  offsets: Pick<ChangeRecord, 'partition' | 'offset'>[]
   /** Its first offset per partition, markers included; sparse. */
   first: number[]
   markers: Set<number>
@@ -78,7 +59,7 @@ type ReleasedBatch = Omit<AssembledBatch, 'positionAfter'> & Pick<OpenRefresh, '
 type Undelivered = Pick<ReleasedBatch, 'side' | 'provider' | 'first'>
 
 /** Opens an assembler of what lies after `from` and, where given, before `to`. */
-export function openRefreshAssembler(limits: AssemblerLimits, from: LogPosition, to?: LogPosition): RefreshAssembler {
+export function openRefreshAssembler(limits: AssemblerLimits, from: LogPosition, to?: LogPosition) {
   const sides = new Map<string, ProviderSide>()
   const read = readFrom(from)
   let held = 0
@@ -88,15 +69,6 @@ export function openRefreshAssembler(limits: AssemblerLimits, from: LogPosition,
     const stored = sides.get(key) ?? { side, provider, open: [] }
     sides.set(key, stored)
     return stored
-  }
-  /** Partitions are read concurrently, so the later of two refreshes may be read first: time orders them. */
-  const refreshOf = ({ open }: ProviderSide, refreshId: string | null, at: number): OpenRefresh => {
-    const stored = open.find(refresh => refresh.refreshId === refreshId)
-    if (stored) return stored
-    const empty = { changes: [], offsets: [], first: [], firstMarkerAt: undefined }
-    const created: OpenRefresh = { refreshId, at, markers: new Set(), ...empty }
-    open.splice(open.findLastIndex(refresh => refresh.at <= at) + 1, 0, created)
-    return created
   }
   /** Ends a side's refreshes up to and including `last`; one that gets more after all begins again where it was. */
   const endUpTo = ({ side, provider, open }: ProviderSide, last: OpenRefresh): ReleasedBatch[] =>
@@ -115,7 +87,8 @@ export function openRefreshAssembler(limits: AssemblerLimits, from: LogPosition,
   /** The position while what is open is not delivered, nor `released`. */
   const positionWithout = (released: readonly Undelivered[]): LogPosition => {
     const open = [...sides.values()].flatMap(({ open, ...side }) => open.map(({ first }) => ({ ...side, first })))
-    return positionOf(read, firstOffsets([...open, ...released]), from, to)
+    const keyOf = ({ side, provider }: Undelivered) => providerSide(side, provider)
+    return positionOf(read, Map.groupBy([...open, ...released], keyOf), from, to)
   }
   const withPositions = (batches: readonly ReleasedBatch[]): AssembledBatch[] =>
     batches.map((batch, at) => ({
@@ -128,7 +101,7 @@ export function openRefreshAssembler(limits: AssemblerLimits, from: LogPosition,
     }))
 
   return {
-    add({ partition, offset, event, value }, nowMs) {
+    add({ partition, offset, event, value }: ChangeRecord, nowMs: number): AssembledBatch[] {
       read[partition] = offset + 1
       const key = providerSide(value.side, value.provider)
       const isOutside = offset < firstUndelivered(from, key, partition)
@@ -146,52 +119,53 @@ export function openRefreshAssembler(limits: AssemblerLimits, from: LogPosition,
       held += 1
       return refresh.changes.length < limits.changesMax ? [] : withPositions(endUpTo(side, refresh))
     },
-    skip(partition, offset) {
+    /** Notes a record that holds nothing to deliver. */
+    skip(partition: number, offset: number): void {
       read[partition] = offset + 1
     },
-    release: nowMs =>
+    /** Releases what was pushed, and what has waited too long. */
+    release: (nowMs: number) =>
       endLast(
         ({ refreshId, firstMarkerAt }) =>
           refreshId === null || (firstMarkerAt !== undefined && nowMs - firstMarkerAt >= limits.waitMs),
       ),
+    /** Releases all that is held. */
     drain: () => endLast(() => true),
+    /** The position once every released batch is delivered. */
     position: () => positionWithout([]),
+    /** Changes held. */
     held: () => held,
   }
+}
+
+/** Partitions are read concurrently, so the later of two refreshes may be read first: time orders them. */
+function refreshOf({ open }: ProviderSide, refreshId: string | null, at: number): OpenRefresh {
+  const stored = open.find(refresh => refresh.refreshId === refreshId)
+  if (stored) return stored
+  const empty = { changes: [], offsets: [], first: [], firstMarkerAt: undefined }
+  const created: OpenRefresh = { refreshId, at, markers: new Set(), ...empty }
+  open.splice(open.findLastIndex(refresh => refresh.at <= at) + 1, 0, created)
+  return created
 }
 
 /** The position of all that was read of a range and is delivered. */
 function positionOf(
   read: readonly number[],
-  undelivered: ReadonlyMap<string, readonly number[]>,
+  undelivered: ReadonlyMap<string, readonly Undelivered[]>,
   from: LogPosition,
   to: LogPosition | undefined,
 ): LogPosition {
-  const reached = (offset: number, begin: number, end: number | undefined): number =>
-    Math.min(Math.max(offset, begin), end ?? Number.POSITIVE_INFINITY)
+  const reached = (offset: number, begin: number, end = Number.POSITIVE_INFINITY): number =>
+    Math.min(Math.max(offset, begin), end)
   const next = read.map((offset, partition) => reached(offset, from.next[partition] ?? 0, to?.next[partition]))
   const behind = new Map<string, number[]>()
   for (const key of new Set([...from.behind.keys(), ...(to?.behind.keys() ?? []), ...undelivered.keys()])) {
     const own = read.map((offset, partition) => {
       const end = to && firstUndelivered(to, key, partition)
-      const delivered = reached(offset, firstUndelivered(from, key, partition), end)
-      return Math.min(delivered, undelivered.get(key)?.[partition] ?? delivered)
+      const firsts = (undelivered.get(key) ?? []).map(({ first }) => first[partition] ?? Number.POSITIVE_INFINITY)
+      return Math.min(reached(offset, firstUndelivered(from, key, partition), end), ...firsts)
     })
     if (own.some((offset, partition) => offset !== next[partition])) behind.set(key, own)
   }
   return { next, behind }
-}
-
-/** Provider's side -> the smallest offset per partition; sparse. */
-function firstOffsets(batches: readonly Undelivered[]): Map<string, number[]> {
-  const smallest = new Map<string, number[]>()
-  for (const { side, provider, first } of batches) {
-    const key = providerSide(side, provider)
-    const own = smallest.get(key) ?? []
-    smallest.set(key, own)
-    first.forEach((offset, partition) => {
-      own[partition] = Math.min(own[partition] ?? offset, offset)
-    })
-  }
-  return smallest
 }

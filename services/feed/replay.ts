@@ -14,12 +14,11 @@ import type { ReplayQuery } from '#schemas/api/feed-query.ts'
 import type { FeedSide } from '#schemas/events/feed-advanced.ts'
 import { CLOCK_SLACK_MS } from '#schemas/values/event-time.ts'
 import { parseInstant } from '#schemas/values/instant.ts'
-import type { FeedChange } from './feed-topics.ts'
+import type { ChangeRecord, FeedChange } from './feed-topics.ts'
 import { changesFrames, type FrameItems, replayEndFrame } from './frames.ts'
 import type { StartStream } from './gateway.ts'
 import { wantsItem, wantsProvider } from './hub.ts'
 import type { LogReader } from './log-reader.ts'
-import type { ChangeRecord } from './refresh-assembler.ts'
 
 interface ReplayRange {
   /** The first moment. */
@@ -48,7 +47,7 @@ export function replayRangeOf({ from, to, speed = '1' }: ReplayQuery, now: numbe
 }
 
 export interface ReplayParts extends FrameItems {
-  openReader(side: FeedSide): Pick<LogReader, 'since' | 'records' | 'close'>
+  openReader(side: FeedSide): Promise<Pick<LogReader, 'since' | 'records' | 'close'>>
 }
 
 /** Makes the stream that replays a range; `release` frees what the replay holds before its client can ask for another. */
@@ -65,7 +64,7 @@ export function replayOf(range: ReplayRange, parts: ReplayParts, release: () => 
       wantsProvider(subscriber, value.provider) &&
       wantsItem(subscriber, value.item_id, parts.itemOf)
     const pace = openPace(range.speed)
-    const reader = parts.openReader(side)
+    const reader = await parts.openReader(side)
     let [items, framed] = [0, 0]
     try {
       const offsets = await reader.since(Math.max(0, range.from - CLOCK_SLACK_MS))

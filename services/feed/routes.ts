@@ -28,10 +28,10 @@ import {
   unavailable,
 } from './access.ts'
 import { type FeedCatalog, type FeedRequest, feedRequestOf } from './feed-request.ts'
-import type { AuthorizedStream, Gateway, StartStream } from './gateway.ts'
+import type { Gateway } from './gateway.ts'
 import type { FeedMetrics } from './metrics.ts'
 import { type ReplayParts, replayOf, replayRangeOf } from './replay.ts'
-import { begin, type ConcurrencyLimit, prepareStart, type StartParts } from './subscribe.ts'
+import { type AcquirePermit, prepareStart, type StartParts, type StreamStart } from './subscribe.ts'
 
 export interface FeedHandlerOptions {
   access: FeedAccessParts
@@ -44,7 +44,8 @@ export interface FeedHandlerOptions {
   /** Listed by `ready` when no provider was named. */
   providersOf: Record<FeedSide, readonly string[]>
   starts: Record<FeedSide, StartParts>
-  replays: ReplayParts & { concurrency: ConcurrencyLimit }
+  replays: ReplayParts
+  acquireReplay: AcquirePermit
   /** Undefined when changes arrive, else why not. */
   unavailable(): string | undefined
   metrics: FeedMetrics
@@ -58,11 +59,16 @@ const PIPELINE_LIMIT_MS = 30_000
 export function openFeedHandler(options: FeedHandlerOptions): Handler {
   const { limits, metrics, log } = options
   const access = openFeedAccess(options.access)
-  const guard = openGuard({ ...limits, ...access, retryAfterSeconds: RETRY_UNAVAILABLE_SECONDS })
+  const guard = openGuard({
+    ...limits,
+    authenticate: access.authenticate,
+    retryAfterSeconds: RETRY_UNAVAILABLE_SECONDS,
+  })
   return makeApp(feedRoutes(access, options), guard, {
     log,
-    observe: () => undefined,
-    noteError: code => metrics.refused.inc({ code }),
+    observe(_response, { status }) {
+      if (status >= 400) metrics.refused.inc({ status })
+    },
     takesHead: false,
   })
 }
@@ -75,14 +81,14 @@ export function feedRoutes(access: FeedAccess, options: FeedHandlerOptions): Rou
       ...operation,
       tiers,
       admit: ({ request, credential }) => access.lease(request, credential),
-      handle: route => openStream(access, options, route, side, liveStart),
+      handle: route => openStream(access, options, route, side, feed => startLive(route, feed, options.starts[side])),
     })
   const replay = (operation: typeof replayPrices | typeof replayBids | typeof replaySales, side: FeedSide) =>
     defineRoute({
       ...operation,
       tiers,
       admit: ({ request, credential }) => access.leaseReplay(request, credential),
-      handle: route => openStream(access, options, route, side, async () => replayStart(route, options)),
+      handle: route => openStream(access, options, route, side, async () => startReplay(route, options)),
     })
   return [
     live(prices, 'ask'),
@@ -103,58 +109,38 @@ export function feedRoutes(access: FeedAccess, options: FeedHandlerOptions): Rou
 }
 
 /** A request for a stream whose connection is leased. */
-interface StreamRequest {
-  query: FeedQuery | ReplayQuery
+interface StreamRequest<Q> {
+  query: Q
   credential: Credential
   request: Request
   response: Response
   lease: StreamLease
 }
 
-/** Comes before the live stream or instead of it, with what it has acquired. */
-interface Start {
-  begin: StartStream
-  release(): void
-}
-
-type StartOf = (
-  route: StreamRequest,
-  feed: FeedRequest,
-  providers: readonly string[],
-  options: FeedHandlerOptions,
-) => Promise<Start>
-
 async function openStream(
   access: FeedAccess,
-  options: FeedHandlerOptions,
-  route: StreamRequest,
+  { gateway, catalog, providersOf, unavailable: whyNot }: FeedHandlerOptions,
+  { query, credential, request, response, lease }: StreamRequest<FeedQuery | ReplayQuery>,
   side: FeedSide,
-  startOf: StartOf,
+  startOf: (feed: FeedRequest) => Promise<StreamStart>,
 ): Promise<Sent> {
-  const { query, credential, request, response, lease } = route
-  if (options.unavailable() !== undefined) throw unavailable()
-  const feed = feedRequestOf(side, query, options.catalog)
-  const providers = feed.providers ?? options.providersOf[side]
-  const start = await startOf(route, feed, providers, options)
+  if (whyNot() !== undefined) throw unavailable()
+  const feed = feedRequestOf(side, query, catalog, providersOf[side])
+  const start = await startOf(feed)
   const release = (): void => {
     lease.release()
     start.release()
-  }
-  const authorized: AuthorizedStream = {
-    feed,
-    providers,
-    keyId: credential.keyId,
-    recheck: access.recheckOf(request),
-    release,
-    replaced: lease.replaced,
-    requestId: localsOf(response).requestId,
-    begin: start.begin,
   }
   try {
     await awaitPipeline(request, response)
     // The client may be gone while its key was looked up; nothing else releases its lease then.
     if (response.destroyed) release()
-    else options.gateway.connect(request, response, authorized)
+    else {
+      const { requestId } = localsOf(response)
+      const { begin } = start
+      const authorized = { feed, keyId: credential.keyId, replaced: lease.replaced, requestId, begin, release }
+      gateway.connect(request, response, { ...authorized, recheck: access.recheckOf(request) })
+    }
   } catch (error) {
     start.release()
     throw error
@@ -172,24 +158,22 @@ async function awaitPipeline(request: Request, response: Response): Promise<void
   })
 }
 
-/** Comes before the live stream; a 503 when the current state or the log cannot be read. */
-const liveStart: StartOf = async ({ request, query }, feed, providers, { starts }) => {
-  const lastEventId = lastEventIdOf(request, query as FeedQuery)
-  const parts = starts[feed.subscription.side]
-  const start = await prepareStart(feed, providers, lastEventId, parts).catch(error => {
+/** A 503 when the current state or the log cannot be read. */
+async function startLive({ request, query }: StreamRequest<FeedQuery>, feed: FeedRequest, parts: StartParts) {
+  // The header wins, since a browser that reconnects sends the same address; an empty id is none.
+  const header = [request.headers['last-event-id']].flat()[0]
+  const lastEventId = header || query.last_event_id || query.lastEventId || undefined
+  return prepareStart(feed, lastEventId, parts).catch(error => {
     throw error instanceof HttpError ? error : unavailable(error)
   })
-  const { release } = start
-  return { begin: subscriber => begin(subscriber, start, parts).finally(release), release }
 }
 
-/** The header wins, since a browser that reconnects sends the same address; an empty id is none. */
-const lastEventIdOf = ({ headers }: Request, query: FeedQuery): string | undefined =>
-  [headers['last-event-id']].flat()[0] || query.last_event_id || query.lastEventId || undefined
-
-function replayStart({ query, lease }: StreamRequest, { replays }: FeedHandlerOptions): Start {
-  const range = replayRangeOf(query as ReplayQuery, Date.now())
-  const release = replays.concurrency.acquire()
+function startReplay(
+  { query, lease }: StreamRequest<ReplayQuery>,
+  { replays, acquireReplay }: FeedHandlerOptions,
+): StreamStart {
+  const range = replayRangeOf(query, Date.now())
+  const release = acquireReplay()
   const releaseAll = (): void => {
     lease.release()
     release()

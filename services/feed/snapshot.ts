@@ -1,17 +1,16 @@
 /**
  * The current state that a stream with `snapshot=true` begins with, and the position in the log that it reflects.
  *
- * What a partition contributes is its state at exactly the offset that the position names: a few items by their rows, the
+ * A partition contributes its state at exactly the offset that the position names: a few items by their rows, the
  * whole market by the segments of one manifest, which stay for minutes after they were replaced. A view that is not
  * there throws; it is never an empty state.
  */
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { toMinor, USD_RATE } from '#schemas/values/money.ts'
 import type { LiveEntry, LiveReader } from '#streams/live-view/reader.ts'
+import type { Subscription } from './feed-request.ts'
 import { type FrameItems, itemsFrames } from './frames.ts'
-import type { Subscription } from './hub.ts'
 import type { LogPosition } from './log-position.ts'
 
 export interface SnapshotState {
@@ -19,12 +18,6 @@ export interface SnapshotState {
   position: LogPosition
   /** The state as events, made as they are sent. */
   events(): AsyncGenerator<{ frame: Buffer; items: number }, void, void>
-}
-
-/** The live view, for streams. */
-export interface Snapshots {
-  /** Pins what a subscriber asks for; rejects when the view is not there. */
-  pin(subscription: Subscription, providers: readonly string[]): Promise<SnapshotState>
 }
 
 interface SnapshotParts extends FrameItems {
@@ -40,15 +33,18 @@ interface StateRow {
   quantity: number
 }
 
-export const openSnapshots = (parts: SnapshotParts): Snapshots => ({
-  async pin(subscription, providers) {
+/** Pins what a subscriber asks for; rejects when the view is not there. */
+export type PinState = (subscription: Subscription, providers: readonly string[]) => Promise<SnapshotState>
+
+export const openPinState =
+  (parts: SnapshotParts): PinState =>
+  async (subscription, providers) => {
     const { side } = subscription
     if (side === 'sale') throw new Error('sales have no state')
     return subscription.isFiltered
       ? pinItems(parts, { ...subscription, side }, new Set(providers))
       : pinAll(parts, side, providers)
-  },
-})
+  }
 
 /** The rows of a provider and when it was last refreshed, as events. */
 function* eventsOf(
@@ -98,25 +94,17 @@ async function pinItems(
   const ids = new Set([...itemIds, ...named.map(({ item_id }) => item_id)])
   const { entries, next } = await parts.live.pinItems(side, ids, parts.topicId)
   const listed = entries.filter(({ listed }) => providers.has(listed.provider))
-  const byPartition = Map.groupBy(listed, ({ itemId }) => partitionOfItem(itemId))
-  const listings = [...byPartition.values()].flatMap(inPartition =>
-    [...Map.groupBy(inPartition, ({ listed }) => listed.provider)].map(([provider, own]) => ({
-      side,
-      provider,
-      seenAt: Math.max(...own.map(({ lastUpdatedAt }) => lastUpdatedAt)),
-      rows: own.map(stateRowOf),
-    })),
-  )
+  const moments = Map.groupBy(listed, ({ listed, lastUpdatedAt }) => `${lastUpdatedAt} ${listed.provider}`)
   return {
     position: { next, behind: new Map() },
     async *events() {
-      for (const listing of listings) yield* eventsOf(parts, listing)
+      for (const own of moments.values()) {
+        const { listed, lastUpdatedAt: seenAt } = own[0] as LiveEntry
+        const rows = own.map(({ itemId, listed: { row } }) => {
+          return { itemId, price: toMinor(row.priceMicroUsd, USD_RATE), quantity: row.quantity }
+        })
+        yield* eventsOf(parts, { side, provider: listed.provider, seenAt, rows })
+      }
     },
   }
 }
-
-const stateRowOf = ({ itemId, listed: { row } }: LiveEntry): StateRow => ({
-  itemId,
-  price: toMinor(row.priceMicroUsd, USD_RATE),
-  quantity: row.quantity,
-})

@@ -1,7 +1,7 @@
 /**
  * How a stream begins: live at once, with the current state, or after a position; and its one way from a position to live.
  *
- * What the window holds after the position is sent, and where it ends the subscriber joins the hub in the same turn of the loop, so that nothing
+ * The frames of the window after the position are sent, and where they end the subscriber joins the hub in the same turn of the loop, so that nothing
  * lies between them and nothing comes twice. A stream whose position has left the window is first brought to it from the log, at
  * most {@link LOG_READERS_MAX} at a time. Invariant: when an event with an id is sent, exactly the changes up to the id's position have
  * been delivered. `ready` has the id of the position from which the stream begins, so that a client cut off before its first event
@@ -12,22 +12,22 @@ import { HttpError } from '#infra/http/http-error.ts'
 import { nextTurn } from '#infra/runtime/turns.ts'
 import type { FeedRequest } from './feed-request.ts'
 import { type FrameItems, identifiedFrame, pickItems, resyncFrame, snapshotEndFrame } from './frames.ts'
-import type { StartingSubscriber } from './gateway.ts'
+import type { AuthorizedStream, StartingSubscriber } from './gateway.ts'
 import { matchingItems } from './hub.ts'
 import { covers, type EventIds, type IdKind, type LogPosition, unionOf } from './log-position.ts'
 import type { LogReader } from './log-reader.ts'
-import type { SnapshotState, Snapshots } from './snapshot.ts'
+import type { PinState, SnapshotState } from './snapshot.ts'
 import { type FeedFrame, type FeedWindow, framesOf, lackingItems } from './window.ts'
 
 export interface StartParts extends FrameItems {
   window: FeedWindow
   log: Pick<LogReader, 'check' | 'read'>
-  snapshots: Snapshots
+  pinState: PinState
   ids: EventIds
   /** Of streams that are not live yet. */
-  starting: ConcurrencyLimit
+  acquireStart: AcquirePermit
   /** Of those that are read from the log. */
-  logReaders: ConcurrencyLimit
+  acquireLogReader: AcquirePermit
 }
 
 /** Streams that read the log at a time. */
@@ -40,16 +40,16 @@ const REACH_POLL_MS = 10
 /** Frames of the window that one stream looks at before others have their turn. */
 const FRAMES_IN_A_TURN = 500
 
-/** Begins a stream, once its request is accepted. */
-export interface StreamStart {
-  resync?: 'expired' | 'unknown'
-  state?: SnapshotState
+/** A stream whose request is accepted; `release` gives back what it has acquired. */
+export type StreamStart = Pick<AuthorizedStream, 'begin' | 'release'>
+
+interface Beginning {
+  resync: 'expired' | 'unknown' | undefined
+  state: SnapshotState | undefined
   /** Of its client. */
-  position?: LogPosition
+  position: LogPosition | undefined
   /** The permit to read the log, where the position is not in the window. */
-  logPermit?: () => void
-  /** Gives back what was acquired. */
-  release(): void
+  logPermit: (() => void) | undefined
 }
 
 /**
@@ -57,52 +57,60 @@ export interface StreamStart {
  * answer, and refuses when too many streams are not live yet.
  */
 export async function prepareStart(
-  { subscription, options: { resume, snapshot } }: FeedRequest,
-  providers: readonly string[],
+  feed: FeedRequest,
   lastEventId: string | undefined,
   parts: StartParts,
 ): Promise<StreamStart> {
-  const start: StreamStart = { release: () => undefined }
-  if (resume && lastEventId !== undefined) {
-    const { side } = subscription
-    // A client that has a part of the state gets all of it again, from a later position, or must fetch it: `unknown`.
-    const isWithinState = parts.ids.read(lastEventId, side, 'snapshot') !== undefined
-    if (!isWithinState || !snapshot) {
-      const position = parts.ids.read(lastEventId, side, 'changes')
-      const found = position ? await check(position, parts) : 'unknown'
-      Object.assign(start, found === 'kept' ? { position } : { resync: found })
-    }
+  const { snapshot } = feed.options
+  const { position, resync } = await resumeAt(feed, lastEventId, parts)
+  const permits: (() => void)[] = []
+  const acquire = (acquirePermit: AcquirePermit): (() => void) => {
+    const permit = acquirePermit()
+    permits.push(permit)
+    return permit
   }
-  if (!start.position && !snapshot) return start
-  const releaseStart = parts.starting.acquire()
-  start.release = () => {
-    releaseStart()
-    start.logPermit?.()
+  const release = (): void => {
+    for (const permit of permits) permit()
   }
   try {
-    if (!start.position) start.state = await parts.snapshots.pin(subscription, providers)
-    else if (!covers(start.position, parts.window.start())) start.logPermit = parts.logReaders.acquire()
+    if (position || snapshot) acquire(parts.acquireStart)
+    const state = snapshot && !position ? await parts.pinState(feed.subscription, feed.providers) : undefined
+    const isOld = position && !covers(position, parts.window.start())
+    const beginning = { resync, state, position, logPermit: isOld ? acquire(parts.acquireLogReader) : undefined }
+    return { begin: subscriber => begin(subscriber, beginning, parts).finally(release), release }
   } catch (error) {
-    start.release()
+    release()
     throw error
   }
-  return start
 }
 
-/** A position in the window needs no request to the log. */
-const check = async (position: LogPosition, { window, log }: StartParts) =>
-  covers(position, window.start()) && covers(window.position(), position) ? 'kept' : await log.check(position)
+/** The position of a client that resumes, or why it must fetch the state again. */
+async function resumeAt(
+  { subscription: { side }, options: { resume, snapshot } }: FeedRequest,
+  lastEventId: string | undefined,
+  { ids, window, log }: StartParts,
+): Promise<{ position?: LogPosition; resync?: 'expired' | 'unknown' }> {
+  if (!resume || lastEventId === undefined) return {}
+  // A client that has a part of the state gets all of it again, from a later position, or must fetch it: `unknown`.
+  if (snapshot && ids.read(lastEventId, side, 'snapshot')) return {}
+  const position = ids.read(lastEventId, side, 'changes')
+  if (!position) return { resync: 'unknown' }
+  // A position in the window needs no request to the log.
+  if (covers(position, window.start()) && covers(window.position(), position)) return { position }
+  const retention = await log.check(position)
+  return retention === 'kept' ? { position } : { resync: retention }
+}
 
 /** Sends what comes before the live stream and joins it; rejects when that cannot be done, or the stream is over. */
-export async function begin(subscriber: StartingSubscriber, start: StreamStart, parts: StartParts): Promise<void> {
+async function begin(subscriber: StartingSubscriber, beginning: Beginning, parts: StartParts): Promise<void> {
   const { stream, ready, isResuming, side, signal } = subscriber
   const { window, ids } = parts
   const identified = (frame: Buffer, position: LogPosition, kind: IdKind = 'changes'): Buffer =>
     isResuming ? identifiedFrame(frame, ids.write(position, side, kind)) : frame
-  const { resync, state, position } = start
+  const { resync, state, position, logPermit } = beginning
   if (position) {
     stream.send(identified(ready, position))
-    return catchUp(subscriber, position, parts, start.logPermit)
+    return catchUp(subscriber, position, parts, logPermit)
   }
   if (state) {
     stream.send(identified(ready, state.position, 'snapshot'))
@@ -189,7 +197,7 @@ async function sendFromLog(
   subscriber: StartingSubscriber,
   clientPosition: LogPosition,
   parts: StartParts,
-  permit = parts.logReaders.acquire(),
+  permit = parts.acquireLogReader(),
 ): Promise<LogPosition> {
   const { stream, signal } = subscriber
   try {
@@ -232,36 +240,27 @@ function openSender(subscriber: StartingSubscriber, clientPosition: LogPosition,
 /** Clients that are refused together must not come back together. */
 const SPREAD_SECONDS = 10
 
-/** A bound on how much runs at a time: nothing waits, and what exceeds it is refused. */
-export interface ConcurrencyLimit {
-  /** Returns the release of what it has acquired, or refuses a client, each with a time of its own to come back. */
-  acquire(): () => void
-}
+/** Acquires a permit and returns its release, or refuses a client. */
+export type AcquirePermit = () => () => void
 
-/** Opens a limit; `onChange` receives how much is acquired. */
-export function openConcurrencyLimit(
-  most: number,
-  onChange: (acquired: number) => void = () => undefined,
-): ConcurrencyLimit {
+/** Bounds how much runs at a time: nothing waits, and each client that is refused has a time of its own to come back. */
+export function openPermits(most: number, onChange: (acquired: number) => void = () => undefined): AcquirePermit {
   let acquired = 0
   const change = (by: number): void => {
     acquired += by
     onChange(acquired)
   }
-  return {
-    acquire() {
-      if (acquired >= most) throw refusal()
-      change(1)
-      let isHeld = true
-      return () => {
-        if (isHeld) change(-1)
-        isHeld = false
-      }
-    },
+  return () => {
+    if (acquired >= most) {
+      const detail = 'Too many streams read the past at the moment; wait as Retry-After says.'
+      const seconds = 1 + Math.floor(Math.random() * SPREAD_SECONDS)
+      throw new HttpError('SERVICE_UNAVAILABLE', detail, { headers: ['Retry-After', String(seconds)] })
+    }
+    change(1)
+    let isHeld = true
+    return () => {
+      if (isHeld) change(-1)
+      isHeld = false
+    }
   }
 }
-
-const refusal = (): HttpError =>
-  new HttpError('SERVICE_UNAVAILABLE', 'Too many streams read the past at the moment; wait as Retry-After says.', {
-    headers: ['Retry-After', String(1 + Math.floor(Math.random() * SPREAD_SECONDS))],
-  })

@@ -32,9 +32,9 @@ export interface LiveFrame {
 /** The frames of a batch, one or some for each moment that it holds. */
 export function* framesOf(batch: AssembledBatch, { itemOf, itemText }: FrameItems): Generator<LiveFrame, void, void> {
   const { side, provider, changes, offsets } = batch
-  const known = changes.flatMap((change, at) => (itemOf(change.item_id) ? [at] : []))
+  const listed = changes.flatMap((change, at) => (itemOf(change.item_id) ? [at] : []))
   let framed = 0
-  for (const moment of runsOf(known, at => (changes[at] as FeedChange).seen_at)) {
+  for (const moment of runsOf(listed, at => (changes[at] as FeedChange).seen_at)) {
     const first = changes[moment[0] as number] as FeedChange
     const texts = moment.map(at => {
       const change = changes[at] as FeedChange
@@ -45,7 +45,7 @@ export function* framesOf(batch: AssembledBatch, { itemOf, itemText }: FrameItem
       const own = moment.slice(from, from + encoded.ends.length)
       from += own.length
       framed += own.length
-      const through = known[framed] ?? changes.length
+      const through = listed[framed] ?? changes.length
       const frame: FeedFrame = {
         ...encoded,
         side,
@@ -80,25 +80,7 @@ export function lackingItems({ side, provider, partitions, offsets }: FeedFrame,
   return indexes
 }
 
-export interface FeedWindow {
-  readonly maxBytes: number
-  /** All that lies before it. */
-  start(): LogPosition
-  /** All that has been delivered by now. */
-  position(): LogPosition
-  append(frame: FeedFrame): void
-  /** Notes a position that needs no frame. */
-  advance(position: LogPosition): void
-  /** Puts frames before the first, which lead to {@link start}; false when there is no room for all of them. */
-  prepend(from: LogPosition, frames: readonly FeedFrame[]): boolean
-  /** The index of the first frame that a stream may lack; undefined where some of what it lacks is not in the window. */
-  indexAfter(position: LogPosition): number | undefined
-  /** The frame at an index; undefined behind the last, or where it is gone. */
-  frame(index: number): FeedFrame | undefined
-  isGone(index: number): boolean
-  /** Bytes held. */
-  size(): number
-}
+export type FeedWindow = ReturnType<typeof openFeedWindow>
 
 /** Of an item beside its text, and of a frame beside its items. */
 const [ITEM_BYTES, FRAME_BYTES] = [17, 600]
@@ -106,7 +88,7 @@ const [ITEM_BYTES, FRAME_BYTES] = [17, 600]
 const bytesOf = (frame: FeedFrame): number => frame.bytes.length + frame.ends.length * ITEM_BYTES + FRAME_BYTES
 
 /** Opens the window of a reader that begins at a position. */
-export function openFeedWindow(maxBytes: number, from: LogPosition): FeedWindow {
+export function openFeedWindow(maxBytes: number, from: LogPosition) {
   const frames = new Map<number, FeedFrame>()
   let [first, end] = [0, 0]
   let [start, position] = [from, from]
@@ -117,9 +99,11 @@ export function openFeedWindow(maxBytes: number, from: LogPosition): FeedWindow 
   }
   return {
     maxBytes,
+    /** All that lies before it. */
     start: () => start,
+    /** All that has been delivered by now. */
     position: () => position,
-    append(frame) {
+    append(frame: FeedFrame): void {
       put(end++, frame)
       position = frame.after
       while (bytes > maxBytes) {
@@ -129,16 +113,19 @@ export function openFeedWindow(maxBytes: number, from: LogPosition): FeedWindow 
         start = oldest.after
       }
     },
-    advance(reached) {
+    /** Notes a position that needs no frame. */
+    advance(reached: LogPosition): void {
       position = reached
     },
-    prepend(before, older) {
+    /** Puts frames before the first, which lead to `start`; false when there is no room for all of them. */
+    prepend(before: LogPosition, older: readonly FeedFrame[]): boolean {
       if (bytes + older.reduce((sum, frame) => sum + bytesOf(frame), 0) > maxBytes) return false
       for (const frame of older.toReversed()) put(--first, frame)
       start = before
       return true
     },
-    indexAfter(clientPosition) {
+    /** The index of the first frame that a stream may lack; undefined where some of what it lacks is not in the window. */
+    indexAfter(clientPosition: LogPosition): number | undefined {
       if (!covers(clientPosition, start)) return undefined
       // Each frame leads further than the one before it.
       let [index, after] = [first, end]
@@ -149,8 +136,10 @@ export function openFeedWindow(maxBytes: number, from: LogPosition): FeedWindow 
       }
       return index
     },
-    frame: index => frames.get(index),
-    isGone: index => index < first,
+    /** The frame at an index; undefined behind the last, or where it is gone. */
+    frame: (index: number) => frames.get(index),
+    isGone: (index: number) => index < first,
+    /** Bytes held. */
     size: () => bytes,
   }
 }

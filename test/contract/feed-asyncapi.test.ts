@@ -90,7 +90,7 @@ describe('the description of feeds and topics', () => {
     ([...itemsFrames({ side, provider: 'p', seenAt: 1_000 }, texts)][0] as ItemsFrame).bytes
   const [recorded] = changesFrames('sale', [saleChange(7)], { itemOf: () => item, itemText })
   const sent = [
-    { frame: readyFrame({ providers: ['p'], itemIds: 1, names: 0 }), event: 'ready', schema: readyEvent },
+    { frame: readyFrame({ providers: ['p'], itemIdsCount: 1, namesCount: 0 }), event: 'ready', schema: readyEvent },
     { frame: changedFrame('ask', text('added'), text('removed')), event: 'prices.changed', schema: changedEvent },
     { frame: changedFrame('bid', text('added')), event: 'bids.changed', schema: changedEvent },
     { frame: (recorded as ItemsFrame).bytes, event: 'sales.recorded', schema: recordedEvent },

@@ -126,7 +126,7 @@ describe('a feed that resumes', () => {
     expect(data).to.deep.equal({ reason: 'unknown' })
   })
 
-  it('receives resync with the reason and then live events, from a position that it can resume from again', async () => {
+  it('receives resync with the reason, then live events that it can resume from, or the state and exactly what follows it', async () => {
     const first = await listen('/feed/prices?resume=true')
     await market.refresh('ask')
     const id = await changedId(first)
@@ -150,22 +150,14 @@ describe('a feed that resumes', () => {
     await eventually(() => rowsOf(again).length >= rowsOf(client).length, 'what followed the resync')
     expect(namesOf(again)).not.to.include('resync')
     expect(rowsOf(again)).to.deep.equal(rowsOf(client))
-  })
 
-  it('receives resync, then the state and exactly what follows it, where it asks for the state', async () => {
-    const first = await listen('/feed/prices?resume=true')
-    await market.refresh('ask')
-    const id = await changedId(first)
-    await market.refreshes(3)
-    await dropTheLog()
-    await market.refresh('ask')
     const path = '/feed/prices?resume=true&snapshot=true'
-    const client = await listen(path, id)
-    await client.event(({ event }) => event === 'snapshot.end')
+    const whole = await listen(path, id)
+    await whole.event(({ event }) => event === 'snapshot.end')
     await market.refreshes(3)
-    await eventually(() => market.isUpToDate(client, path), 'the state of the market')
-    expect(client.events[1]).to.deep.include({ event: 'resync', data: { reason: 'expired' } })
-    expect(namesOf(client).filter(event => event === 'resync')).to.have.length(1)
-    market.expectChain(client.events, { from: 'state' })
+    await eventually(() => market.isUpToDate(whole, path), 'the state of the market')
+    expect(whole.events[1]).to.deep.include({ event: 'resync', data: { reason: 'expired' } })
+    expect(namesOf(whole).filter(event => event === 'resync')).to.have.length(1)
+    market.expectChain(whole.events, { from: 'state' })
   })
 })

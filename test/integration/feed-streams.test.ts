@@ -8,18 +8,12 @@ import { type AddressInfo, connect } from 'node:net'
 import { mock } from 'node:test'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
-import { loadTiers } from '#infra/config/tiers.ts'
 import type { Credential, KeyAnswer } from '#infra/http/credential.ts'
-import type { StreamLeases } from '#infra/redis/stream-leases.ts'
-import { openLog } from '#infra/runtime/log.ts'
 import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { hashOfKey } from '#services/accounts/access/reader.ts'
-import { type Gateway, openGateway } from '#services/feed/gateway.ts'
-import { openFeedMetrics } from '#services/feed/metrics.ts'
-import { openFeedHandler } from '#services/feed/routes.ts'
-import { meteredKey } from '#test/fixtures/api-routes.ts'
-import { batchOf, openFeedWithoutLog } from '#test/fixtures/feed-without-log.ts'
+import type { Gateway } from '#services/feed/gateway.ts'
+import { openFeedWithoutLog } from '#test/fixtures/feed-without-log.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { changed } from '#test/harness/published-records.ts'
 import { openSse, type SseClient } from '#test/harness/sse-client.ts'
@@ -28,8 +22,7 @@ const KEYS = ['p', 'q']
 const textOf = (key: string) => `sk_live_root_${key.padEnd(43, '0')}`
 const CAP_BYTES = 4 * 2 ** 20
 
-/** Some of what a subscriber can be sent: about 100 kB of changes. */
-/** Changes of a batch: more than one event. */
+/** Changes of a batch: more than one event, about 100 kB. */
 const BULK = 1_000
 const bulk = (seen_at: number) =>
   Array.from({ length: BULK }, (_, at) => changed({ item_id: at + 1, seen_at, refresh_id: String(seen_at) }))
@@ -42,45 +35,24 @@ function momentsOf({ events }: SseClient): { seenAt: number; items: number }[] {
   }))
 }
 
-/** Counts in this process what infra/redis counts over all (feed.test.ts). */
-function countHere(): Pick<StreamLeases, 'take'> {
-  const held = new Map<string, number>()
-  const add = (subject: string, more: number) => held.set(subject, (held.get(subject) ?? 0) + more)
-  return {
-    async take(subject, max) {
-      if ((held.get(subject) ?? 0) >= max) return undefined
-      add(subject, 1)
-      return { release: () => void add(subject, -1), replaced: new AbortController().signal }
-    },
-  }
-}
-
-const noTokens = () => Promise.reject(new Error('not here'))
-
-type GatewayOptions = Parameters<typeof openGateway>[0]
-
 const connections = (server: Server) => promisify(server.getConnections.bind(server))()
 
 describe('feed streams', () => {
   let server: Server
   let gateway: Gateway
-  let deliverChanges: (changes: Parameters<typeof batchOf>[0]) => Promise<void>
+  let deliverChanges: ReturnType<typeof openFeedWithoutLog>['deliver']
   let base: string
   let reason: string | undefined
-  /** Seconds to wait when the limits are reached. */
-  let overBy: number | undefined
   let answers: Map<string, KeyAnswer | Error>
   let judgements: number
   let clients: SseClient[]
   let registry: Metrics
 
   const metric = (name: string) => registry.registry.getSingleMetricAsString(name)
-  const authenticate = (authorization: string | undefined): KeyAnswer =>
-    authenticateHash(hashOfKey(authorization?.slice(7) ?? ''))
-  const authenticateHash = (hash: string): KeyAnswer => {
+  const authenticateHash = (hash: string): KeyAnswer | Promise<KeyAnswer> => {
     judgements += 1
     const answer = answers.get(hash)
-    if (answer instanceof Error) throw answer
+    if (answer instanceof Error) return Promise.reject(answer)
     return answer ?? { accepted: false, code: 'AUTH_INVALID_API_KEY', detail: 'unknown' }
   }
   const say = (key: string, answer: KeyAnswer | Error) => answers.set(hashOfKey(textOf(key)), answer)
@@ -107,46 +79,32 @@ describe('feed streams', () => {
     return batches
   }
 
-  beforeEach(() => start({ pingAfterMs: 50 }))
-  async function start(times: Pick<GatewayOptions, 'pingAfterMs' | 'endLimitMs' | 'now'>): Promise<void> {
+  beforeEach(() => start())
+  async function start(times: { endLimitMs?: number; now?: () => number } = {}): Promise<void> {
     clients = []
     answers = new Map()
     judgements = 0
     reason = undefined
-    overBy = undefined
     admit('k')
     registry = openMetrics()
-    const metrics = openFeedMetrics(registry)
-    const log = openLog({ level: 'silent', name: 'test' })
-    const itemOf = (item_id: number) => ({ item_id, market_hash_name: `Item ${item_id}`, phase: null }) as CatalogItem
-    const connectionsOf = ({ tier }: Pick<Credential, 'tier'>) => (tier === 'quant' ? 2 : 0)
-    const withoutLog = openFeedWithoutLog(itemOf)
-    gateway = openGateway({
-      ...{ ...withoutLog.items, metrics, log, capBytes: CAP_BYTES, endLimitMs: 600_000, ...times },
-      mayListen: credential => connectionsOf(credential) > 0,
+    // Counted over all processes by infra/redis (feed.test.ts).
+    const leased = new Map<string, number>()
+    const add = (subject: string, more: number) => leased.set(subject, (leased.get(subject) ?? 0) + more)
+    const feed = openFeedWithoutLog(registry, {
+      ...{ authenticateHash, providerKeys: KEYS, providersOf: { ask: KEYS, bid: ['q'], sale: [] } },
+      itemOf: item_id => ({ item_id, market_hash_name: `Item ${item_id}`, phase: null }) as CatalogItem,
+      connectionsOf: ({ tier }) => (tier === 'quant' ? 2 : 0),
+      async takeLease(subject, max) {
+        if ((leased.get(subject) ?? 0) >= max) return undefined
+        add(subject, 1)
+        return { release: () => void add(subject, -1), replaced: new AbortController().signal }
+      },
+      unavailable: () => reason,
+      gateway: { capBytes: CAP_BYTES, endLimitMs: 600_000, ...times },
     })
-    deliverChanges = changes => gateway.deliver(batchOf(changes), withoutLog.log)
-    const providersOf = { ask: KEYS, bid: ['q'], sale: [] }
-    server = createServer(
-      openFeedHandler({
-        ...{ gateway, providerKeys: KEYS, providersOf, metrics, ...withoutLog.handler },
-        catalog: { byId: itemOf, idsOfName: () => [] },
-        access: {
-          ...{ connectionsOf, leases: countHere(), keys: { authenticate, authenticateHash } },
-          tokens: { issue: noTokens, read: async () => undefined, keep: noTokens },
-        },
-        limits: {
-          meter: {
-            take: async () => (overBy ? meteredKey('minute', overBy) : meteredKey()),
-            read: async () => meteredKey(),
-          },
-          addresses: { perMinute: 60, charge: async () => overBy, giveBack: async () => undefined },
-          ...{ tiers: loadTiers(), noteUse: () => undefined, clientOf: () => undefined },
-        },
-        unavailable: () => reason,
-        log,
-      }),
-    ).listen(0, '127.0.0.1')
+    gateway = feed.gateway
+    deliverChanges = feed.deliver
+    server = createServer(feed.handler).listen(0, '127.0.0.1')
     await once(server, 'listening')
     base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   }
@@ -159,7 +117,7 @@ describe('feed streams', () => {
     server.close()
   }
 
-  it('opens with the promised headers and `ready`, and pings while idle', async () => {
+  it('opens with the promised headers and `ready`', async () => {
     const client = await open('/feed/prices')
     expect(client.status).to.equal(200)
     expect(client.headers).to.include({
@@ -170,8 +128,7 @@ describe('feed streams', () => {
       'access-control-allow-origin': '*',
     })
     expect(client.headers['x-request-id']).to.match(/^[\w-]{8,}$/)
-    await eventually(() => client.comments.length >= 2, 'two pings')
-    expect(new Set(client.comments)).to.deep.equal(new Set(['ping']))
+    await client.event(({ event }) => event === 'ready')
     const data = { providers: KEYS, item_ids_filter_count: 0, market_hash_names_filter_count: 0 }
     expect(client.events).to.deep.equal([{ event: 'ready', data, id: undefined }])
   })
@@ -207,6 +164,7 @@ describe('feed streams', () => {
       expect(busy.comments).to.deep.equal([])
       passes(21)
       await eventually(() => busy.comments.length === 1 && idle.comments.length === 2, 'a ping each')
+      expect(new Set([...busy.comments, ...idle.comments])).to.deep.equal(new Set(['ping']))
     } finally {
       mock.timers.reset()
     }

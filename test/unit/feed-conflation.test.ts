@@ -1,32 +1,52 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
-import { conflatingPolicy, openConflation } from '#services/feed/delivery-policy.ts'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { openDeliveryPolicy } from '#services/feed/delivery-policy.ts'
 import type { EventStream } from '#services/feed/event-stream.ts'
+import { changesFrames, type ItemsFrame, openItemText } from '#services/feed/frames.ts'
 import { changed } from '#test/harness/published-records.ts'
 
-/** Applies changes as a client does that trusts every event. */
-function apply(state: Map<string, number>, changes: readonly BookChanged[]): void {
-  for (const { provider, item_id, change, quantity } of changes) {
+const MUCH = 2 ** 20
+const ROW_BYTES = 256
+const ITEMS = {
+  itemOf: (item_id: number) => ({ item_id, market_hash_name: `Item ${item_id}`, phase: null }) as CatalogItem,
+  itemText: openItemText(),
+}
+const CONFLATING = {
+  options: { resume: false, snapshot: false, conflate: true },
+  subscription: {
+    side: 'ask',
+    providers: undefined,
+    itemIds: new Set<number>(),
+    names: new Set<string>(),
+    isFiltered: false,
+  },
+} as const
+
+/** Applies an event as a client does that trusts every one. */
+function apply(state: Map<string, number>, frame: Buffer): void {
+  const [, data = ''] = /\ndata: (.+)\n\n$/.exec(frame.toString()) ?? []
+  const { provider, items } = JSON.parse(data)
+  for (const { item_id, change, qty } of items) {
     const key = `${provider} ${item_id}`
     expect(state.has(key), `${change} of ${key}`).to.equal(change !== 'added')
     if (change === 'removed') state.delete(key)
-    else state.set(key, quantity)
+    else state.set(key, qty)
   }
 }
 
-const MUCH = 2 ** 20
-
-/** A stream whose frames are changes in JSON, and whose unread bytes the test says. */
-function openTestStream(onChanges: (changes: readonly BookChanged[]) => void) {
+/** A stream whose unread bytes the test says. */
+function openTestStream(onFrame: (frame: Buffer) => void) {
   let drain = (): void => undefined
   const stream = {
     unread: 0,
     waiting: () => stream.unread,
     send(frame: Buffer) {
-      onChanges(JSON.parse(frame.toString()))
+      onFrame(frame)
       return 'queued'
     },
+    giveUp: () => 'too_slow',
     onDrain(call: () => void) {
       drain = call
     },
@@ -38,10 +58,8 @@ function openTestStream(onChanges: (changes: readonly BookChanged[]) => void) {
   return stream
 }
 
-const frameOf = (changes: readonly BookChanged[]): Buffer => Buffer.from(JSON.stringify(changes))
-
 /** Changes of a few rows, one at a time, each followed by what its client reads. */
-function* changesOf<T>(steps: readonly { provider: string; item: number; goes: boolean; reads: T }[]) {
+function* changesOf(steps: readonly { provider: string; item: number; goes: boolean; reads: string }[]) {
   const listed = new Set<string>()
   for (const [at, { provider, item, goes, reads }] of steps.entries()) {
     const key = `${provider} ${item}`
@@ -52,42 +70,30 @@ function* changesOf<T>(steps: readonly { provider: string; item: number; goes: b
   }
 }
 
-const stepsWith = <T>(reads: fc.Arbitrary<T>) =>
-  fc.array(fc.record({ provider: fc.constantFrom('p', 'q'), item: fc.nat(3), goes: fc.boolean(), reads }), {
-    maxLength: 60,
-  })
+const reads = fc.constantFrom('nothing', 'some', 'all')
+const plans = fc.array(fc.record({ provider: fc.constantFrom('p', 'q'), item: fc.nat(3), goes: fc.boolean(), reads }), {
+  maxLength: 60,
+})
+
+const policyOf = (stream: unknown, capBytes: number) =>
+  openDeliveryPolicy(stream as EventStream, CONFLATING, { ...ITEMS, capBytes })
+function eventOf(change: BookChanged) {
+  const [frame] = [...changesFrames('ask', [change], ITEMS)]
+  const { bytes } = frame as ItemsFrame
+  return { bytes, identified: () => expect.fail('it has no id'), changes: () => [change] }
+}
 
 describe('conflation', () => {
-  it('leads to the same state, in steps that fit it, whenever it is emptied', () => {
+  it('leads to the same state, in steps that fit it and in their order, however slowly its client reads', () => {
     fc.assert(
-      fc.property(stepsWith(fc.nat(4)), steps => {
+      fc.property(plans, steps => {
         const [whole, conflated] = [new Map<string, number>(), new Map<string, number>()]
-        const waiting = openConflation(1_000)
+        const stream = openTestStream(frame => apply(conflated, frame))
+        const policy = policyOf(stream, MUCH)
         for (const { one, reads } of changesOf(steps)) {
-          apply(whole, [one])
-          waiting.add([one])
-          expect(waiting.size()).to.be.at.most(8)
-          if (reads === 0) apply(conflated, waiting.pop(3))
-        }
-        apply(conflated, waiting.pop(Number.POSITIVE_INFINITY))
-        expect(conflated).to.deep.equal(whole)
-      }),
-      { numRuns: 500 },
-    )
-  })
-
-  it('sends no live event past what waits, however slowly its client reads', () => {
-    fc.assert(
-      fc.property(stepsWith(fc.constantFrom('nothing', 'some', 'all')), steps => {
-        const [whole, conflated] = [new Map<string, number>(), new Map<string, number>()]
-        const stream = openTestStream(changes => apply(conflated, changes))
-        const policy = conflatingPolicy(stream as unknown as EventStream, {
-          capBytes: MUCH,
-          framesOf: changes => [frameOf(changes)],
-        })
-        for (const { one, reads } of changesOf(steps)) {
-          apply(whole, [one])
-          policy({ bytes: frameOf([one]), identified: () => expect.fail('it has no id'), changes: () => [one] })
+          const event = eventOf(one)
+          apply(whole, event.bytes)
+          policy(event)
           if (reads === 'all') stream.drained()
           else stream.unread = reads === 'some' ? 1 : MUCH
         }
@@ -98,9 +104,11 @@ describe('conflation', () => {
     )
   })
 
-  it('says when it has no more room', () => {
-    const waiting = openConflation(2)
-    const add = (item_id: number) => waiting.add([changed({ item_id })])
-    expect([add(1), add(1), add(2), add(3)]).to.deep.equal([true, true, true, false])
+  it('gives a stream up whose rows have no more room, of which each takes one', () => {
+    const stream = openTestStream(() => undefined)
+    stream.unread = MUCH
+    const policy = policyOf(stream, 2 * ROW_BYTES)
+    const outcomes = [1, 1, 2, 3].map(item_id => policy(eventOf(changed({ item_id }))))
+    expect(outcomes).to.deep.equal(['queued', 'queued', 'queued', 'too_slow'])
   })
 })

@@ -55,11 +55,6 @@ describe('the id of an event', () => {
       expect(ids.read(broken, 'ask')).to.equal(undefined)
     fc.assert(fc.property(fc.string(), any => ids.read(any, 'ask') === undefined))
   })
-
-  it('is short', () => {
-    const next = Array.from({ length: 8 }, () => 40_000_000)
-    expect(openEventIds('key', 'here', 8).write({ next, behind: new Map() }, 'ask').length).to.be.below(64)
-  })
 })
 
 describe('a position in the log', () => {

@@ -1,8 +1,7 @@
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { BookChanged, RefreshMarked } from '#schemas/events/book-changed.ts'
-import { bookTopic } from '#services/feed/feed-topics.ts'
-import { decodeChange } from '#services/feed/log-follower.ts'
+import { bookTopic, decodeChange } from '#services/feed/feed-topics.ts'
 import { type AssembledBatch, openRefreshAssembler } from '#services/feed/refresh-assembler.ts'
 import { urlChangeOf } from '#test/fixtures/book-change-sequences.ts'
 import { changed, marked } from '#test/harness/published-records.ts'
@@ -12,7 +11,7 @@ const LIMITS = { partitions: 2, waitMs: 500, changesMax: 100 }
 const textsOf = (batches: AssembledBatch[]): string[] =>
   batches.map(({ side, provider, changes }) => `${side} ${provider} ${changes.map(change => change.item_id).join(' ')}`)
 
-/** The position of a batch is tested in feed-log-position.test.ts. */
+/** Positions, pushed changes and the order of an item are judged in feed-log-position.test.ts and feed-subscribe.test.ts. */
 function openAssembler(limits: Parameters<typeof openRefreshAssembler>[0]) {
   const { add, release, held } = openRefreshAssembler(limits, { next: [], behind: new Map() })
   let offset = 0
@@ -50,31 +49,6 @@ describe('refresh assembler', () => {
     expect(assembler.held()).to.equal(0)
   })
 
-  it('says nothing of a refresh without changes', () => {
-    const assembler = openAssembler(LIMITS)
-    expect([
-      ...assembler.mark(0, marked(), 0),
-      ...assembler.mark(1, marked(), 0),
-      ...assembler.release(1_000),
-    ]).to.deep.equal([])
-  })
-
-  it('keeps providers and sides apart', () => {
-    const assembler = openAssembler({ ...LIMITS, partitions: 1 })
-    assembler.change(changed({ item_id: 1 }))
-    assembler.change(changed({ item_id: 2, provider: 'q' }))
-    assembler.change(changed({ item_id: 3, side: 'bid' }))
-    expect(textsOf(assembler.mark(0, marked({ side: 'bid' }), 0))).to.deep.equal(['bid p 3'])
-    expect(textsOf(assembler.mark(0, marked({ provider: 'q' }), 0))).to.deep.equal(['ask q 2'])
-  })
-
-  it('releases what is pushed at the end of the fetch', () => {
-    const assembler = openAssembler(LIMITS)
-    expect(assembler.change(changed({ item_id: 1, refresh_id: null }))).to.deep.equal([])
-    expect(textsOf(assembler.release(0))).to.deep.equal(['ask p 1'])
-    expect(assembler.release(0)).to.deep.equal([])
-  })
-
   it('releases what began before the reader did when the next refresh is complete', () => {
     const assembler = openAssembler(LIMITS)
     assembler.change(changed({ item_id: 1, refresh_id: 'r1' }))
@@ -90,22 +64,6 @@ describe('refresh assembler', () => {
     assembler.mark(1, marked(), 1_000)
     expect(assembler.release(1_499)).to.deep.equal([])
     expect(textsOf(assembler.release(1_500))).to.deep.equal(['ask p 1'])
-  })
-
-  it('keeps the order of an item when it meets the later of two refreshes first', () => {
-    const assembler = openAssembler(LIMITS)
-    const [earlier, later] = [
-      { refresh_id: 'r1', seen_at: 1 },
-      { refresh_id: 'r2', seen_at: 2 },
-    ]
-    assembler.change(changed({ item_id: 1, ...later }))
-    assembler.change(changed({ item_id: 2, ...earlier }))
-    assembler.change(changed({ item_id: 3, ...later }))
-    assembler.mark(0, marked({ refresh_id: 'r2', last_updated: 2 }), 0)
-    expect(textsOf(assembler.mark(1, marked({ refresh_id: 'r2', last_updated: 2 }), 0))).to.deep.equal([
-      'ask p 2',
-      'ask p 1 3',
-    ])
   })
 
   it('holds no more of a refresh than allowed', () => {

@@ -5,13 +5,14 @@ import { nextTurn } from '#infra/runtime/turns.ts'
 import type { FeedSide } from '#schemas/events/feed-advanced.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import type { EventStream } from '#services/feed/event-stream.ts'
+import type { Subscription } from '#services/feed/feed-request.ts'
 import type { FeedChange } from '#services/feed/feed-topics.ts'
 import { changesFrames, identifiedFrame, openItemText, readyFrame } from '#services/feed/frames.ts'
 import type { StartingSubscriber } from '#services/feed/gateway.ts'
-import { openHub, type Subscription, wantsItem, wantsProvider } from '#services/feed/hub.ts'
+import { openHub, wantsItem, wantsProvider } from '#services/feed/hub.ts'
 import { firstUndelivered, type LogPosition, openEventIds, providerSide } from '#services/feed/log-position.ts'
 import type { AssembledBatch } from '#services/feed/refresh-assembler.ts'
-import { begin, openConcurrencyLimit, prepareStart } from '#services/feed/subscribe.ts'
+import { openPermits, prepareStart } from '#services/feed/subscribe.ts'
 import { framesOf, loadWindow, openFeedWindow } from '#services/feed/window.ts'
 import { batchesOf, expectEachOnce, type Log, logs, PARTITIONS, START, textOf } from '#test/fixtures/feed-logs.ts'
 import { randomOf } from '#test/harness/seeded-random.ts'
@@ -22,7 +23,7 @@ const itemOf = (item_id: number) =>
 const ITEMS = { itemOf, itemText: openItemText() }
 const IDS = openEventIds('key', 'test', PARTITIONS)
 const SIDES: Record<string, FeedSide> = { 'prices.changed': 'ask', 'bids.changed': 'bid', 'sales.recorded': 'sale' }
-const READY = readyFrame({ providers: [], itemIds: 0, names: 0 })
+const READY = readyFrame({ providers: [], itemIdsCount: 0, namesCount: 0 })
 
 /** A stream within a record is not cloned right by fast-check: a seed of one. */
 const seeds = fc.nat()
@@ -138,7 +139,7 @@ function openClient(log: Log, { begins, providers, items, ...plan }: ClientPlan)
     id = IDS.write(position, side)
   }
   /** The state as of a position: all that led to it. */
-  const pin = async () => {
+  const pinState = async () => {
     const position = positionAt(log, state)
     const changes = changesBefore(log, position)
       .filter(isWanted)
@@ -183,21 +184,19 @@ function openClient(log: Log, { begins, providers, items, ...plan }: ClientPlan)
       },
     } as unknown as EventStream
     const reader = { check: async () => 'kept' as const, read }
-    const limits = { starting: openConcurrencyLimit(1), logReaders: openConcurrencyLimit(1) }
-    const parts = { ...ITEMS, window, log: reader, snapshots: { pin }, ids: IDS, ...limits }
+    const limits = { acquireStart: openPermits(1), acquireLogReader: openPermits(1) }
+    const parts = { ...ITEMS, window, log: reader, pinState, ids: IDS, ...limits }
     const subscriber: StartingSubscriber = {
       ...{ ...subscription, stream, ready: READY, isResuming: true, signal },
       join: () => signal.aborted || hub.add(subscriber),
     }
     const isOver = new Promise(resolve => signal.addEventListener('abort', resolve, { once: true }))
     const options = { resume: true, snapshot: begins === 'state', conflate: false }
-    const request = { subscription, options, providers: undefined, itemIdsCount: 0, namesCount: 0 }
-    const start = await prepareStart(request, [], id, parts)
-    await begin(subscriber, start, parts)
-      .catch(error => {
-        if (!signal.aborted) throw error
-      })
-      .finally(start.release)
+    const request = { subscription, options, providers: [], itemIdsCount: 0, namesCount: 0 }
+    const start = await prepareStart(request, id, parts)
+    await start.begin(subscriber).catch(error => {
+      if (!signal.aborted) throw error
+    })
     await Promise.race([done, isOver])
     hub.remove(subscriber)
     if (signal.aborted) counts.cuts += 1

@@ -8,20 +8,13 @@ import { once } from 'node:events'
 import { createServer, type RequestListener, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
-import { loadTiers } from '#infra/config/tiers.ts'
 import type { Credential, KeyAnswer } from '#infra/http/credential.ts'
-import type { Metered } from '#infra/redis/request-meter.ts'
 import { keepHeapSmall } from '#infra/runtime/heap.ts'
-import { openLog } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { bearerOf, hashOfKey } from '#services/accounts/access/reader.ts'
 import { itemsFrames, openItemText, rowOf } from '#services/feed/frames.ts'
-import { openGateway } from '#services/feed/gateway.ts'
-import { openFeedMetrics } from '#services/feed/metrics.ts'
-import { openFeedHandler } from '#services/feed/routes.ts'
-import { batchOf, openFeedWithoutLog } from '#test/fixtures/feed-without-log.ts'
+import { openFeedWithoutLog } from '#test/fixtures/feed-without-log.ts'
 import { changed } from '#test/harness/published-records.ts'
 import { answerAsBaseline, measured } from '../baseline.ts'
 
@@ -42,8 +35,6 @@ export interface FeedMemory {
 }
 
 const MIB = 2 ** 20
-const quota = { quota: 1, windowSeconds: 60, remaining: 1, resetSeconds: 0 }
-const UNLIMITED: Metered = { refusedBy: undefined, minute: quota, month: quota, resetAt: 0 }
 const items = Array.from(
   { length: 100 },
   (_, at) =>
@@ -79,42 +70,20 @@ function plainServer(): RequestListener {
 function gatewayServer(capBytes?: number): RequestListener {
   // As a process of the feed alone runs.
   keepHeapSmall()
-  const log = openLog({ level: 'silent', name: 'bench' })
-  const metrics = openFeedMetrics(openMetrics())
-  const itemOf = (itemId: number) => items[itemId - 1]
-  const { items: frameItems, log: window, handler } = openFeedWithoutLog(itemOf)
-  const gateway = openGateway({ ...frameItems, metrics, log, mayListen: () => true, ...(capBytes && { capBytes }) })
   const known = new Map<string, KeyAnswer>()
-  const authenticateHash = (hash: string): KeyAnswer => {
-    const answer = known.get(hash) ?? {
-      accepted: true,
-      credential: { keyId: hash, lineageId: hash, tier: 'quant' } as Credential,
-    }
-    known.set(hash, answer)
-    return answer
-  }
-  const authenticate = (authorization: string | undefined) => authenticateHash(hashOfKey(bearerOf(authorization) ?? ''))
-  const none = () => Promise.reject(new Error('there are no tokens'))
-  deliver = count => gateway.deliver(batchOf(changesNow(count)), window)
-  return openFeedHandler({
-    ...{ gateway, metrics, ...handler, providerKeys: ['p'], providersOf: { ask: ['p'], bid: ['p'], sale: [] } },
-    catalog: { byId: itemOf, idsOfName: () => [] },
-    unavailable: () => undefined,
-    access: {
-      keys: { authenticate, authenticateHash },
-      tokens: { issue: none, read: none, keep: none },
-      connectionsOf: () => Number.POSITIVE_INFINITY,
-      leases: { take: async () => ({ release: () => undefined, replaced: new AbortController().signal }) },
+  const feed = openFeedWithoutLog(openMetrics(), {
+    ...{ providerKeys: ['p'], providersOf: { ask: ['p'], bid: ['p'], sale: [] } },
+    itemOf: itemId => items[itemId - 1],
+    authenticateHash(hash) {
+      const credential = { keyId: hash, lineageId: hash, tier: 'quant' } as Credential
+      const answer = known.get(hash) ?? { accepted: true, credential }
+      known.set(hash, answer)
+      return answer
     },
-    limits: {
-      meter: { take: async () => UNLIMITED, read: async () => UNLIMITED },
-      addresses: { perMinute: 60, charge: async () => undefined, giveBack: async () => undefined },
-      clientOf: () => undefined,
-      tiers: loadTiers(),
-      noteUse: () => undefined,
-    },
-    log,
+    gateway: capBytes === undefined ? {} : { capBytes },
   })
+  deliver = count => feed.deliver(changesNow(count))
+  return feed.handler
 }
 
 answerAsBaseline({
