@@ -35,18 +35,14 @@ interface RouteContext<P, Q, B, C, L> extends AuthorizedRequest<C> {
   lease: L
 }
 
-interface RouteSpec<P, Q, B, V, T, L> extends Omit<Operation, 'params' | 'query' | 'body' | 'reply' | 'tiers'> {
+interface RouteSpec<P, Q, B, V, T, L>
+  extends Omit<Operation, 'params' | 'query' | 'body' | 'reply' | 'tiers'>,
+    Pick<Endpoint, 'areParamsChecked' | 'budget' | 'uncountedCode'> {
   tiers: T
   params?: P
   query?: Q | PerTier<Q>
   body?: B
   reply: Reply<V>
-  /** False: a path that does not fit its schema names nothing, and the handler answers so. */
-  areParamsChecked?: false
-  /** Counts requests that need no key, by address. */
-  budget?: AddressBudget
-  /** Answered when requests cannot be counted, SERVICE_UNAVAILABLE unless named: counters and live tables share a server. */
-  uncountedCode?: ErrorCode
   /**
    * Limits of the route's own, and what a tier may not ask: between the limits of the key and the parameters. The lease that it gives is
    * released if the request fails after all, else by the handler.
@@ -56,22 +52,20 @@ interface RouteSpec<P, Q, B, V, T, L> extends Omit<Operation, 'params' | 'query'
   handle(route: RouteContext<Output<P>, Output<Q>, Output<B>, CredentialOf<T>, L>): V | Sent | Promise<V | Sent>
 }
 
-export interface Endpoint {
-  method: Operation['method']
-  path: string
-  tiers: readonly string[] | undefined
-  access?: Operation['access']
-  group?: Operation['group']
-  scope?: Operation['scope']
-  params?: z.ZodType | undefined
-  areParamsChecked?: false
-  query?: z.ZodObject | undefined
+export interface Endpoint
+  extends Pick<
+      Operation,
+      'method' | 'path' | 'tiers' | 'access' | 'scope' | 'params' | 'query' | 'body' | 'isBodyOptional'
+    >,
+    Partial<Pick<Operation, 'group'>> {
   /** Instead of `query`, where it depends on the tier. */
   queries?: PerTier<z.ZodObject> | undefined
-  body?: z.ZodType | undefined
-  isBodyOptional?: boolean
   status: number
+  /** False: a path that does not fit its schema names nothing, and the handler answers so. */
+  areParamsChecked?: false
+  /** Counts requests that need no key, by address. */
   budget?: AddressBudget
+  /** Answered when requests cannot be counted, SERVICE_UNAVAILABLE unless named: counters and live tables share a server. */
   uncountedCode?: ErrorCode
   admit?(authorized: AuthorizedRequest<Credential | undefined>): unknown
   handle(route: RouteContext<unknown, unknown, unknown, Credential | undefined, unknown>): unknown

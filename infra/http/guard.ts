@@ -44,14 +44,9 @@ interface RouteRule {
   uncountedCode: ErrorCode
 }
 
-export interface Guard {
-  /** The credential of a request that may go on; rejects with the refusal of any other. */
-  authorize(request: Request, response: Response, rule: RouteRule): Promise<Credential>
-  /** For what needs no key: counts by address in a budget, `requests` unless named, or in the minute of a valid key. */
-  passWithoutKey(request: Request, response: Response, budget?: AddressBudget): Promise<undefined>
-}
+export type Guard = ReturnType<typeof openGuard>
 
-export function openGuard(needs: GuardNeeds): Guard {
+export function openGuard(needs: GuardNeeds) {
   const { meter, addresses, retryAfterSeconds: seconds } = needs
   const headers = seconds === undefined ? [] : ['Retry-After', String(seconds)]
   const limitsOf = (credential: Credential) => requestLimits(needs.tiers[credential.tier], credential)
@@ -66,7 +61,8 @@ export function openGuard(needs: GuardNeeds): Guard {
       const detail = 'Requests cannot be counted at the moment; try again with a growing delay.'
       throw new HttpError(code, detail, { headers, cause })
     })
-    enforce(response, credential, metered)
+    showLimits(response, credential, metered)
+    if (metered.refusedBy !== undefined) throw exceededBy(metered, metered.refusedBy)
   }
   /** Counts what comes without a valid key on its address. */
   const chargeAddress = async (address: string | undefined, budget: AddressBudget): Promise<void> => {
@@ -88,7 +84,8 @@ export function openGuard(needs: GuardNeeds): Guard {
       return () => void addresses.giveBack(address, 'credentials')
     })
   return {
-    async authorize(request, response, rule) {
+    /** The credential of a request that may go on; rejects with the refusal of any other. */
+    async authorize(request: Request, response: Response, rule: RouteRule): Promise<Credential> {
       const answer = await authenticate(request, rule.access).catch(cause => {
         if (cause instanceof HttpError) throw cause
         throw new HttpError('SERVICE_UNAVAILABLE', 'Keys cannot be checked at the moment.', { headers, cause })
@@ -109,7 +106,8 @@ export function openGuard(needs: GuardNeeds): Guard {
       if (metered) showLimits(response, credential, metered)
       throw refusal
     },
-    async passWithoutKey(request, response, budget = 'requests') {
+    /** For what needs no key: counts by address in a budget, or in the minute of a valid key. */
+    async passWithoutKey(request: Request, response: Response, budget: AddressBudget = 'requests'): Promise<undefined> {
       // Without Postgres no key is known to be valid, which is no reason to refuse what needs none.
       const answer = await authenticate(request, 'key').catch(() => undefined)
       // Whether a key is valid shows in the headers, so a guess counts as one wherever it is made.
@@ -143,17 +141,16 @@ function refusalOf(credential: Credential, { tiers, access, scope }: RouteRule):
 /** Whether a refused request came with a key or session, or with the token of a feed. */
 const isGuess = ({ headers, url }: Request): boolean => headers.authorization !== undefined || /[?&]token=/.test(url)
 
-function enforce(response: Response, credential: Credential, metered: Metered): void {
-  showLimits(response, credential, metered)
-  const { refusedBy } = metered
-  if (refusedBy === undefined) return
-  const exceeded = { name: refusedBy, ...metered[refusedBy] }
-  if (refusedBy === 'minute') {
-    const detail = `This key may send ${exceeded.quota} requests a minute; wait as Retry-After says.`
-    throw new HttpError('RATE_LIMIT_EXCEEDED', detail, { exceeded })
-  }
-  const detail = `The ${exceeded.quota} requests of the month of this key are used up.`
-  throw new HttpError('RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED', detail, { exceeded })
+function exceededBy(metered: Metered, limit: 'minute' | 'month'): HttpError {
+  const { quota } = metered[limit]
+  const [code, detail] = {
+    minute: ['RATE_LIMIT_EXCEEDED', `This key may send ${quota} requests a minute; wait as Retry-After says.`] as const,
+    month: [
+      'RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED',
+      `The ${quota} requests of the month of this key are used up.`,
+    ] as const,
+  }[limit]
+  return new HttpError(code, detail, { exceeded: { name: limit, ...metered[limit] } })
 }
 
 function showLimits(response: Response, { tier }: Credential, { minute, month, resetAt }: Metered): void {

@@ -27,8 +27,14 @@ export function parse<S extends z.ZodObject>(schema: S, request: IncomingMessage
   return query as z.output<S>
 }
 
-function validated<T>(schema: z.ZodType<T>, raw: unknown, part: RequestPart, faults: readonly Violation[] = []): T {
-  // What refines a body reads its members, so it must have some.
+/** Validates a part of a request; throws the 422 that lists its violations, and the faults that no schema sees. */
+export function validated<T>(
+  schema: z.ZodType<T>,
+  raw: unknown,
+  part: RequestPart,
+  faults: readonly Violation[] = [],
+): T {
+  // Refinements of a body read its members, so it must have some.
   if (part === 'body' && (typeof raw !== 'object' || raw === null || Array.isArray(raw))) throw noObject(raw)
   // As safeParse does, but for the text that it makes of every issue.
   const result = schema._zod.run({ value: raw, issues: [] }, { async: false })
@@ -37,32 +43,18 @@ function validated<T>(schema: z.ZodType<T>, raw: unknown, part: RequestPart, fau
   throw refusalOf(result.issues, faults, raw, part)
 }
 
-/** Validates the parameters of a request's path; throws the 422 that lists their violations. */
-export const parseParams = <T>(schema: z.ZodType<T>, request: { params: unknown }): T =>
-  validated(schema, request.params, 'path')
-
-/** Decodes a request's query string; throws a 400 when it cannot be decoded. */
-export function rawQuery(request: IncomingMessage): RawQuery {
-  const url = request.url ?? ''
-  const from = url.indexOf('?')
+/** A request's parameters; serve-routes.ts has refused a URL that cannot be decoded. */
+export function rawQuery({ url = '' }: IncomingMessage): RawQuery {
   const query: RawQuery = Object.create(null)
-  if (from < 0) return query
-  for (const part of url.slice(from + 1).split('&')) {
-    if (part === '') continue
-    const equals = part.indexOf('=')
-    const name = decoded(equals < 0 ? part : part.slice(0, equals))
-    const value = equals < 0 ? '' : decoded(part.slice(equals + 1))
+  const at = url.indexOf('?')
+  if (at < 0) return query
+  for (const [name, value] of new URLSearchParams(url.slice(at + 1))) {
     const before = query[name]
     if (before === undefined) query[name] = value
     else if (Array.isArray(before)) before.push(value)
     else query[name] = [before, value]
   }
   return query
-}
-
-function decoded(text: string): string {
-  const spaced = text.includes('+') ? text.replaceAll('+', ' ') : text
-  return spaced.includes('%') ? decodePercent(spaced) : spaced
 }
 
 /** Decodes percent-encoding; throws a 400 when it is none, or no UTF-8. */
@@ -125,9 +117,6 @@ export function readBody(request: Request, response: Response): Promise<void> {
   reader(request, response, error => (error === undefined ? resolve() : reject(bodyFault(error, response))))
   return promise
 }
-
-/** Validates the body that {@link readBody} has read; throws the 422 that lists its violations. */
-export const parseBody = <T>(schema: z.ZodType<T>, body: unknown): T => validated(schema, body, 'body')
 
 const isJson = (type: string | undefined): boolean => /^application\/json\s*(;|$)/i.test(type ?? '')
 

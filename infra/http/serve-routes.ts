@@ -4,7 +4,7 @@
  * Every path answers under /v1 and at the root alike; a known path with another method is a 405 with Allow, an unknown path a 404.
  * Paths are tried in order, so the most frequent routes come first.
  */
-import express, { type Express, type Request, type RequestHandler, Router } from 'express'
+import express, { type Express, type Request, type RequestHandler } from 'express'
 import { requestIdOf } from '#infra/runtime/answer-headers.ts'
 import { getQuery } from '#schemas/api/query-values.ts'
 import { scopeNeeded } from '#schemas/api/scopes.ts'
@@ -12,20 +12,20 @@ import type { Credential } from './credential.ts'
 import { type AuthorizedRequest, type Endpoint, perTier } from './define-route.ts'
 import type { Guard } from './guard.ts'
 import { HttpError } from './http-error.ts'
-import { answerErrors, bytes, json, localsOf, type Observe, SENT } from './reply.ts'
-import { decodePercent, parse, parseBody, parseParams, readBody } from './request.ts'
+import { answerErrors, bytes, type ErrorOptions, json, localsOf, type Observe, SENT } from './reply.ts'
+import { decodePercent, parse, readBody, validated } from './request.ts'
 
 const PREFIX = '/v1/'
 const PREFLIGHT_SECONDS = 86_400
 
-interface AppOptions extends Omit<Parameters<typeof answerErrors>[0], 'now'> {
+interface AppOptions extends ErrorOptions {
   /** Called with every answer. */
   observe: Observe
   /** Whether HEAD is answered where GET is; true unless given. */
   takesHead?: boolean
 }
 
-/** Makes an application of routes. */
+/** Makes an application of routes, which refuses other methods of their paths. */
 export function makeApp(endpoints: readonly Endpoint[], guard: Guard, options: AppOptions): Express {
   const app = express()
   app.disable('x-powered-by')
@@ -34,38 +34,28 @@ export function makeApp(endpoints: readonly Endpoint[], guard: Guard, options: A
   app.set('env', 'production')
   app.set('trust proxy', false)
   app.set('query parser', false)
-  const now = () => performance.now()
-  app.use(receive(options.observe, now))
-  app.use(routerOf(endpoints, guard, options))
+  app.set('case sensitive routing', true)
+  app.use(receive(options.observe))
+  const { takesHead = true } = options
+  const paths = Map.groupBy(endpoints, each => each.path)
+  if (!takesHead) for (const [path, own] of paths) app.head(path, refuseOtherMethods(own, guard, takesHead))
+  for (const endpoint of endpoints) app[endpoint.method](endpoint.path, handlerOf(endpoint, guard))
+  for (const [path, own] of paths) app.route(path).all(refuseOtherMethods(own, guard, takesHead))
   app.use(async (request, response) => {
     await guard.passWithoutKey(request, response)
     throw new HttpError('NOT_FOUND', 'There is no such path.')
   })
-  app.use(answerErrors({ ...options, now }))
+  app.use(answerErrors(options))
   return app
-}
-
-/** The router of some routes, which refuses other methods of their paths. */
-function routerOf(
-  endpoints: readonly Endpoint[],
-  guard: Guard,
-  { takesHead = true }: Pick<AppOptions, 'takesHead'> = {},
-): Router {
-  const router = Router({ caseSensitive: true })
-  const paths = Map.groupBy(endpoints, each => each.path)
-  if (!takesHead) for (const [path, own] of paths) router.head(path, refuseOtherMethods(own, guard, takesHead))
-  for (const endpoint of endpoints) router[endpoint.method](endpoint.path, handlerOf(endpoint, guard))
-  for (const [path, own] of paths) router.all(path, refuseOtherMethods(own, guard, takesHead))
-  return router
 }
 
 /**
  * Gives a request its id and clock, and refuses a URL that cannot be decoded, whatever its route. Removes /v1: with the
  * routes mounted twice, a request without it was first matched against all of /v1.
  */
-function receive(observe: Observe, now: () => number): RequestHandler {
+function receive(observe: Observe): RequestHandler {
   return (request, response, next) => {
-    Object.assign(localsOf(response), { requestId: requestIdOf(request), startedAt: now(), observe })
+    Object.assign(localsOf(response), { requestId: requestIdOf(request), startedAt: performance.now(), observe })
     const { url } = request
     if (url.includes('%')) decodePercent(url)
     if (url.startsWith(PREFIX)) request.url = url.slice(PREFIX.length - 1)
@@ -109,17 +99,17 @@ async function partsOf(
   if (body) await readBody(request, response)
   const schema = queries && credential ? queries[credential.tier] : query
   return {
-    params: params && areParamsChecked !== false ? parseParams(params, request) : undefined,
+    params: params && areParamsChecked !== false ? validated(params, request.params, 'path') : undefined,
     query: schema && parse(schema, request),
-    body: body && parseBody(body, isBodyOptional ? (request.body ?? {}) : request.body),
+    body: body && validated(body, isBodyOptional ? (request.body ?? {}) : request.body, 'body'),
   }
 }
 
 /** A known path refuses every other method and says which it takes. */
 function refuseOtherMethods(own: readonly Endpoint[], guard: Guard, takesHead: boolean): RequestHandler {
-  const taken = new Set(own.map(({ method }) => method.toUpperCase()))
-  if (taken.has('GET') && takesHead) taken.add('HEAD')
-  const allowed = [...taken].sort().join(', ')
+  const methods = new Set(own.map(({ method }) => method.toUpperCase()))
+  if (methods.has('GET') && takesHead) methods.add('HEAD')
+  const allowed = [...methods].sort().join(', ')
   const budget = own.find(endpoint => endpoint.budget !== undefined)?.budget
   const allow = `${allowed}, OPTIONS`
   return async (request, response) => {

@@ -87,9 +87,8 @@ function describe(issue: Issue, input: unknown): Described {
       return { type: 'enum', msg: 'Input should be one of the values that ctx.expected lists', ctx: { expected } }
     }
     case 'too_small':
-      return describeTooSmall(issue)
     case 'too_big':
-      return describeTooBig(issue)
+      return describeBound(issue)
     case 'invalid_type':
       return TYPES[issue.expected] ?? describeType(issue.expected)
     default:
@@ -112,34 +111,25 @@ const describeType = (expected: string): Described => ({
 
 const NO_OBJECT = describeType('object')
 
-function describeTooSmall(issue: z.core.$ZodIssueTooSmall): Described {
-  const least = Number(issue.minimum)
-  if (issue.origin === 'string') {
-    return {
-      type: 'string_too_short',
-      msg: `Text should have at least ${least} character(s)`,
-      ctx: { min_length: least },
-    }
-  }
-  if (issue.origin === 'array') {
-    return { type: 'too_short', msg: `List should have at least ${least} member(s)`, ctx: { min_length: least } }
-  }
-  return issue.inclusive
-    ? { type: 'greater_than_equal', msg: `Input should be greater than or equal to ${least}`, ctx: { ge: least } }
-    : { type: 'greater_than', msg: `Input should be greater than ${least}`, ctx: { gt: least } }
-}
+/** By kind of bound: the type, the words before and after the number, and its name in ctx. */
+const BOUNDS = {
+  'too_small string': ['string_too_short', 'Text should have at least', ' character(s)', 'min_length'],
+  'too_small array': ['too_short', 'List should have at least', ' member(s)', 'min_length'],
+  'too_small inclusive': ['greater_than_equal', 'Input should be greater than or equal to', '', 'ge'],
+  'too_small exclusive': ['greater_than', 'Input should be greater than', '', 'gt'],
+  'too_big string': ['string_too_long', 'Text should have at most', ' characters', 'max_length'],
+  'too_big array': ['too_long', 'List should have at most', ' members', 'max_length'],
+  'too_big inclusive': ['less_than_equal', 'Input should be less than or equal to', '', 'le'],
+  'too_big exclusive': ['less_than', 'Input should be less than', '', 'lt'],
+} as const
 
-function describeTooBig(issue: z.core.$ZodIssueTooBig): Described {
-  const most = Number(issue.maximum)
-  if (issue.origin === 'string') {
-    return { type: 'string_too_long', msg: `Text should have at most ${most} characters`, ctx: { max_length: most } }
-  }
-  if (issue.origin === 'array') {
-    return { type: 'too_long', msg: `List should have at most ${most} members`, ctx: { max_length: most } }
-  }
-  return issue.inclusive
-    ? { type: 'less_than_equal', msg: `Input should be less than or equal to ${most}`, ctx: { le: most } }
-    : { type: 'less_than', msg: `Input should be less than ${most}`, ctx: { lt: most } }
+function describeBound(issue: z.core.$ZodIssueTooSmall | z.core.$ZodIssueTooBig): Described {
+  const { code, origin, inclusive } = issue
+  const isLength = origin === 'string' || origin === 'array'
+  const kind = isLength ? (origin as 'string' | 'array') : inclusive ? 'inclusive' : 'exclusive'
+  const [type, words, unit, name] = BOUNDS[`${code} ${kind}`]
+  const bound = Number(code === 'too_small' ? issue.minimum : issue.maximum)
+  return { type, msg: `${words} ${bound}${unit}`, ctx: { [name]: bound } }
 }
 
 function listed(values: readonly string[]): string {

@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http'
 import { expect } from 'chai'
-import fc from 'fast-check'
 import { HttpError } from '#infra/http/http-error.ts'
 import { parse, rawQuery } from '#infra/http/request.ts'
 import { candlesQuery } from '#schemas/api/candles.ts'
@@ -31,32 +30,6 @@ function violationsOf(run: () => unknown): { type: string; at: string; input: un
 }
 
 describe('a query string', () => {
-  it('is decoded as the browser encodes it', () => {
-    const pairs = fc.array(fc.tuple(fc.string({ unit: 'binary', minLength: 1 }), fc.string({ unit: 'binary' })))
-    fc.assert(
-      fc.property(pairs, list => {
-        const wellFormed = list.filter(([name, value]) => name.isWellFormed() && value.isWellFormed())
-        const url = new URLSearchParams(wellFormed)
-        const expected = new Map<string, string[]>()
-        for (const [name, value] of wellFormed) expected.set(name, [...(expected.get(name) ?? []), value])
-        const found = rawQuery(requestOf(`?${url}`))
-        expect(Object.keys(found).sort()).to.deep.equal([...expected.keys()].sort())
-        for (const [name, values] of expected) expect([found[name]].flat()).to.deep.equal(values)
-      }),
-    )
-  })
-
-  it('may write spaces as plus signs', () => {
-    expect({ ...rawQuery(requestOf('?q=a+b%20c%2Bd&+x+=+')) }).to.deep.equal({ q: 'a b c+d', ' x ': ' ' })
-  })
-
-  for (const query of ['?a=%', '?a=%zz', '?%f=1', '?a=%ff', '?a=%ed%a0%80', '?a=%c0%80'])
-    it(`that cannot be decoded is a bad request: ${query}`, () => {
-      expect(() => rawQuery(requestOf(query)))
-        .to.throw(HttpError)
-        .with.property('code', 'BAD_REQUEST')
-    })
-
   it('knows no prototype', () => {
     const raw = rawQuery(requestOf('?__proto__=1&constructor=2&toString=3'))
     expect(Object.entries(raw)).to.deep.equal([
