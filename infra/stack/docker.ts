@@ -35,10 +35,7 @@ interface DockerNote {
 const serviceOf = (name: ServerName): string => (name === 'schemaRegistry' ? 'schema-registry' : name)
 
 /** Whether a Docker engine answers; a client without an engine does not count. */
-export const dockerAnswers = async (
-  environment: Record<string, string | undefined>,
-  signal = new AbortController().signal,
-): Promise<boolean> =>
+const dockerAnswers = async (environment: Record<string, string | undefined>, signal: AbortSignal): Promise<boolean> =>
   environment.MARKETLOG_DOCKER !== 'never' &&
   (await succeeds(environment, signal, 'info', '--format', '{{.ServerVersion}}'))
 
