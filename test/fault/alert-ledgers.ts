@@ -2,11 +2,9 @@
  * Accounts that own alerts, and what became of the alerts, beside what should have: triggers and rules in the log, events in Postgres,
  * requests and mails at the destinations.
  *
- * Reads Postgres, Kafka and destinations. Invariant: one event under two delivery ids, or one alert with two events, is
- * two entries here, however equal they look. When alerts may fire on a log of changes, and which must, is found by brute force from
- * DECISIONS.md, "Alerts", and shares no code with the triggers: each rule is checked after each change of its item, every check sorts all rows
- * of an item and compares exact fractions. A rule fires once, by prices at which its condition holds. Which of them depends on when the role was
- * there to evaluate, so a rule whose condition holds at the end must have fired, and one whose condition held for a while may have.
+ * When alerts may fire on a log of changes, and which must, is found by brute force from DECISIONS.md, "Alerts": each rule is checked after
+ * each change of its item. A rule fires once, by prices at which its condition holds. Which of them depends on when the role was there to
+ * evaluate, so a rule whose condition holds at the end must have fired, and one whose condition held for a while may have.
  */
 import { expect } from 'chai'
 
@@ -93,7 +91,6 @@ export function receivedBy({ received }: Receiver): LedgerEntry[] {
   return [...ids].flatMap(([key, deliveries]) => [...deliveries].map(() => ({ key, what: 'delivered' })))
 }
 
-/** Each alert as its table has it. */
 export async function storedRules(database: Database): Promise<LedgerEntry[]> {
   const rows = await database.rows<{ id: string; version: string; is_enabled: boolean }>(
     'SELECT id, version, is_enabled FROM alerts',
@@ -101,7 +98,6 @@ export async function storedRules(database: Database): Promise<LedgerEntry[]> {
   return rows.map(({ id, version, is_enabled }) => ({ key: id, what: `${version} ${is_enabled}` }))
 }
 
-/** Each alert as the last record of its key has it. */
 export async function lastRules(kafka: KafkaConnection): Promise<LedgerEntry[]> {
   const last = new Map<string, string>()
   for (const { key, value } of await readTopic(kafka, 'alertRules'))
@@ -109,7 +105,6 @@ export async function lastRules(kafka: KafkaConnection): Promise<LedgerEntry[]> 
   return [...last].map(([key, what]) => ({ key, what }))
 }
 
-/** The mails that owners without a destination are to get. */
 export const mailEntries = (owners: readonly Owner[], events: readonly EventRow[]): LedgerEntry[] =>
   events
     .filter(event => owners.some(({ id, getsMail }) => getsMail && id === event.account_id))
@@ -140,7 +135,6 @@ export async function expectRecorded(database: Database, { received }: Receiver)
   console.log(`      ${rows.length} deliveries, ${received.length - rows.length} repeats under their own id`)
 }
 
-/** An alert with a threshold near an item's prices. */
 export function alertNear(random: SeededRandom, { itemId, name, prices }: MarketItem): NewAlert {
   const kind = random.pick(['price_below', 'price_above', 'spread_exceeds'] as const)
   const about = (random.pick(prices) * random.integer(70, 130)) / 10_000
@@ -164,7 +158,6 @@ export interface PlainRule {
   threshold: string
 }
 
-/** A trigger, as far as it is compared. */
 interface WrittenTrigger {
   alert_id: string
   best_ask_micro_usd: number

@@ -1,8 +1,7 @@
 /**
- * Asks the API for the same things again and again, and holds each answer against the one that was right.
- *
- * One request for each at a time, since a key may have one bulk stream. An answer that no API gave, or that broke off, counts as none; so does
- * the refusal of a stream while the lease of one that broke off is held. What is neither none nor 503 nor 200 is wrong.
+ * Asks the API for the same things again and again, and holds each answer against the one that was right. One request for each at a time,
+ * since a key may have one bulk stream; the refusal of a stream while the lease of one that broke off is held counts as no answer. What is
+ * neither none nor 503 nor 200 is wrong.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'chai'

@@ -1,6 +1,4 @@
-/**
- * What still answers when a server is gone, with which code the rest refuses, and that all of it comes back.
- */
+/** What still answers when Redis, or what a view holds, is gone, with which code the rest refuses; of other servers see outages.test.ts. */
 import { expect } from 'chai'
 import { start as startApi } from '#services/api/main.ts'
 import { healthHeadKey } from '#streams/provider-health/table.ts'
@@ -17,31 +15,24 @@ const REDIS_TRIES = 24
 
 describe('outages', () => {
   const platform = useServers()
-  const wires: Record<'redis' | 'clickhouse' | 'postgres', Wire> = {} as never
+  let wire: Wire
   let scenario: ApiScenario
   let roles: StartedRoles
 
-  before('a service whose servers can be cut off', async () => {
+  before('a service whose Redis can be cut off', async () => {
     scenario = await openApiScenario(platform, 5)
     const { servers } = platform.config
-    wires.redis = await layWire(servers.redis)
-    wires.clickhouse = await layWire(servers.clickhouseReadOnly)
-    wires.postgres = await layWire(servers.postgres)
+    wire = await layWire(servers.redis)
     roles = await platform.startRoles([startApi], {
       tiersFile: writeRoomyTiers(platform.config.stateDir),
-      servers: {
-        ...servers,
-        redis: wires.redis.url,
-        clickhouseReadOnly: wires.clickhouse.url,
-        postgres: wires.postgres.url,
-      },
+      servers: { ...servers, redis: wire.url },
     })
     await roles.ready()
   })
   after('end of the service', async () => {
     await roles.stop()
     await scenario.close()
-    for (const wire of Object.values(wires)) await wire.close()
+    await wire.close()
   })
 
   async function ask(path: string): Promise<[status: number, code: string | undefined]> {
@@ -60,7 +51,7 @@ describe('outages', () => {
   for (const isLong of [false, true])
     it(`of Redis${isLong ? ', longer than its client tries' : ''}: nothing is let through uncounted`, async () => {
       await becomes(`/prices?${item()}`, 200)
-      wires.redis.cut()
+      wire.cut()
       await becomes(`/prices?${item()}`, 503, 'PRICES_INDEX_UNAVAILABLE')
       expect(await ask('/prices?limit=5')).to.deep.equal([503, 'PRICES_INDEX_UNAVAILABLE'])
       expect(await ask(`/bids?${item()}`)).to.deep.equal([503, 'BIDS_INDEX_UNAVAILABLE'])
@@ -68,34 +59,12 @@ describe('outages', () => {
       for (const path of ['/items?limit=1', `/prices/history?${item()}`, '/fx', '/nothing']) {
         expect(await ask(path), `${path} cannot be counted`).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
       }
-      if (isLong) await eventually(() => wires.redis.refused() >= REDIS_TRIES, 'the client to have given up once')
-      wires.redis.heal()
+      if (isLong) await eventually(() => wire.refused() >= REDIS_TRIES, 'the client to have given up once')
+      wire.heal()
       await becomes(`/prices?${item()}`, 200)
       await becomes('/providers', 200)
       await eventually(isReady, 'readiness')
     })
-
-  it('of ClickHouse: records are unavailable, live prices are not', async () => {
-    wires.clickhouse.cut()
-    for (const path of [`/prices/candles?${item()}`, `/prices/history?${item()}`, '/sales']) {
-      await becomes(path, 503, 'SERVICE_UNAVAILABLE')
-    }
-    expect(await ask(`/prices?${item()}`)).to.deep.equal([200, undefined])
-    wires.clickhouse.heal()
-    for (const path of [`/prices/candles?${item()}`, '/sales']) await becomes(path, 200)
-  })
-
-  it('of Postgres: no key passes once what is known of it has aged', async () => {
-    await becomes('/fx', 200)
-    wires.postgres.cut()
-    await becomes('/fx', 503, 'SERVICE_UNAVAILABLE')
-    const redirect = await fetch(`${roles.baseUrl}/r/provider_01/${scenario.items.full.item_id}`, {
-      redirect: 'manual',
-    })
-    expect(redirect.status, 'the redirect needs no key').to.equal(302)
-    wires.postgres.heal()
-    await becomes('/fx', 200)
-  })
 
   it('of the exchange rates: dollars go on, all else is unavailable', async () => {
     const tables = platform.openTables()

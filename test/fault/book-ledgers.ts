@@ -1,58 +1,44 @@
-/**
- * The book's topics beside what the reference fold asks for: one ledger for each thing that it writes.
- *
- * Reads Kafka only. Invariant: a ledger's entries are made of what the log holds and of what the fold says,
- * by the same texts, and of nothing that the book computed itself.
- */
+/** The book's topics beside what the reference fold asks for: one ledger for each thing that the book writes. */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { BookRowStored } from '#schemas/events/book-state.ts'
-import { ITEM_PARTITIONS, PROVIDER_PARTITIONS, topics } from '#schemas/topics.ts'
+import { ITEM_PARTITIONS, PROVIDER_PARTITIONS, type TopicKey, topics } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
-import type { LeastOfMarket } from '#test/fixtures/seeded-market.ts'
 import type { JavaReader } from '#test/harness/java-reader.ts'
 import { type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
 import { arriving, givenOf, isUsable, type PublishedRefresh, urlOf } from '#test/harness/published-records.ts'
 import { entriesOfReading, type ReadRecord, readByJava, readTopic } from '#test/harness/read-topic.ts'
 import { bookKey, type Expected, entryOfChange, foldRefreshes } from '#test/harness/reference-fold.ts'
 
-/** Holds all that the book wrote against the refreshes that it was given, of a market that shows at least so much. */
+/** Holds all that the book wrote against the refreshes that it was given. */
 export async function bookLedgers(
   kafka: KafkaConnection,
   refreshes: readonly PublishedRefresh[],
-  java: JavaReader | undefined,
-  least: LeastOfMarket,
+  java?: JavaReader,
 ): Promise<Record<string, Ledger>> {
   const expected = foldRefreshes(refreshes.map(givenOf))
   const changes = await readTopic(kafka, 'bookChanges')
   const changelog = await readTopic(kafka, 'book')
   const rejects = rejectsOf(refreshes)
-  const rows = least.asks + least.bids
   const ledgers: Record<string, Ledger> = {
-    'changes by item': openLedger(
-      expected.changes.map(entryOfChange),
-      changes.filter(({ event }) => event === 'BookChanged').map(({ value }) => entryOfChange(value)),
-      rows,
-    ),
-    'changes and markers by partition': openLedger(
-      expectedSequence(expected),
-      changes.map(sequenceEntry),
-      rows + least.feeds * ITEM_PARTITIONS,
-    ),
-    'sources of changes': openLedger(...sourcesOnce(changes), rows),
-    verdicts: openLedger(verdictsOf(refreshes, expected), await verdictsRead(kafka), least.feeds),
-    quarantine: openLedger(quarantined(expected), await quarantineRead(kafka), least.quarantined),
-    'final book': openLedger(expectedRows(expected), rowsOf(changelog), rows),
-    unresolved: openLedger(rejects.unresolved, await rejectsRead(kafka, 'unresolved'), least.unresolved),
-    'dead letters': openLedger(rejects.letters, await rejectsRead(kafka, 'deadLetters'), least.deadLetters),
+    'changes and markers by partition': openLedger(expectedSequence(expected), changes.map(sequenceEntry)),
+    'sources of changes': openLedger(...sourcesOnce(changes)),
+    verdicts: openLedger(verdictsOf(refreshes, expected), await verdictsRead(kafka)),
+    quarantine: openLedger(quarantined(expected.verdicts), quarantined(await valuesOf(kafka, 'quarantine'))),
+    'final book': openLedger(expectedRows(expected), rowsOf(changelog)),
+    unresolved: openLedger(rejects.unresolved, await rejectsRead(kafka, 'unresolved')),
+    'dead letters': openLedger(rejects.letters, await rejectsRead(kafka, 'deadLetters')),
   }
   if (java === undefined) return ledgers
   const truth = await readByJava(java, kafka, 'bookChanges')
   const truthOfBook = await readByJava(java, kafka, 'book')
-  ledgers['changes read by the Java client'] = openLedger(truth.entries, entriesOfReading(changes), rows)
-  ledgers['changelog read by the Java client'] = openLedger(truthOfBook.entries, entriesOfReading(changelog), rows)
+  ledgers['changes read by the Java client'] = openLedger(truth.entries, entriesOfReading(changes))
+  ledgers['changelog read by the Java client'] = openLedger(truthOfBook.entries, entriesOfReading(changelog))
   console.log(`      ${truth.aborted + truthOfBook.aborted} records of transactions that a kill cut short`)
   return ledgers
 }
+
+const valuesOf = async (kafka: KafkaConnection, topic: TopicKey) =>
+  (await readTopic(kafka, topic)).map(({ value }) => value)
 
 const urlText = (provider: string, itemId: number, price: number | null): string =>
   price === null ? 'null' : String(urlOf(provider, itemId))
@@ -98,25 +84,20 @@ function sourcesOnce(changes: readonly ReadRecord[]): [LedgerEntry[], LedgerEntr
 }
 
 const verdictsRead = async (kafka: KafkaConnection): Promise<LedgerEntry[]> =>
-  (await readTopic(kafka, 'refreshes')).map(({ value }) => {
+  (await valuesOf(kafka, 'refreshes')).map(value => {
     const { side, provider, refresh_id, verdict, reason, added, updated, removed, unresolved, rejected } = value
     const numbers = [added, updated, removed, unresolved, rejected].join(' ')
     return { key: bookKey(side, provider), what: `${refresh_id} ${verdict} ${reason} ${numbers}` }
   })
 
-const quarantined = ({ verdicts }: Expected): LedgerEntry[] =>
-  verdicts
-    .filter(({ verdict }) => verdict === 'quarantined')
+/** All of the topic's records, which have no verdict, are of refreshes that were quarantined. */
+const quarantined = (refreshes: readonly (Omit<Expected['verdicts'][number], 'verdict'> & { verdict?: string })[]) =>
+  refreshes
+    .filter(({ verdict = 'quarantined' }) => verdict === 'quarantined')
     .map(({ side, provider, refresh_id, reason }) => ({
       key: bookKey(side, provider),
       what: `${refresh_id} ${reason}`,
     }))
-
-const quarantineRead = async (kafka: KafkaConnection): Promise<LedgerEntry[]> =>
-  (await readTopic(kafka, 'quarantine')).map(({ value: { side, provider, refresh_id, reason } }) => ({
-    key: bookKey(side, provider),
-    what: `${refresh_id} ${reason}`,
-  }))
 
 const rowText = ({ price, currency, price_micro_usd, quantity, seen_at }: Omit<BookRowStored, 'url'>): string =>
   [price, currency, price_micro_usd, quantity, seen_at].join(' ')
@@ -140,7 +121,7 @@ function rowsOf(changelog: readonly ReadRecord[]): LedgerEntry[] {
 }
 
 async function rejectsRead(kafka: KafkaConnection, topic: 'unresolved' | 'deadLetters'): Promise<LedgerEntry[]> {
-  return (await readTopic(kafka, topic)).map(({ value: rejected }) => {
+  return (await valuesOf(kafka, topic)).map(rejected => {
     const { value } = kafka.codec.decode(rejected.value)
     const index = topic === 'unresolved' ? '' : `${value.index} `
     const key = bookKey(rejected.topic === topics.quotes.name ? 'ask' : 'bid', value.provider)
@@ -149,10 +130,7 @@ async function rejectsRead(kafka: KafkaConnection, topic: 'unresolved' | 'deadLe
 }
 
 /** The unresolved names and dead letters that the book must write of the refreshes, one entry a record. */
-function rejectsOf(refreshes: readonly PublishedRefresh[]): {
-  unresolved: LedgerEntry[]
-  letters: LedgerEntry[]
-} {
+function rejectsOf(refreshes: readonly PublishedRefresh[]) {
   const unresolved: LedgerEntry[] = []
   const letters: LedgerEntry[] = []
   for (const refresh of refreshes) {

@@ -1,9 +1,6 @@
 /**
- * Plans faults of brokers from a seed, and carries them out on a cluster of a test's own, one at a time.
- *
- * The same seed plans the same faults and pauses, and every kind comes once before any comes again.
- * States of a fault: quiet → harm done, and seen to be done → harm over → the cluster whole. Invariant: the next fault begins only when
- * every broker sees every replica in sync again, so no more than one broker is ever away; a fault that did no harm fails the run.
+ * Plans faults of brokers from a seed, every kind once before any comes again, and carries them out, one at a time: the next begins only when
+ * every broker sees every replica in sync again, so no more than one broker is ever away. A fault that did no harm fails the run.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { type ClusterControl, openClusterControl } from '#test/harness/cluster-control.ts'
@@ -76,19 +73,6 @@ export function* planFaults(
   }
 }
 
-export interface FaultReport {
-  /** Kind → how often. */
-  counts: ReadonlyMap<FaultKind, number>
-  /** Kind → from the end of the harm until the cluster was whole, the longest, in seconds. */
-  recoveredS: ReadonlyMap<FaultKind, number>
-  disturbances: readonly Disturbance[]
-  /** Processes of brokers that have ended. */
-  endedPids: ReadonlySet<number>
-  /** Partitions whose leaders were moved by request. */
-  moved: number
-  seconds: number
-}
-
 /** A cluster must do its part of a fault within this. */
 const DONE_LIMIT_MS = 60_000
 /** A broker that starts beside a loaded platform needs its session to end, a start, and what it has missed. */
@@ -101,59 +85,36 @@ interface Actor {
   control: ClusterControl
   fault: BrokerFault
   broker: OwnBroker
-  /** Adds to the count of leaders that were moved. */
-  moved(partitions: number): void
-  endedPids: Set<number>
 }
 
-/** Carries faults out until there were as many and it has lasted as long. */
+/** Carries faults out until there were as many and it has lasted as long; resolves with them, and how often each kind came. */
 export async function breakBrokers(
   platform: TestCluster,
   plan: Iterable<BrokerFault>,
   limits: { faults: number; ms: number; signal: AbortSignal },
-): Promise<FaultReport> {
+) {
   const control = openClusterControl(platform)
   const startedAt = performance.now()
   const counts = new Map<FaultKind, number>()
-  const recoveredS = new Map<FaultKind, number>()
   const disturbances: Disturbance[] = []
-  const endedPids = new Set<number>()
-  let moved = 0
   for (const fault of plan) {
     const elapsedMs = performance.now() - startedAt
     if (limits.signal.aborted || (disturbances.length >= limits.faults && elapsedMs >= limits.ms)) break
     await pause(fault.pauseMs, undefined, { signal: limits.signal }).catch(() => undefined)
     const broker = platform.cluster.brokers[fault.broker - 1] as OwnBroker
     const from = Date.now()
-    await CARRY_OUT[fault.kind]({
-      platform,
-      control,
-      fault,
-      broker,
-      endedPids,
-      moved: partitions => {
-        moved += partitions
-      },
-    })
+    await CARRY_OUT[fault.kind]({ platform, control, fault, broker })
     const overAt = performance.now()
     await control.whole(WHOLE_LIMIT_MS)
     const tookS = (performance.now() - overAt) / 1_000
     disturbances.push({ of: fault.kind, from, to: Date.now() })
     counts.set(fault.kind, (counts.get(fault.kind) ?? 0) + 1)
-    recoveredS.set(fault.kind, Math.max(tookS, recoveredS.get(fault.kind) ?? 0))
     const atS = Math.round((performance.now() - startedAt) / 1_000)
     console.log(
       `      ${atS} s: fault ${disturbances.length}, ${fault.kind} (broker ${fault.broker}), whole ${tookS.toFixed(1)} s after it`,
     )
   }
-  return {
-    counts,
-    recoveredS,
-    disturbances,
-    endedPids,
-    moved,
-    seconds: Math.round((performance.now() - startedAt) / 1_000),
-  }
+  return { counts, disturbances }
 }
 
 const CARRY_OUT: Record<FaultKind, (actor: Actor) => Promise<void>> = {
@@ -171,7 +132,7 @@ const CARRY_OUT: Record<FaultKind, (actor: Actor) => Promise<void>> = {
     const others = platform.cluster.brokers.map(({ id }) => id).filter(id => id !== fault.broker)
     const other = others[fault.step - 1] as number
     const topics = await topicsOf(control, () => true)
-    actor.moved(await control.moveLeaders(topics, leader => (leader === fault.broker ? other : leader), DONE_LIMIT_MS))
+    await control.moveLeaders(topics, leader => (leader === fault.broker ? other : leader), DONE_LIMIT_MS)
     await freeze(actor)
   },
   async 'leader moves'(actor) {
@@ -191,21 +152,17 @@ const CARRY_OUT: Record<FaultKind, (actor: Actor) => Promise<void>> = {
 const topicsOf = async (control: ClusterControl, isWanted: (name: string) => boolean): Promise<string[]> =>
   [...new Set((await control.partitions()).map(({ topic }) => topic))].filter(isWanted).sort()
 
-/** All leaders of the topics go to another broker. */
-async function move({ platform, control, fault, moved }: Actor, topics: readonly string[]): Promise<void> {
+async function move({ platform, control, fault }: Actor, topics: readonly string[]): Promise<void> {
   const size = platform.cluster.brokers.length
   const count = await control.moveLeaders(topics, leader => ((leader - 1 + fault.step) % size) + 1, DONE_LIMIT_MS)
   if (count === 0) throw new Error(`no leader of ${topics.join(', ')} has moved`)
-  moved(count)
 }
 
 async function restart(actor: Actor, broker: OwnBroker, how: 'stop' | 'kill'): Promise<void> {
-  const { platform, control, fault, endedPids } = actor
-  const pid = broker.pid()
+  const { platform, control, fault } = actor
   await broker[how]()
   try {
     if (broker.isRunning()) throw new Error(`broker ${broker.id} runs on after ${how}`)
-    endedPids.add(pid)
     await leftOut(platform, control, broker.id)
     await pause(fault.lastsMs)
   } finally {

@@ -1,23 +1,19 @@
 /**
- * Streams that begin with the current state, resume or replay, on a moving market. Clients that lose their gateway and come back at another one
- * are test/fault/feed-cuts.test.ts' matter, and the connections to the log that a crowd of them costs the bench feed-resume's.
- *
- * A writer publishes refreshes of random rows and keeps every row's history: a version of a row is its quantity, which never comes twice.
- * A client's events are walked along these histories, so that a gap, a repeat or a wrong order of any row shows at the event where it
- * happens; at the end every client must hold what the market holds.
+ * Streams that begin with the current state or replay, on a moving market, and how many may at once. Clients that resume are
+ * feed-cuts.test.ts' matter. A version of a row is its quantity, which never comes twice: a client's events are walked along the histories of
+ * the rows, so that a gap, a repeat or a wrong order shows at the event where it happens.
  */
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import type { Publisher } from '#infra/kafka/publisher.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { HOUR_MS } from '#schemas/values/instant.ts'
 import { startWithin } from '#services/feed/main.ts'
 import { firstItems, type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { expectBalanced, type Ledger, openLedger } from '#test/harness/ledger.ts'
+import { expectBalanced, openLedger } from '#test/harness/ledger.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
-import { openSse, type SseClient, type SseEvent } from '#test/harness/sse-client.ts'
+import { changedRows, openSse, type SseClient, type SseEvent } from '#test/harness/sse-client.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const IS_LONG = process.env.FAULT === 'long'
@@ -27,18 +23,6 @@ const [STARTING, CROWD] = [3, 40]
 /** Signature, version and count, an offset per partition of four bytes, and for each of four providers that lag a name and as many. */
 const LONGEST_ID = Math.ceil(((14 + 4 * ITEM_PARTITIONS + 4 * (16 + 4 * ITEM_PARTITIONS)) * 4) / 3)
 const ARRIVES_MS = 30_000
-
-interface ChangedItem {
-  item_id: number
-  qty: number
-  change: string
-}
-
-interface ChangedData {
-  provider: string
-  seen_at: string
-  items: ChangedItem[]
-}
 
 interface Client {
   key: string
@@ -52,14 +36,13 @@ describe('feeds that resume', function () {
   this.timeout(IS_LONG ? HOUR_MS : 240_000)
   const platform = useServers({ catalog: 'whole' })
   let kafka: KafkaConnection
-  let publisher: Publisher
   let market: MovingMarket
   let steady: string
   const clients: Client[] = []
 
   before(async () => {
     kafka = platform.connect()
-    publisher = await platform.openPublisher(kafka, 'book')
+    const publisher = await platform.openPublisher(kafka, 'book')
     const items = await firstItems(kafka, 600)
     market = openMovingMarket({ publisher, codec: kafka.codec, random: seededRandom('feeds that resume'), items })
     const roles = await platform.startRoles(['live-view', 'feed'])
@@ -80,11 +63,12 @@ describe('feeds that resume', function () {
     const filter = random.chance(0.3) ? '' : `&${market.someFilter()}`
     return `/feed/${random.chance(0.7) ? 'prices' : 'bids'}?resume=true${filter}`
   }
-  const idOf = ({ pieces }: Pick<Client, 'pieces'>) =>
+  const idOf = ({ pieces }: Client) =>
     pieces.flatMap(({ events }) => events.map(({ id }) => id)).findLast(id => id !== undefined)
 
   /** Lets a client go on where it left off; returns the refusals that it met. */
-  async function connect(client: Client, base: string, id = idOf(client)): Promise<SseClient[]> {
+  async function connect(client: Client, base: string): Promise<SseClient[]> {
+    const id = idOf(client)
     const headers: Record<string, string> = id === undefined ? {} : { 'last-event-id': id }
     const path = id === undefined && client.fromState ? `${client.path}&snapshot=true` : client.path
     const refused: SseClient[] = []
@@ -97,10 +81,9 @@ describe('feeds that resume', function () {
     await eventually(isOpen, 'a stream', ARRIVES_MS)
     return refused
   }
-  /** A stream of the gateway that is never killed. */
-  async function listen(path: string, id?: string): Promise<SseClient> {
+  async function listen(path: string): Promise<SseClient> {
     const client = await newClient(path, false)
-    await connect(client, steady, id)
+    await connect(client, steady)
     return client.pieces[0] as SseClient
   }
   /** The first event of a client's stream: an id to come back with. */
@@ -226,31 +209,6 @@ describe('feeds that resume', function () {
     }
   })
 
-  it('send resync for an id that is none, of another feed, or of another platform, and then go on live', async () => {
-    const prices = await listen('/feed/prices?resume=true&snapshot=true')
-    const { id: foreign } = await prices.event(({ event }) => event === 'snapshot.end')
-    for (const [side, path, id] of [
-      ['ask', '/feed/prices?resume=true', 'nonsense'],
-      ['bid', '/feed/bids?resume=true', foreign ?? ''],
-    ] as const) {
-      const client = await listen(path, id)
-      const { data, id: position } = await client.event(({ event }) => event === 'resync')
-      expect(data).to.deep.equal({ reason: 'unknown' })
-      const again = await listen(path, position)
-      await market.refresh(side)
-      await again.event(({ event }) => event.endsWith('.changed'))
-      expect(again.events.map(({ event }) => event)).not.to.include('resync')
-    }
-  })
-
-  it('are what the specification says where nothing is asked for, whatever a client brings along', async () => {
-    const client = await listen('/feed/prices', 'nonsense')
-    await market.refresh('ask')
-    await eventually(() => client.events.length > 1, 'a change')
-    expect(client.events.map(({ id }) => id)).to.deep.equal(client.events.map(() => undefined))
-    expect(new Set(client.events.map(({ event }) => event))).to.deep.equal(new Set(['ready', 'prices.changed']))
-  })
-
   it('replay what was recorded, all of it or a part, as fast as asked for', async () => {
     await market.refreshes(40)
     const ended = async (path: string) => {
@@ -259,43 +217,35 @@ describe('feeds that resume', function () {
       await eventually(() => client.hasEnded(), 'the end of the replay')
       return client
     }
-    const replayOf = (feed: string, speed: number) =>
-      ended(`/feed/replay/${feed}?from=2026-01-01&to=2027-01-01&speed=${speed}`)
     const recorded = (await readTopic(kafka, 'bookChanges'))
-      .filter(({ event }) => event === 'BookChanged')
+      .filter(({ event, value }) => event === 'BookChanged' && value.side === 'ask')
       .toSorted((one, other) => one.timestamp - other.timestamp || one.offset - other.offset)
-    const entry = (provider: string, { item_id, qty, change }: ChangedItem, at: number) => ({
-      key: `${provider} ${item_id}`,
-      what: `${at} ${change} ${qty}`,
+    const entry = (provider: string, itemId: number, ...what: (string | number)[]) => ({
+      key: `${provider} ${itemId}`,
+      what: what.join(' '),
     })
-    const ledgers: Record<string, Ledger> = {}
-    for (const [feed, side] of Object.entries({ prices: 'ask', bids: 'bid' })) {
-      const own = recorded.filter(({ value }) => value.side === side)
-      const expected = own.map(({ value }) => entry(value.provider, { ...value, qty: value.quantity }, value.seen_at))
-      for (const speed of [0, 100]) {
-        const { events } = await replayOf(feed, speed)
-        expect(events.at(-1)?.data).to.deep.equal({ items: own.length })
-        const changes = events.filter(({ event }) => event.endsWith('.changed')).map(({ data }) => data as ChangedData)
-        const actual = changes.flatMap(({ provider, seen_at, items }) =>
-          items.map(item => entry(provider, item, Date.parse(seen_at))),
-        )
-        ledgers[`${feed} at speed ${speed}`] = openLedger(expected, actual, 200)
-      }
-    }
-    expectBalanced(ledgers)
-    const all = await replayOf('prices', 0)
-    expect((await replayOf('prices', 0)).events).to.deep.equal(all.events)
+    const expected = recorded.map(({ value: { provider, item_id, seen_at, change, quantity } }) =>
+      entry(provider, item_id, seen_at, change, quantity),
+    )
+    const all = await ended('/feed/replay/prices?from=2026-01-01&to=2027-01-01&speed=0')
+    expect(all.events.at(-1)?.data).to.deep.equal({ items: recorded.length })
+    const actual = all.events
+      .flatMap(changedRows)
+      .flatMap(({ provider, seen_at, items }) =>
+        items.map(({ item_id, change, qty }) => entry(provider, item_id, Date.parse(seen_at), change, qty)),
+      )
+    expectBalanced({ 'prices replayed': openLedger(expected, actual, 200) })
 
-    const momentOf = ({ data }: { data: unknown }) => (data as { seen_at?: string }).seen_at ?? ''
+    const momentOf = (event: SseEvent) => changedRows(event)[0]?.seen_at ?? ''
     const [from, to] = [market.now() - 8_000, market.now() + 1].map(at => new Date(at).toISOString())
     const startedAt = performance.now()
     const part = await ended(`/feed/replay/prices?from=${from}&to=${to}&speed=4x`)
     const within = (moment: string) => moment >= (from ?? '') && moment < (to ?? '')
-    const expected = all.events.filter(event => within(momentOf(event)))
-    expect(part.events.slice(1, -1)).to.deep.equal(expected)
-    const moments = expected.map(event => Date.parse(momentOf(event)))
+    const wanted = all.events.filter(event => within(momentOf(event)))
+    expect(part.events.slice(1, -1)).to.deep.equal(wanted)
+    const moments = wanted.map(event => Date.parse(momentOf(event)))
     const span = Math.max(...moments) - Math.min(...moments)
     expect(performance.now() - startedAt).to.be.at.least(span / 4)
-    console.log(`      ${expected.length} events in ${span} ms at 4 times`)
+    console.log(`      ${wanted.length} events in ${span} ms at 4 times`)
   })
 })

@@ -1,9 +1,6 @@
 /**
- * Keeps one process of some roles running, as a supervisor would: whatever ends it, it is started again; and kills and freezes such processes.
- *
- * States: running -> ended (by a kill or by itself) -> waiting -> running, until `stop`. Invariant: the pauses before
- * restarts follow from the seed; a process that ended by itself, and not by SIGKILL, is counted and its last line shown, and
- * fails the file unless such ends were announced.
+ * Keeps one process of some roles running, as a supervisor would, and kills and freezes such processes. The pauses before restarts follow from
+ * the seed; a process that ended by itself, and not by SIGKILL, fails the file unless such ends were announced.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { eventually } from '#test/harness/eventually.ts'
@@ -12,38 +9,23 @@ import type { SeededRandom } from '#test/harness/seeded-random.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
 
 interface KeepOptions {
-  /** For the report. */
   name: string
   random: SeededRandom
   start(): Promise<SpawnedRole>
   /** Why a process may end by itself; without it none may. */
   mayEnd?: RegExp
-  /** {@link READY_LIMIT_MS} when left out. */
   readyLimitMs?: number
 }
 
-export interface Kept {
-  readonly name: string
-  /** The process of now; undefined between an end and the next start. */
-  role(): SpawnedRole | undefined
-  /** Whether the process of now has said that it is ready. */
-  isReady(): boolean
-  /** Processes that ended by themselves, a lost dependency or a lost partition as the reason. */
-  endedByThemselves(): number
-  /** Processes that a SIGKILL has ended. */
-  killed(): number
-  /** Stops it for good; a frozen process is woken. */
-  stop(): Promise<void>
-}
+export type Kept = ReturnType<typeof keepRunning>
 
 /** The last word of a process that has lost what it needs; what ends without it has crashed. */
 export const SAYS_WHY = /"level":"fatal".*cannot go on; the process ends/
 
-/** The longest time that a process may take to be ready. */
 const READY_LIMIT_MS = 60_000
 const RESTART_MS = [0, 2_500] as const
 
-export function keepRunning({ name, random, start, mayEnd, readyLimitMs = READY_LIMIT_MS }: KeepOptions): Kept {
+export function keepRunning({ name, random, start, mayEnd, readyLimitMs = READY_LIMIT_MS }: KeepOptions) {
   const ending = new AbortController()
   let role: SpawnedRole | undefined
   let isReady = false
@@ -73,11 +55,14 @@ export function keepRunning({ name, random, start, mayEnd, readyLimitMs = READY_
   const keeping = keep()
   return {
     name,
+    /** The process of now; undefined between an end and the next start. */
     role: () => role,
     isReady: () => isReady,
+    /** Processes that ended by themselves, a lost dependency or a lost partition as the reason. */
     endedByThemselves: () => endedByThemselves,
     killed: () => killed,
-    async stop() {
+    /** For good; a frozen process is woken. */
+    async stop(): Promise<void> {
       ending.abort()
       await role?.stop()
       await keeping
@@ -88,13 +73,10 @@ export function keepRunning({ name, random, start, mayEnd, readyLimitMs = READY_
 interface KillPlan {
   /** At least so many where there is `until`; freezes come beside. */
   kills: number
-  /** Goes on until then. */
   until?: AbortSignal
-  /** Ends it before that. */
   signal?: AbortSignal
   /** One fault in so many is a freeze; none when left out. */
   freezeEach?: number
-  /** The longest time that a process may take to be ready; {@link READY_LIMIT_MS} when left out. */
   readyLimitMs?: number
   /** Pause before each fault, in milliseconds. */
   pauseMs: readonly [least: number, most: number]

@@ -66,7 +66,6 @@ describe('topics that are no longer what they were', () => {
     await ingest.close()
   }
 
-  /** The last price of the first item. */
   async function price(): Promise<number | null | undefined> {
     const changes: BookChanged[] = (await readTopic(kafka, 'bookChanges'))
       .filter(({ event, value }) => event === 'BookChanged' && value.item_id === ITEMS[0]?.item_id)

@@ -1,9 +1,6 @@
 /**
- * Publishes a seeded market in waves, feeds mixed as they are in the log, until it is ended; and how far its readers are behind.
- *
- * Writes market.quotes and market.bids. Each feed's refreshes are in the log in the order in which the feed made them, and the
- * log holds all of them when `end` resolves. The number of records that wait for the book is bounded, so that a slow machine
- * slows the market down.
+ * Publishes a seeded market in waves, feeds mixed as they are in the log, until it is ended; and how far its readers are behind. The number of
+ * records that wait for the book is bounded, so that a slow machine slows the market down.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Codec } from '#infra/kafka/codec.ts'
@@ -22,7 +19,6 @@ interface LoadOptions {
   publisher: Publisher
   /** On average; they come in waves, each as fast as the log takes them. */
   recordsPerSecond: number
-  /** Records that wait for the book. */
   backlog(): Promise<number>
 }
 
@@ -30,7 +26,6 @@ export type MarketLoad = ReturnType<typeof startLoad>
 
 interface Publishing {
   feed: Feed
-  /** Records of the refresh being published. */
   records: Outgoing[]
   sent: number
 }
@@ -41,7 +36,6 @@ const BACKLOG_LIMIT_MS = 60_000
 const CHECK_EVERY_MS = 500
 const WAVE_MS = 4_000
 
-/** Begins to publish. */
 export function startLoad(options: LoadOptions) {
   const { feeds, random, codec, publisher, recordsPerSecond } = options
   const refreshes: PublishedRefresh[] = []
@@ -93,9 +87,7 @@ export function startLoad(options: LoadOptions) {
   // `end` hands a failure on; until then it must not count as unhandled.
   running.catch(() => undefined)
   return {
-    /** Records so far. */
     published: () => published,
-    /** Resolves when the next wave begins. */
     wave: () => Promise.race([nextWave.promise, running]),
     /** Publishes one last sound refresh of every feed; resolves with all refreshes in the order of the log. */
     async end(): Promise<PublishedRefresh[]> {

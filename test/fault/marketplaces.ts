@@ -1,14 +1,11 @@
 /**
- * Marketplaces that serve a seeded market over HTTP, and remember what they served.
- *
- * One server for all of them; ingest polls it through its `http-json` connector. Every answer with rows is an edition with a
- * number: one more entry, whose name no catalog has, holds it, so that the log shows which edition it holds. Some answers
- * break off or fail, as real ones do. What `served` lists left this server whole, in this order, before the log could hold it;
- * from `settle` on each marketplace repeats one sound refresh.
+ * Marketplaces that serve a seeded market over HTTP, some answers broken off or failed, and remember what left them whole. Every answer with
+ * rows is an edition with a number: one more entry, whose name no catalog has, holds it, so that the log shows which edition it holds. From
+ * `settle` on each marketplace repeats one sound refresh.
  */
 import { createHash } from 'node:crypto'
 import { createServer, type ServerResponse } from 'node:http'
-import { type Feed, leastOf, type MarketSize, openSeededMarket } from '#test/fixtures/seeded-market.ts'
+import { type Feed, type MarketSize, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { listen } from '#test/harness/listen.ts'
 import { type PublishedEntry, urlOf } from '#test/harness/published-records.ts'
@@ -41,7 +38,6 @@ interface Marketplace {
   last: { body: string; edition: ServedEdition; times: number } | undefined
 }
 
-/** The same text for the same rows. */
 export function digestOf(
   entries: readonly Pick<PublishedEntry, 'name' | 'price' | 'quantity' | 'isRejected'>[],
 ): string {
@@ -63,13 +59,11 @@ export function editionOf(name: string): number | undefined {
 
 const SALES_PER_ANSWER = 3
 /** So many are served before the market settles. */
-export const SALES_LEAST = 5 * SALES_PER_ANSWER
+const SALES_LEAST = 5 * SALES_PER_ANSWER
 /** Sales are kept without end, so their time may lie anywhere. */
 const FIRST_SALE = Date.UTC(2026, 0, 1)
-/** The currency of all sales. */
 const SALES_CURRENCY = 'EUR'
 
-/** Opens the marketplaces of a seeded market, and one that serves sales. */
 export async function openMarketplaces(random: SeededRandom, size: MarketSize, salesProvider: string) {
   const feeds = openSeededMarket(random, size)
   const byFeed = new Map<string, Marketplace>(
@@ -116,8 +110,6 @@ export async function openMarketplaces(random: SeededRandom, size: MarketSize, s
     served: served as readonly ServedEdition[],
     sales: sales as readonly ServedSale[],
     items: feeds[0]?.items ?? [],
-    /** In the views. The refreshes that hold each oddity may have been cut on their way, so one of each is promised. */
-    least: { ...leastOf(feeds), unresolved: 1, deadLetters: 1 },
     /** The market file by which ingest polls all of them, as text. */
     marketFile: (intervalMs: number) => marketFile(base, [...byFeed.keys()], salesProvider, intervalMs),
     /** Resolves when every marketplace has served its last refresh and was asked once more: then the log holds it. */
@@ -136,7 +128,6 @@ function sendHalf(response: ServerResponse, body: string): void {
   response.write(body.slice(0, body.length / 2), () => response.destroy())
 }
 
-/** Some sales of what is listed. */
 function newSales(
   random: SeededRandom,
   listed: readonly PublishedEntry[],

@@ -1,8 +1,6 @@
 /**
- * Members of a group whose process was killed, where a pid says nothing: each here is process 1 of a namespace of its own, as in a container,
- * and all share one state folder.
- *
- * A member was known by its pid, and so a container that was started again took its dead member for itself: it had nothing to do until the
+ * Members of a group whose process was killed, each process 1 of a namespace of its own, as in a container; all share one state folder. A
+ * member was known by its pid, and so a container that was started again took its dead member for itself: it had nothing to do until the
  * session of 10 s was over.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'

@@ -1,8 +1,4 @@
-/**
- * Everything that was written or delivered in a scenario, beside a reference fold of what the marketplaces served.
- *
- * Reads Kafka, Redis, ClickHouse, Postgres and the API. Prints the ledgers and figures; throws when one does not balance.
- */
+/** Everything that was written or delivered in a scenario, beside a reference fold of what the marketplaces served. */
 import { expect } from 'chai'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -23,19 +19,16 @@ import {
 } from './alert-ledgers.ts'
 import { bookLedgers } from './book-ledgers.ts'
 import type { Disturbance } from './keep-running.ts'
-import { SALES_LEAST } from './marketplaces.ts'
 import { type DrainedScenario, type PlatformScenario, RULES, type ScenarioLoad } from './platform-scenario.ts'
 import { askPrices, expectAvailable, shownPrice, shownText, wrongRows } from './price-reader.ts'
 import { entryOfDelivered } from './resuming-client.ts'
 import { editionLedger, marketLedgers, readSummary, summaryLedger } from './side-ledgers.ts'
 
-const RATES_LEAST = 2
 /** A freeze of 15 s, or a kill, two pauses before a start, and the start on a machine that the whole platform shares. */
 const AWAY_S = 60
 const REFUSED_MOST = 0.2
 
 interface FinishedScenario extends DrainedScenario {
-  /** The name of the test, for its figures. */
   test: string
   scenario: PlatformScenario
   load: ScenarioLoad
@@ -43,7 +36,6 @@ interface FinishedScenario extends DrainedScenario {
   java: JavaReader | undefined
   /** Topics that it reads beside those of the book. */
   javaTopics: readonly TopicKey[]
-  /** When processes and brokers were harmed. */
   disturbances: readonly Disturbance[]
 }
 
@@ -51,20 +43,16 @@ interface FinishedScenario extends DrainedScenario {
 export async function expectPlatformBalanced(finished: FinishedScenario): Promise<void> {
   const { test, scenario, load, refreshes, expected, java } = finished
   const { kafka, marketplaces, options } = scenario
-  const clients: Record<string, Ledger> = {}
-  for (const { client, isDelivered, least } of load.listeners) {
-    clients[`client of ${client.path.slice(9, 60)}`] = openLedger(
-      expected.changes.filter(isDelivered).map(entryOfDelivered),
-      client.rows(),
-      least,
-    )
-  }
+  const clients = load.listeners.map(({ client, isDelivered }) => [
+    `client of ${client.path.slice(9, 60)}`,
+    openLedger(expected.changes.filter(isDelivered).map(entryOfDelivered), client.rows()),
+  ])
   printSummary(finished)
   expectBalanced({
-    'editions served and logged': editionLedger(marketplaces.served, refreshes, marketplaces.least.feeds),
-    ...(await bookLedgers(kafka, refreshes, java, marketplaces.least)),
+    'editions served and logged': editionLedger(marketplaces.served, refreshes),
+    ...(await bookLedgers(kafka, refreshes, java)),
     ...(await viewLedgers(finished)),
-    ...clients,
+    ...Object.fromEntries(clients),
     ...(await alertLedgers(finished)),
     ...(await javaLedgers(finished)),
   })
@@ -81,15 +69,12 @@ export async function expectPlatformBalanced(finished: FinishedScenario): Promis
 async function viewLedgers({ scenario, refreshes, expected }: FinishedScenario) {
   const { platform, kafka, marketplaces } = scenario
   const stores = { redis: await platform.openRedis(), tables: platform.openTables() }
-  const { least, sales } = marketplaces
-  const market = { refreshes, expected, sales, least, leastSales: SALES_LEAST, leastRates: RATES_LEAST }
   return {
-    ...(await marketLedgers(kafka, stores, market)),
+    ...(await marketLedgers(kafka, stores, { refreshes, expected, sales: marketplaces.sales })),
     ...(await answeredLedgers(scenario, expected)),
   }
 }
 
-/** The market's summary, and all asks item by item, as the API answers them. */
 async function answeredLedgers(scenario: PlatformScenario, expected: DrainedScenario['expected']) {
   const { platform, roles, marketplaces, options } = scenario
   const key = await platform.newKey()
@@ -108,8 +93,8 @@ async function answeredLedgers(scenario: PlatformScenario, expected: DrainedScen
   )
   const summary = (await readSummary(base, key))?.items ?? []
   return {
-    'prices by the API': openLedger(wanted, answered, marketplaces.least.asks),
-    'market summary': summaryLedger(summary, expected, options.items / 2),
+    'prices by the API': openLedger(wanted, answered),
+    'market summary': summaryLedger(summary, expected),
   }
 }
 
@@ -129,15 +114,14 @@ async function alertLedgers({ scenario, load, made, expected, disturbances }: Fi
     written.map(({ value }) => value),
   )
   return {
-    'alert triggers': openLedger(triggers, withoutRepeats(written, disturbances), RULES / 8),
+    'alert triggers': openLedger(triggers, withoutRepeats(written, disturbances)),
     'alerts and their events': openLedger(
       [...triggers.map(({ key }) => key), ...sure.map(({ id }) => id)].map(key => ({ key, what: 'fired' })),
       events.filter(event => !unsure.has(event.alert_id)).map(event => ({ key: event.alert_id, what: 'fired' })),
-      RULES / 8,
     ),
-    'events and destinations': openLedger(hookEntries(owners, events), receivedBy(receiver), RULES / 16),
-    'events and mails': openLedger(mailEntries(owners, events), mailsOf(mailbox), RULES / 16),
-    'rules in the log and alerts': openLedger(await storedRules(database), await lastRules(kafka), RULES),
+    'events and destinations': openLedger(hookEntries(owners, events), receivedBy(receiver)),
+    'events and mails': openLedger(mailEntries(owners, events), mailsOf(mailbox)),
+    'rules in the log and alerts': openLedger(await storedRules(database), await lastRules(kafka)),
   }
 }
 
@@ -152,33 +136,26 @@ function withoutRepeats(written: readonly ReadRecord[], disturbances: readonly D
   })
 }
 
-/** Topics as the platform reads them beside Kafka's own client. */
 async function javaLedgers({ scenario, java, javaTopics }: FinishedScenario): Promise<Record<string, Ledger>> {
   const ledgers: Record<string, Ledger> = {}
   for (const key of java === undefined ? [] : javaTopics) {
     const truth = await readByJava(java as JavaReader, scenario.kafka, key)
     const read = entriesOfReading(await readTopic(scenario.kafka, key))
-    ledgers[`${topics[key].name} read by the Java client`] = openLedger(truth.entries, read, 1)
+    ledgers[`${topics[key].name} read by the Java client`] = openLedger(truth.entries, read)
   }
   return ledgers
 }
 
-/** How often processes ended by themselves. */
 export const endsByThemselves = ({ roles }: PlatformScenario): number =>
   roles.all.reduce((sum, one) => sum + one.endedByThemselves(), 0)
 
 function printSummary({ scenario, load, made, refreshes, expected }: FinishedScenario): void {
-  const kinds = Object.entries(Object.groupBy(refreshes, ({ ending }) => ending)).map(
-    ([ending, of]) => `${of.length} ${ending}`,
-  )
   const observations = refreshes.reduce((sum, { entries }) => sum + entries.length, 0)
-  const statuses = [...load.reader.statuses].map(([status, count]) => `${count} x ${status || 'none'}`).join(', ')
   const streams = load.listeners.map(({ client }) => client.connections()).join(' + ')
   for (const line of [
     `${endsByThemselves(scenario)} processes ended by themselves`,
-    `${observations} observations in ${refreshes.length} refreshes (${kinds.join(', ')}), ${expected.changes.length} changes`,
-    `${RULES} + ${made.length} alerts; ${streams} streams; ${load.reader.rows.length} rows read, answers: ${statuses}`,
-  ]) {
+    `${observations} observations in ${refreshes.length} refreshes, ${expected.changes.length} changes`,
+    `${RULES} + ${made.length} alerts; ${streams} streams; ${load.reader.rows.length} rows read`,
+  ])
     console.log(`      ${line}`)
-  }
 }

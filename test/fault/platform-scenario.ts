@@ -1,10 +1,8 @@
 /**
  * A market that is polled, judged, viewed, summarised, watched and sold by the whole platform, for tests that break things beside it.
  *
- * Every role is a process of its own, some are two; one that the platform gains is among them without a change here. Marketplaces answer
- * ingest over HTTP; clients of the feeds come back with Last-Event-ID, clients of the API read on, alerts are made and fire, and their
- * destinations refuse some. States: opened → under load → drained. Invariant: what is drained is held by every view, client and
- * destination, so that the ledgers may be made.
+ * Every role is a process of its own, some are two; one that the platform gains is among them without a change here. States: opened → under
+ * load → drained. Invariant: what is drained is held by every view, client and destination, so that the ledgers may be made.
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -42,13 +40,11 @@ export type PlatformScenario = Awaited<ReturnType<typeof openPlatformScenario>>
 export type ScenarioLoad = Awaited<ReturnType<typeof startScenario>>
 
 export interface DrainedScenario {
-  /** Alerts that were made meanwhile. */
   made: readonly PlainRule[]
   refreshes: readonly PublishedRefresh[]
   expected: Expected
 }
 
-/** Alerts about prices to come. */
 export const RULES = 120
 /** One answer of a destination in so many is a 503, which is tried again. */
 const REFUSED_ONE_IN = 50
@@ -117,7 +113,6 @@ function startRoles(
   return {
     all,
     of,
-    /** Addresses of the processes of a role that are ready. */
     addresses: (role: RoleName): readonly string[] =>
       of(role).flatMap(one => (one.isReady() ? (one.role()?.address() ?? []) : [])),
     openIngest: () => keep('ingest'),
@@ -144,7 +139,6 @@ function openBacklog(look: LagReader, { served }: Marketplaces): () => Promise<n
   }
 }
 
-/** Makes alerts, of the owners by turns. */
 async function makeAlerts({ database, owners }: PlatformScenario, alerts: readonly NewAlert[]): Promise<PlainRule[]> {
   const made: PlainRule[] = []
   for (const alert of alerts) {
@@ -207,27 +201,22 @@ function makeAlertsMeanwhile(scenario: PlatformScenario): () => Promise<PlainRul
   }
 }
 
-/** Clients of the feeds, with what each is to receive: which changes, and how many at least. */
-async function listen({ marketplaces, platform, roles, random, options }: PlatformScenario) {
+/** Clients of the feeds, with the changes that each is to receive. */
+async function listen({ marketplaces, platform, roles, random }: PlatformScenario) {
   const some = new Set(marketplaces.items.slice(0, 40).map(({ itemId }) => itemId))
   const ids = [...some].map(id => `&item_ids=${id}`).join('')
-  const { asks, bids } = marketplaces.least
   const isAsk = ({ side }: ExpectedChange) => side === 'ask'
-  const kinds: [path: string, isDelivered: (change: ExpectedChange) => boolean, least: number][] = [
-    ['prices?resume=true', isAsk, asks],
-    ['bids?resume=true', change => !isAsk(change), bids],
-    [
-      'prices?resume=true&providers=provider_03',
-      change => isAsk(change) && change.provider === 'provider_03',
-      options.items / 2,
-    ],
-    [`prices?resume=true${ids}`, change => isAsk(change) && some.has(change.item_id), some.size],
+  const kinds: [path: string, isDelivered: (change: ExpectedChange) => boolean][] = [
+    ['prices?resume=true', isAsk],
+    ['bids?resume=true', change => !isAsk(change)],
+    ['prices?resume=true&providers=provider_03', change => isAsk(change) && change.provider === 'provider_03'],
+    [`prices?resume=true${ids}`, change => isAsk(change) && some.has(change.item_id)],
   ]
-  const opened = kinds.map(async ([path, isDelivered, least]) => {
+  const opened = kinds.map(async ([path, isDelivered]) => {
     const key = await platform.newKey()
     const gateways = () => roles.addresses('feed')
     const client = await openResumingClient({ path: `/v1/feed/${path}`, key, random: random.branch(), gateways })
-    return { client, isDelivered, least }
+    return { client, isDelivered }
   })
   return Promise.all(opened)
 }
@@ -266,7 +255,6 @@ export async function drainScenario(scenario: PlatformScenario, load: ScenarioLo
   return { made, refreshes, expected }
 }
 
-/** Stops the clients of the feeds and of the API. */
 export async function stopClients({ listeners, reader, endAlerts }: ScenarioLoad): Promise<void> {
   await Promise.all([reader.stop(), endAlerts(), ...listeners.map(({ client }) => client.stop())])
 }

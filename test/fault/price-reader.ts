@@ -1,8 +1,6 @@
 /**
- * A client of the API that asks for prices again and again while processes are killed, and keeps what was answered.
- *
- * One request at a time, so that of two answers the second is the later one. A request that found no API counts as unanswered,
- * which a kill explains; every other answer is kept with its status.
+ * A client of the API that asks for prices again and again while processes are killed, and keeps what was answered: one request at a time, so
+ * that of two answers the second is the later one.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'chai'
@@ -83,7 +81,6 @@ export function startPriceReader({ key, random, itemIds, address }: ReaderOption
   return {
     /** How often each status was answered; 0 for no answer. */
     statuses: statuses as ReadonlyMap<number, number>,
-    /** In the order in which they were answered. */
     rows: rows as readonly ReadRow[],
     /** The longest time between two answers of 200, in seconds, the time since the last one included. */
     longestGapS: () => longestMs / 1_000,
@@ -114,7 +111,6 @@ export function expectAvailable(
 export const shownPrice = (price: number, currency: string, micro: number): number =>
   currency === 'USD' ? price : Number((BigInt(micro) + 5_000n) / 10_000n)
 
-/** As a client sees it. */
 export const shownText = ({ seenAt, price, quantity }: Pick<ReadRow, 'seenAt' | 'price' | 'quantity'>): string =>
   [seenAt, price, quantity].join(' ')
 

@@ -1,48 +1,28 @@
-/**
- * The refreshes that a log of observations holds, for those who did not write it themselves.
- *
- * Reads market.quotes and market.bids whole, record by record. A refresh that was begun and never completed is `cut`; one with
- * other records than it counts is `lossy`.
- */
+/** A refresh that was begun and never completed is `cut`; one with other records than it counts is `lossy`. */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import type { Observation, ObservationRejected, RefreshCompleted, RefreshFailed } from '#schemas/events/observation.ts'
-import { topics } from '#schemas/topics.ts'
 import type { PublishedEntry, PublishedRefresh } from '#test/harness/published-records.ts'
+import { readTopic } from '#test/harness/read-topic.ts'
 
-/** Finds the item of a name without a phase. */
 type FindItem = (name: string) => number | undefined
-
-const SIDES = { quotes: 'ask', bids: 'bid' } as const
 
 /** Reads all refreshes; those of each feed are in the order of the log. */
 export async function readRefreshesOfLog(kafka: KafkaConnection, findItem: FindItem): Promise<PublishedRefresh[]> {
   const refreshes: PublishedRefresh[] = []
-  const reader = await openRangeReader(kafka, [kafka.topicName('quotes'), kafka.topicName('bids')])
-  try {
-    for (const key of ['quotes', 'bids'] as const) {
-      const topic = kafka.topicName(key)
-      for (let partition = 0; partition < topics[key].partitions; partition++) {
-        const assembly = openAssembly(SIDES[key], findItem, refreshes)
-        const to = await reader.stableEnd(topic, partition)
-        for await (const page of reader.range(topic, new Map([[partition, { from: 0, to }]]))) {
-          for (const record of page) {
-            const { event, value } = kafka.codec.decode(record.value ?? Buffer.alloc(0))
-            assembly.take(event, value)
-          }
-        }
-        assembly.end()
-      }
-    }
-  } finally {
-    await reader.close()
+  for (const [topic, side] of [
+    ['quotes', 'ask'],
+    ['bids', 'bid'],
+  ] as const) {
+    const assembly = openAssembly(side, findItem, refreshes)
+    for (const { event = '', value } of await readTopic(kafka, topic)) assembly.add(event, value)
+    assembly.end()
   }
   return refreshes
 }
 
 type ObservationValue = Observation & ObservationRejected & RefreshCompleted & RefreshFailed
 
-/** Puts one partition's records together to refreshes. */
+/** Puts one topic's records together to refreshes; a provider's are in one partition. */
 function openAssembly(side: PublishedRefresh['side'], findItem: FindItem, refreshes: PublishedRefresh[]) {
   const open = new Map<string, PublishedRefresh>()
   const begin = ({ provider, refresh_id, observed_at }: ObservationValue): PublishedRefresh => {
@@ -67,7 +47,7 @@ function openAssembly(side: PublishedRefresh['side'], findItem: FindItem, refres
     if (left !== undefined) refreshes.push(left)
   }
   return {
-    take(event: string, value: ObservationValue): void {
+    add(event: string, value: ObservationValue): void {
       if (event === 'RefreshFailed') {
         leave(value.provider)
         refreshes.push({ ...begin(value), ending: 'failed', failure: value.reason })

@@ -1,8 +1,6 @@
 /**
- * A client of a feed that loses its gateway and comes back at another one, with `Last-Event-ID`.
- *
- * Keeps the rows that it may rely on: those of events up to the last id of each connection. Nothing is
- * sorted, merged or dropped beyond that, so that a gap, a repeat or a wrong order of any row is there to be seen.
+ * A client of a feed that loses its gateway and comes back at another one, with `Last-Event-ID`. It keeps the rows that it may rely on: those
+ * of events up to the last id of each connection, so that a gap, a repeat or a wrong order of any row is there to be seen.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Side } from '#schemas/events/book-changed.ts'
@@ -10,13 +8,12 @@ import { within } from '#test/harness/eventually.ts'
 import type { LedgerEntry } from '#test/harness/ledger.ts'
 import { bookKey, type ExpectedChange } from '#test/harness/reference-fold.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
-import { openSse, type SseClient, type SseEvent } from '#test/harness/sse-client.ts'
+import { changedRows, openSse, type SseClient, type SseEvent } from '#test/harness/sse-client.ts'
 
 interface ResumingOptions {
   path: string
   key: string
   random: SeededRandom
-  /** Addresses of the gateways that run. */
   gateways(): readonly string[]
 }
 
@@ -67,11 +64,9 @@ export async function openResumingClient(options: ResumingOptions) {
   })
   return {
     path: options.path,
-    /** Those so far that were streams. */
     connections: () => connections,
     /** Events other than changes, in order: `ready` of each connection, and any that should not be there. */
     notices: () => all().flatMap(({ event }) => (event.endsWith('.changed') ? [] : [event])),
-    /** Rows received so far, those of the open connection included. */
     rows: () => all().flatMap(rowsOf),
     async stop(): Promise<void> {
       ending.abort()
@@ -84,20 +79,14 @@ export async function openResumingClient(options: ResumingOptions) {
 const upToLastId = (events: readonly SseEvent[]): readonly SseEvent[] =>
   events.slice(0, Math.max(1, events.findLastIndex(({ id }) => id !== undefined) + 1))
 
-interface ChangedData {
-  provider: string
-  seen_at: string
-  items: { item_id: number; price: number | null; qty: number; change: string }[]
-}
-
-function rowsOf({ event, data }: SseEvent): LedgerEntry[] {
-  if (!event.endsWith('.changed')) return []
-  const side: Side = event === 'bids.changed' ? 'bid' : 'ask'
-  const { provider, seen_at, items } = data as ChangedData
-  return items.map(({ item_id, price, qty, change }) => ({
-    key: `${bookKey(side, provider)}|${item_id}`,
-    what: [change, price, qty, Date.parse(seen_at)].join(' '),
-  }))
+function rowsOf(event: SseEvent): LedgerEntry[] {
+  const side: Side = event.event === 'bids.changed' ? 'bid' : 'ask'
+  return changedRows(event).flatMap(({ provider, seen_at, items }) =>
+    items.map(({ item_id, price, qty, change }) => ({
+      key: `${bookKey(side, provider)}|${item_id}`,
+      what: [change, price, qty, Date.parse(seen_at)].join(' '),
+    })),
+  )
 }
 
 /** A change as a client of its side must receive it. */

@@ -1,7 +1,8 @@
 /**
  * Stores and topics that are no longer what they were, each in turn under a platform that runs on: a table dropped, ClickHouse killed
- * again and again, its disk set back and wiped, Redis set back, wiped and away; topics created again, expired unread and cut off. Then the drill of
- * services/README.md, "Backups": all servers are backed up while rounds come, lost and put back.
+ * again and again, its disk set back and wiped, Redis set back, wiped and away; a log that was cut off, one that expired unread. Then the drill
+ * of services/README.md, "Backups": all servers are backed up while rounds come, lost and put back. Topics that were created again are
+ * log-identity.test.ts' matter.
  *
  * While nothing is published, every answer is a 503 or the one of before. After each fault, and another round of the market, the views
  * equal the reference fold of what the log was given. The servers are this file's own.
@@ -18,11 +19,11 @@ import type { Redis } from '#infra/redis/redis.ts'
 import type { ServerName } from '#infra/stack/native-start.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { DAY_MS, HOUR_MS } from '#schemas/values/instant.ts'
-import { expireRecords, recreateTopic } from '#test/fixtures/changed-topics.ts'
-import { openSmallMarket, SMALL_MARKET_LEAST, type SmallMarket } from '#test/fixtures/small-market.ts'
+import { expireRecords } from '#test/fixtures/changed-topics.ts'
+import { openSmallMarket, type SmallMarket } from '#test/fixtures/small-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectBalanced } from '#test/harness/ledger.ts'
-import { ratesRecord, refreshOf, refreshRecords } from '#test/harness/published-records.ts'
+import { ratesRecord } from '#test/harness/published-records.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
 import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
@@ -46,7 +47,6 @@ const VERIFIED = ['candles', 'history', 'sales', 'fx', 'provider-health', 'live-
 /** Groups whose roles do not run here. */
 const ABSENT = ['alerts', 'provisional-items']
 
-/** Copies what is in a folder, with its owners. */
 function copyAll(from: string, to: string): void {
   mkdirSync(to, { recursive: true })
   const { status, stderr } = spawnSync('cp', ['-a', `${from}/.`, to], { encoding: 'utf8' })
@@ -153,17 +153,15 @@ describe('stores and topics that are no longer what they were', function () {
     await answers.whole(LIMIT_MS)
     const refreshes = market.refreshes.filter(refresh => !lost.has(refresh))
     const sales = market.sales.filter(sale => !lost.has(sale))
-    const viewed = { refreshes, expected: foldRefreshes(refreshes), sales, least: SMALL_MARKET_LEAST, leastSales: 1 }
+    const viewed = { refreshes, sales, expected: foldRefreshes(refreshes) }
     expectBalanced(await marketLedgers(kafka, { redis, tables }, viewed))
   }
-  /** Publishes refreshes that the log is to lose; what it returns says that it loses the sales beside them too. */
-  async function publishToLose(): Promise<() => void> {
+  /** Publishes refreshes that the log is to lose, and sales. */
+  async function publishToLose({ sales: areSalesLost }: { sales: boolean }): Promise<void> {
     const [refreshes, sales] = [market.refreshes.length, market.sales.length]
     await market.publishRound()
     for (const refresh of market.refreshes.slice(refreshes)) lost.add(refresh)
-    return () => {
-      for (const sale of market.sales.slice(sales)) lost.add(sale)
-    }
+    if (areSalesLost) for (const sale of market.sales.slice(sales)) lost.add(sale)
   }
   /** A fault while nothing is published: what is answered is right or refused, and of `refused` something is refused. */
   async function quiet(refused: readonly string[], fault: () => Promise<void>): Promise<void> {
@@ -218,26 +216,9 @@ describe('stores and topics that are no longer what they were', function () {
       await platform.own('redis').start()
     }))
 
-  it('an input that was created again while a refresh was open stops the book until it is reset', async () => {
-    const [first] = market.items
-    const entries = [
-      { name: first?.market_hash_name ?? '', phase: null, itemId: first?.item_id, price: 1, quantity: 1 },
-    ]
-    const open = refreshOf({ provider: 'provider_02', observedAt: Date.now() - HOUR_MS, entries, ending: 'cut' })
-    const ingest = await platform.openPublisher(kafka, 'ingest')
-    await quiet([], async () => {
-      await ingest.send(refreshRecords(kafka.codec, open))
-      await platform.drained(ABSENT, LIMIT_MS)
-      await recreateTopic(platform, kafka, 'quotes')
-      await stops('book', 'which was deleted.*marketlog reset book')
-      await done('reset', 'book')
-    })
-  })
-
   it('a log that was cut off stops the views that are beyond it until they are rebuilt', async () => {
     const copy = copyOf('kafka')
-    const loseSales = await publishToLose()
-    loseSales()
+    await publishToLose({ sales: true })
     await platform.drained(ABSENT, LIMIT_MS)
     await putBack('kafka', copy)
     await market.reconnect()
@@ -257,16 +238,16 @@ describe('stores and topics that are no longer what they were', function () {
         await pause(ROUND_EVERY_MS)
       }
     })()
-    const rounds = async (count: number): Promise<void> => {
-      const until = market.refreshes.length + count * SMALL_MARKET_LEAST.feeds
-      await eventually(() => market.refreshes.length > until, 'rounds')
+    const nextRound = async (): Promise<void> => {
+      const begun = market.rounds() + 1
+      await eventually(() => market.rounds() > begun, 'a round')
     }
     const since = market.refreshes.length
-    await rounds(1)
+    await nextRound()
     const copies = new Map<ServerName, string>()
     for (const name of SERVERS) {
       copies.set(name, copyOf(name))
-      await rounds(1)
+      await nextRound()
     }
     ending.abort()
     await publishing
@@ -274,23 +255,16 @@ describe('stores and topics that are no longer what they were', function () {
     await market.reconnect()
     const count = await noteLost(since)
     console.log(`      ${count.refreshes} refreshes and ${count.sales} sales came after the log was backed up`)
-    expect(count.refreshes).to.be.at.least(SMALL_MARKET_LEAST.feeds)
+    expect(count.refreshes).to.be.above(0)
     await settled()
     await market.publishRound()
     await settled()
     for (const view of VERIFIED) await done('verify', view)
   })
 
-  it('changes that were created again stop the tables until they are rebuilt', () =>
-    quiet(['candles', 'history', 'chart'], async () => {
-      await recreateTopic(platform, kafka, 'bookChanges')
-      for (const view of ['candles', 'history']) await stops(view, `which was deleted.*marketlog rebuild ${view}`)
-      for (const view of ['candles', 'history']) await done('rebuild', view)
-    }))
-
   it('an input that expired unread stops the book until it is reset', async () => {
     await book.stop()
-    await publishToLose()
+    await publishToLose({ sales: false })
     for (let partition = 0; partition < topics.quotes.partitions; partition++)
       await expireRecords(kafka, 'quotes', partition)
     book = keep('book')

@@ -1,15 +1,12 @@
 /**
- * What the roles beside the book write: sales, providers' health, exchange rates, the market's summary.
- *
- * Reads Kafka, Redis, ClickHouse and the API. What should be there comes from the marketplaces or from the reference fold, and
- * shares no code with the streams.
+ * What the roles beside the book write: sales, providers' health, exchange rates, the market's summary. What should be there comes from
+ * the marketplaces or from the reference fold, and shares no code with the streams.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { StoredHealth } from '#streams/provider-health/table.ts'
 import { healthKeyNow } from '#test/fixtures/redis-views.ts'
-import type { LeastOfMarket } from '#test/fixtures/seeded-market.ts'
 import { type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
 import type { PublishedRefresh } from '#test/harness/published-records.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
@@ -22,18 +19,13 @@ import { liveLedgers, tableLedgers } from './view-ledgers.ts'
 const ANSWER_LIMIT_MS = 60_000
 
 /** Completed refreshes of the log beside the editions that marketplaces served. */
-export function editionLedger(
-  served: readonly ServedEdition[],
-  refreshes: readonly PublishedRefresh[],
-  least: number,
-): Ledger {
-  const came: LedgerEntry[] = []
-  for (const { side, provider, ending, entries } of refreshes) {
-    if (ending !== 'completed') continue
-    const edition = editionOf(entries.at(-1)?.name ?? '')
-    const entry = { key: bookKey(side, provider), what: `${edition} ${digestOf(entries.slice(0, -1))}` }
-    came.push(entry)
-  }
+export function editionLedger(served: readonly ServedEdition[], refreshes: readonly PublishedRefresh[]): Ledger {
+  const came = refreshes
+    .filter(({ ending }) => ending === 'completed')
+    .map(({ side, provider, entries }) => {
+      const edition = editionOf(entries.at(-1)?.name ?? '')
+      return { key: bookKey(side, provider), what: `${edition} ${digestOf(entries.slice(0, -1))}` }
+    })
   const last = new Map(served.map(({ key, edition, digest }) => [key, `${edition} ${digest}`]))
   // The last edition is served again and again; the log need not hold every one of the others.
   const once = came.filter(({ key, what }, at) => what !== last.get(key) || at === firstOf(came, key, what))
@@ -41,7 +33,7 @@ export function editionLedger(
   const wanted = served
     .map(({ key, edition, digest }) => ({ key, what: `${edition} ${digest}` }))
     .filter(({ key, what }) => held.has(`${key} ${what}`) || what === last.get(key))
-  return openLedger(wanted, once, least)
+  return openLedger(wanted, once)
 }
 
 const firstOf = (entries: readonly LedgerEntry[], key: string, what: string): number =>
@@ -50,7 +42,6 @@ const firstOf = (entries: readonly LedgerEntry[], key: string, what: string): nu
 async function salesLedgers(
   reader: ClickhouseReader,
   served: readonly Omit<ServedSale, 'name'>[],
-  least: number,
 ): Promise<Record<string, Ledger>> {
   const wanted = served.map(({ provider, sale_id, itemId, price, currency, sold_at }) => ({
     key: sale_id,
@@ -63,7 +54,7 @@ async function salesLedgers(
       FROM ${reader.database}.${table} FINAL`,
     )
     const came = rows.map(row => Object.values(row)).map(([key, ...rest]) => ({ key: `${key}`, what: rest.join(' ') }))
-    ledgers[`table ${table}`] = openLedger(wanted, came, least)
+    ledgers[`table ${table}`] = openLedger(wanted, came)
   }
   return ledgers
 }
@@ -72,9 +63,7 @@ async function salesLedgers(
 async function healthLedger(
   redis: Redis,
   prefix: string,
-  refreshes: ViewedMarket['refreshes'],
-  { verdicts }: Expected,
-  least: number,
+  { refreshes, expected: { verdicts } }: ViewedMarket,
 ): Promise<Ledger> {
   const wanted = new Map<string, { completed: number | null; failures: number; reason: string | null }>()
   for (const [at, { side, provider, observedAt, ending = 'completed' }] of refreshes.entries()) {
@@ -100,45 +89,40 @@ async function healthLedger(
       what: [completed, failures, reason].join(' '),
     })),
     came,
-    least,
   )
 }
 
-/** A market as the log was given it, and what its views hold at least. */
 interface ViewedMarket {
   /** Those that have no ending are completed. */
   refreshes: readonly (Pick<PublishedRefresh, 'side' | 'provider' | 'observedAt'> &
     Partial<Pick<PublishedRefresh, 'ending'>>)[]
   expected: Expected
   sales: readonly Omit<ServedSale, 'name'>[]
-  least: LeastOfMarket
-  leastSales: number
-  leastRates?: number
 }
 
 /** Every stored view of a market beside the fold of its refreshes, its sales and its rates. */
 export async function marketLedgers(
   kafka: KafkaConnection,
   { redis, tables }: { redis: Redis; tables: ClickhouseReader },
-  { refreshes, expected, sales, least, leastSales, leastRates = 1 }: ViewedMarket,
+  market: ViewedMarket,
   isKilled?: boolean,
 ): Promise<Record<string, Ledger>> {
   const { namespace } = kafka
   return {
-    ...(await liveLedgers(redis, namespace, expected, least, isKilled)),
-    ...(await tableLedgers(tables, expected, least)),
-    ...(await salesLedgers(tables, sales, leastSales)),
-    'provider health': await healthLedger(redis, namespace, refreshes, expected, least.feeds),
-    'exchange rates': await ratesLedger(tables, kafka, leastRates),
+    ...(await liveLedgers(redis, namespace, market.expected, isKilled)),
+    ...(await tableLedgers(tables, market.expected)),
+    ...(await salesLedgers(tables, market.sales)),
+    'provider health': await healthLedger(redis, namespace, market),
+    'exchange rates': await ratesLedger(tables, kafka),
   }
 }
 
 /** The rates in force beside the last table of the log. */
-async function ratesLedger(tables: ClickhouseReader, kafka: KafkaConnection, least: number): Promise<Ledger> {
+async function ratesLedger(tables: ClickhouseReader, kafka: KafkaConnection): Promise<Ledger> {
   const last = (await readTopic(kafka, 'fx')).at(-1)
   const rates = (from: { as_of: number; rates: Record<string, string> } | undefined): LedgerEntry[] =>
     Object.entries(from?.rates ?? {}).map(([key, rate]) => ({ key, what: `${from?.as_of} ${rate}` }))
-  return openLedger(rates(last?.value), rates(await ratesInForce(tables)), least)
+  return openLedger(rates(last?.value), rates(await ratesInForce(tables)))
 }
 
 interface SummaryRow {
@@ -161,7 +145,7 @@ export async function readSummary(
 }
 
 /** The items of the last summary beside the best prices of the final books. */
-export function summaryLedger(items: readonly SummaryRow[], { books }: Expected, least: number): Ledger {
+export function summaryLedger(items: readonly SummaryRow[], { books }: Expected): Ledger {
   const wanted = new Map<number, { ask: number | null; bid: number | null; providers: number }>()
   for (const [key, rows] of books) {
     for (const [itemId, { price_micro_usd: micro }] of rows) {
@@ -184,6 +168,5 @@ export function summaryLedger(items: readonly SummaryRow[], { books }: Expected,
       key: `${item_id}`,
       what: [summary.best_ask_usd, summary.best_bid_usd, summary.provider_count].join(' '),
     })),
-    least,
   )
 }

@@ -1,28 +1,15 @@
-/**
- * The views beside what the reference fold asks for: the live tables in Redis, the tables of history and
- * candles in ClickHouse.
- *
- * Reads Redis and ClickHouse only. Invariant: what a view should hold is folded here from the expected
- * changes in the plainest way, and shares no code with the sinks.
- */
+/** The live tables in Redis and those of history and candles in ClickHouse, beside the expected changes, folded in the plainest way. */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { readTables } from '#test/fixtures/live-tables.ts'
-import type { LeastOfMarket } from '#test/fixtures/seeded-market.ts'
 import type { Ledger, LedgerEntry } from '#test/harness/ledger.ts'
 import { openLedger } from '#test/harness/ledger.ts'
 import { urlOf } from '#test/harness/published-records.ts'
 import type { Expected, ExpectedChange } from '#test/harness/reference-fold.ts'
-import {
-  BUCKETS_MS,
-  partEntries,
-  selectPartRows,
-  selectStandingRows,
-  standingEntries,
-} from '#test/oracles/candle-tables.ts'
+import { partEntries, selectPartRows, selectStandingRows, standingEntries } from '#test/oracles/candle-tables.ts'
 import { selectDayRows } from '#test/oracles/provider-days.ts'
 
 /** Holds the live tables against the fold's final books; a killed build may have left another version of them. */
@@ -30,7 +17,6 @@ export async function liveLedgers(
   redis: Redis,
   prefix: string,
   { books, refreshedAt }: Expected,
-  least: LeastOfMarket,
   isKilled = false,
 ): Promise<Record<string, Ledger>> {
   const view = await readTables(redis, prefix, isKilled)
@@ -55,26 +41,23 @@ export async function liveLedgers(
         key,
         what: [row.price, row.currency, row.priceMicroUsd, row.quantity, row.seenAt, row.url].join(' '),
       })),
-      least.asks + least.bids,
     ),
     'live listings': openLedger(
       rows.map(({ key }) => ({ key, what: 'listed' })),
       view.listed.map(key => ({ key, what: 'listed' })),
-      least.asks + least.bids,
     ),
     'live refresh times': openLedger(
       refreshed,
       [...view.refreshed].map(([key, at]) => ({ key, what: String(at) })),
-      least.feeds * ITEM_PARTITIONS,
     ),
   }
 }
 
 /** The rows of history and candles, merged and without offsets. */
-export async function readTableRows(reader: ClickhouseReader): Promise<Record<HistoryTable, LedgerEntry[]>> {
+export async function readTableRows(reader: ClickhouseReader) {
   const { database } = reader
   const read = async (statement: string, keys: number): Promise<LedgerEntry[]> =>
-    (await reader.rows<Record<string, unknown>>(statement)).map(row => entryOf(keys)(Object.values(row)))
+    (await reader.rows<Record<string, unknown>>(statement)).map(row => entryOf(Object.values(row), keys))
   return {
     changes: await read(selectChanges(database), 3),
     provider_days: await read(selectDays(database), 4),
@@ -83,38 +66,29 @@ export async function readTableRows(reader: ClickhouseReader): Promise<Record<Hi
   }
 }
 
-type HistoryTable = 'changes' | 'provider_days' | 'candle_parts' | 'candle_standing'
-
 /** Holds the tables of history and candles against the fold's changes. */
-export async function tableLedgers(
-  reader: ClickhouseReader,
-  { changes }: Expected,
-  least: LeastOfMarket,
-): Promise<Record<string, Ledger>> {
+export async function tableLedgers(reader: ClickhouseReader, { changes }: Expected): Promise<Record<string, Ledger>> {
   const rows = await readTableRows(reader)
   const asks = changes.filter(({ side }) => side === 'ask')
-  // What is listed at the end was added once, on one day, and in one bucket of each interval.
-  const [leastRows, leastParts] = [least.asks + least.bids, least.asks * BUCKETS_MS.length]
   return {
-    'table changes': openLedger(changes.map(changeEntry), rows.changes, leastRows),
-    'table provider_days': openLedger(expectedDays(changes), rows.provider_days, leastRows),
-    'table candle_parts': openLedger(partEntries(asks), rows.candle_parts, leastParts),
-    'table candle_standing': openLedger(standingEntries(asks), rows.candle_standing, least.asks),
+    'table changes': openLedger(changes.map(changeEntry), rows.changes),
+    'table provider_days': openLedger(expectedDays(changes), rows.provider_days),
+    'table candle_parts': openLedger(partEntries(asks), rows.candle_parts),
+    'table candle_standing': openLedger(standingEntries(asks), rows.candle_standing),
   }
 }
 
 /** A row as an entry: its first columns are the key. */
-const entryOf =
-  (keys: number) =>
-  (row: readonly unknown[]): LedgerEntry => ({ key: row.slice(0, keys).join('|'), what: row.slice(keys).join(' ') })
-
-const text = (value: unknown): string => (value === null ? '' : String(value))
+const entryOf = (row: readonly unknown[], keys: number): LedgerEntry => ({
+  key: row.slice(0, keys).join('|'),
+  what: row.slice(keys).join(' '),
+})
 
 const changeEntry = (change: ExpectedChange): LedgerEntry => ({
-  key: `${change.side}|${change.provider}|${change.item_id}`,
+  key: keyOf(change),
   what: [
-    ...[change.seen_at, change.change, text(change.price), change.currency, text(change.price_micro_usd)],
-    ...[change.usd_rate, change.quantity, text(change.previous_micro_usd), change.previous_quantity],
+    ...[change.seen_at, change.change, change.price, change.currency, change.price_micro_usd],
+    ...[change.usd_rate, change.quantity, change.previous_micro_usd, change.previous_quantity],
   ].join(' '),
 })
 

@@ -22,7 +22,6 @@ export function openCachedTools(
   const folder = join(cacheDirectory(process.env), `${name}-${digest}`)
   return {
     folder,
-    /** Runs a command of the tools, or of the system, in a folder; resolves with what it printed. */
     run(directory: string, command: string, ...args: string[]): Promise<string> {
       const PATH = [...commands.map(one => join(folder, one)), process.env.PATH].join(delimiter)
       const environment = { ...process.env, PATH, ...variables }

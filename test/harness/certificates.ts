@@ -8,9 +8,7 @@ import { runTool } from '#infra/stack/one-shot.ts'
 import { replaceFile } from '#infra/stack/processes.ts'
 import { installPackages } from '#infra/stack/system-packages.ts'
 
-/** Files of one authority. */
 export interface Certificates {
-  /** Certificate of the authority. */
   ca: string
   /** Key and certificate of loopback in one file, as Kafka's PEM key store wants it. */
   keyStore: string

@@ -32,13 +32,10 @@ export async function buildConsole(): Promise<void> {
 
 export interface WatchedPage {
   page: Page
-  /** Asked for by it. */
   addresses: string[]
-  /** Errors of its console and scripts. */
   complaints: string[]
 }
 
-/** Opens a page; the caller closes it. */
 export async function openWatchedPage(
   browser: Pick<Browser, 'newPage'>,
   address: string,

@@ -1,13 +1,9 @@
 /**
- * Sees and moves the leaders of a test's own cluster, by the listeners that no proxy harms.
- *
- * Changes only the order of replicas and who leads. Whole means that each broker, asked by itself, sees every partition
- * with a leader and all of its replicas in sync; one that has just woken may still show the cluster as it was.
+ * Sees and moves the leaders of a test's own cluster, by the listeners that no proxy harms. Whole means that each broker, asked by itself,
+ * sees every partition with a leader and all of its replicas in sync; one that has just woken may still show the cluster as it was.
  */
 
 import { withAdmin } from '#infra/kafka/admin.ts'
-import { openCluster, sendRequest } from '#infra/kafka/client/cluster.ts'
-import { Encoder, type WireDecoder, type WireEncoder } from '#infra/kafka/client/wire.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { eventually } from './eventually.ts'
 import type { TestCluster } from './use-cluster.ts'
@@ -23,11 +19,6 @@ interface SeenPartition {
 const ASK_LIMIT_MS = 2_000
 /** A change is written by all controllers, on a machine that the platform's faults keep busy. */
 const CHANGE_LIMIT_MS = 30_000
-const ELECT_LEADERS = 43
-const PREFERRED = 0
-const ELECTION_LIMIT_MS = 10_000
-/** The preferred replica leads already. */
-const ELECTION_NOT_NEEDED = 84
 
 export type ClusterControl = ReturnType<typeof openClusterControl>
 
@@ -61,12 +52,11 @@ export function openClusterControl(platform: TestCluster) {
       }
       await eventually(isWhole, 'all replicas to be in sync', limitMs)
     },
-    /** Makes another replica of each partition its preferred one and elects it; resolves with how many partitions have moved. */
+    /** Makes another replica of each partition its preferred one, which the controller elects; resolves with how many partitions have moved. */
     async moveLeaders(topics: readonly string[], next: (leader: number) => number, limitMs: number): Promise<number> {
       const before = (await seenBy()).filter(({ topic }) => topics.includes(topic))
       const wanted = before.map(one => ({ ...one, to: next(one.leader) }))
-      const byTopic = [...Map.groupBy(wanted, ({ topic }) => topic)]
-      const changed = byTopic.map(([topic, own]) => ({
+      const changed = [...Map.groupBy(wanted, ({ topic }) => topic)].map(([topic, own]) => ({
         topic,
         partitionAssignment: own.map(({ partition, replicas, to }) => ({
           partition,
@@ -74,7 +64,6 @@ export function openClusterControl(platform: TestCluster) {
         })),
       }))
       await withAdmin(all, admin => admin.alterPartitionReassignments({ topics: changed }), once(CHANGE_LIMIT_MS))
-      await electPreferredLeaders(all, new Map(byTopic.map(([topic, own]) => [topic, own.map(one => one.partition)])))
       const isMoved = async (): Promise<boolean> => {
         const now = new Map((await seenBy()).map(({ topic, partition, leader }) => [`${topic}-${partition}`, leader]))
         const late = wanted.find(({ topic, partition, to }) => now.get(`${topic}-${partition}`) !== to)
@@ -95,51 +84,4 @@ async function readPartitions(kafka: KafkaConnection): Promise<SeenPartition[]> 
   return topics.flatMap(({ name: topic, partitions }) =>
     partitions.map(one => ({ ...one, topic, partition: one.partitionId, inSync: one.isr })),
   )
-}
-
-type Partitions = ReadonlyMap<string, readonly number[]>
-
-/**
- * Asks the cluster to make each partition's preferred replica, the first of its list, its leader (ElectLeaders, version 1); throws what
- * the controller refuses. The pinned client lacks this request; its connection carries any.
- */
-async function electPreferredLeaders(kafka: KafkaConnection, partitions: Partitions): Promise<void> {
-  const cluster = openCluster(kafka, 'election')
-  await cluster.connect()
-  try {
-    await cluster.refreshMetadata()
-    const request = { apiName: 'ElectLeaders', apiKey: ELECT_LEADERS, apiVersion: 1, body: encodeElection(partitions) }
-    const refused = await sendRequest(await cluster.findControllerBroker(), request, decodeElection)
-    if (refused.length > 0) throw new Error(refused.join('; '))
-  } finally {
-    await cluster.disconnect()
-  }
-}
-
-function encodeElection(partitions: Partitions): WireEncoder {
-  const topics = [...partitions].map(([topic, numbers]) =>
-    new Encoder().writeString(topic).writeArray(numbers.map(number => new Encoder().writeInt32(number))),
-  )
-  return new Encoder().writeInt8(PREFERRED).writeArray(topics).writeInt32(ELECTION_LIMIT_MS)
-}
-
-function decodeElection(decoder: WireDecoder): string[] {
-  decoder.readInt32() // throttle time
-  const code = decoder.readInt16()
-  const refused = decoder.readArray(one => {
-    const topic = one.readString()
-    return one.readArray(each => ({
-      topic,
-      partition: each.readInt32(),
-      code: each.readInt16(),
-      why: each.readString(),
-    }))
-  })
-  return [
-    ...(code === 0 ? [] : [`the election failed with code ${code}`]),
-    ...refused
-      .flat()
-      .filter(each => each.code !== 0 && each.code !== ELECTION_NOT_NEEDED)
-      .map(({ topic, partition, why }) => `${topic}-${partition}: ${why}`),
-  ]
 }

@@ -1,10 +1,4 @@
-/**
- * Waiting in tests: a condition and a limit, never a sleep.
- *
- * Asks the condition again at short intervals until it holds. Invariant: it returns as soon as the
- * condition holds and throws, naming what it waited for and the last thing that it saw, when the limit
- * is over. It must not be used to prove that something does not happen.
- */
+/** Waiting in tests: a condition and a limit, never a sleep. It must not be used to prove that something does not happen. */
 import { setTimeout as pause } from 'node:timers/promises'
 
 /** A safety net: ten times what an idle machine needs for anything that a test waits for, and below mocha's limit of a test. */

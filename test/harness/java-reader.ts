@@ -1,9 +1,6 @@
 /**
- * Kafka's own client as a second reader of topics: what it reads is what the log holds.
- *
- * Runs test/fault/ground-truth/ReadTopic.java from source, with the jars that infra/stack keeps in its cache. Needs a JDK
- * of 17 or newer; continuous integration installs one, elsewhere its absence is noted. Invariant: what it returns is a
- * whole reading; a reading that was cut short throws.
+ * Kafka's own client as a second reader of topics: test/fault/ground-truth/ReadTopic.java, with the jars that infra/stack keeps. Needs a JDK
+ * of 17 or newer; continuous integration installs one, elsewhere its absence is noted. A reading that was cut short throws.
  */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,10 +1,9 @@
 /**
  * The ledger of a fault test: what should have happened beside what did.
  *
- * Compares two lists of entries, key by key. Invariant: every entry of either list is accounted for
- * once: it agrees, is lost (expected, never came), doubled (came more often than expected), phantom
- * (came, never expected) or out of order (came, but not in the order that its key expects). A ledger states how
- * many entries its scenario promises; one with fewer expects too little to prove anything and does not balance.
+ * Invariant: every entry of either list is accounted for once: it agrees, is lost (expected, never came), doubled (came more often
+ * than expected), phantom (came, never expected) or out of order (came, but not in the order that its key expects). A ledger that
+ * expects fewer entries than its scenario promises, one where it says nothing, proves nothing and does not balance.
  */
 
 /** One thing that happened to a key; equal texts are the same thing. */
@@ -13,11 +12,8 @@ export interface LedgerEntry {
   what: string
 }
 
-/** How many entries a scenario promises at least, or that it promises none at all. */
-export type Least = number | 'none'
-
 export interface Ledger {
-  least: Least
+  least: number
   keys: number
   expected: number
   actual: number
@@ -31,32 +27,22 @@ export interface Ledger {
 const EXAMPLES_KEPT = 5
 
 /** Compares what was expected, at least so many entries, with what came; both in the order of their keys' histories. */
-export function openLedger(expected: Iterable<LedgerEntry>, actual: Iterable<LedgerEntry>, least: Least): Ledger {
-  if (least !== 'none' && !(least >= 1)) throw new RangeError(`a ledger of at least ${least} entries proves nothing`)
-  const wanted = byKey(expected)
-  const came = byKey(actual)
-  const ledger: Ledger = {
-    least,
-    keys: 0,
-    expected: 0,
-    actual: 0,
-    lost: 0,
-    doubled: 0,
-    phantom: 0,
-    outOfOrder: 0,
-    examples: [],
-  }
-  for (const key of new Set([...wanted.keys(), ...came.keys()])) {
-    ledger.keys += 1
-    account(ledger, key, wanted.get(key) ?? [], came.get(key) ?? [])
-  }
+export function openLedger(expected: Iterable<LedgerEntry>, actual: Iterable<LedgerEntry>, least = 1): Ledger {
+  if (!(least >= 1)) throw new RangeError(`a ledger of at least ${least} entries proves nothing`)
+  const [wanted, came] = [expected, actual].map(entries => Map.groupBy(entries, ({ key }) => key)) as [Entries, Entries]
+  const keys = new Set([...wanted.keys(), ...came.keys()])
+  const counts = { expected: 0, actual: 0, lost: 0, doubled: 0, phantom: 0, outOfOrder: 0 }
+  const ledger: Ledger = { least, keys: keys.size, ...counts, examples: [] }
+  const textsOf = (entries: Entries, key: string) => (entries.get(key) ?? []).map(({ what }) => what)
+  for (const key of keys) account(ledger, key, textsOf(wanted, key), textsOf(came, key))
   return ledger
 }
 
+type Entries = Map<string, LedgerEntry[]>
+
 /** Whether nothing is lost, doubled, phantom or out of order, among as many entries as were promised. */
 export function isBalanced({ least, expected, lost, doubled, phantom, outOfOrder }: Ledger): boolean {
-  const isFilled = least === 'none' ? expected === 0 : expected >= least
-  return isFilled && lost + doubled + phantom + outOfOrder === 0
+  return expected >= least && lost + doubled + phantom + outOfOrder === 0
 }
 
 /** The ledgers of several views as one table, faults' examples below it. */
@@ -74,7 +60,6 @@ export function ledgerTable(ledgers: Record<string, Ledger>): string {
   return [...rows.map(line), ...examples].map(text => `      ${text}`).join('\n')
 }
 
-/** Prints the table and throws when a ledger does not balance. */
 export function expectBalanced(ledgers: Record<string, Ledger>, say: (table: string) => void = console.log): void {
   const table = ledgerTable(ledgers)
   say(table)
@@ -84,16 +69,6 @@ export function expectBalanced(ledgers: Record<string, Ledger>, say: (table: str
     throw new Error(
       `${broken.map(([view]) => view).join(', ')} differ from the reference or hold less than promised:\n${table}`,
     )
-}
-
-function byKey(entries: Iterable<LedgerEntry>): Map<string, string[]> {
-  const lists = new Map<string, string[]>()
-  for (const { key, what } of entries) {
-    const list = lists.get(key)
-    if (list) list.push(what)
-    else lists.set(key, [what])
-  }
-  return lists
 }
 
 function account(ledger: Ledger, key: string, expected: readonly string[], actual: readonly string[]): void {

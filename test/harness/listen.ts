@@ -3,11 +3,9 @@ import { type AddressInfo, createServer, type Server } from 'node:net'
 
 export interface Listening {
   readonly port: number
-  /** Ends it and its connections. */
   close(): Promise<void>
 }
 
-/** Has a server listen on a free port of this machine. */
 export async function listen(server: Server, host = '127.0.0.1'): Promise<Listening> {
   server.listen(0, host)
   await once(server, 'listening')

@@ -1,10 +1,7 @@
 /**
- * Three brokers of a test file's own, which it may stop, kill, freeze and start again, each behind a proxy that harms its network.
- *
- * Runs natively, through infra/stack, in a data folder of its own under the system's temporary folder, as a cluster in production is set
- * up: replicated, TLS and SCRAM for clients, access by ACL. Clients come by SASL_SSL through the proxies, whose ports the brokers
- * advertise; the brokers among themselves, and what judges a test, by plain listeners, which no proxy harms and whose nameless user may do
- * anything. Invariant: a broker that is started again has its data and its address; a closed cluster has left no process and no file.
+ * Three brokers of a test file's own, each behind a proxy that harms its network, as a cluster in production is set up: replicated, TLS and
+ * SCRAM for clients, access by ACL. Clients come by SASL_SSL through the proxies, whose ports the brokers advertise; the brokers among
+ * themselves, and what judges a test, by plain listeners, which no proxy harms and whose nameless user may do anything.
  */
 import { createHash } from 'node:crypto'
 import { mkdirSync, mkdtempSync } from 'node:fs'
@@ -29,7 +26,6 @@ export type OwnCluster = Awaited<ReturnType<typeof openOwnCluster>>
 
 const IDS = [1, 2, 3]
 const MIN_IN_SYNC = 2
-/** Who may do anything. */
 const ADMINISTRATOR = 'marketlog'
 
 /** Starts a cluster; `users` come beside the administrator, without any right. */
@@ -117,15 +113,12 @@ function brokerOf(started: NativeServers, id: number, network: WireProxy) {
     network,
     /** Controlled: leaders move away before it ends. */
     stop: terminate,
-    /** Of its process; 0 when it has none. */
-    pid: () => started.pids[nameOf(id)] ?? 0,
     start: () => started.restart(nameOf(id)),
   }
 }
 
 interface Node {
   id: number
-  /** Ports. */
   client: number
   internal: number
   controller: number
@@ -152,9 +145,9 @@ const sharedProperties = (nodes: readonly Node[]): BrokerProperties => ({
   'inter.broker.listener.name': 'INTERNAL',
   'default.replication.factor': IDS.length,
   'min.insync.replicas': MIN_IN_SYNC,
-  // A frozen follower is left out, and one that has come back made leader again, soon enough to be watched.
+  // A frozen follower is left out, and the preferred replica made leader, soon enough to be watched.
   'replica.lag.time.max.ms': 5_000,
-  'leader.imbalance.check.interval.seconds': 10,
+  'leader.imbalance.check.interval.seconds': 1,
   ...replication(IDS.length, MIN_IN_SYNC),
 })
 

@@ -66,20 +66,18 @@ export const openOwnRedis = () =>
     return { server, variables, close: processes.close }
   })
 
-/** Starts a master, a replica and three Sentinels that replace the one by the other; passwords everywhere, and TLS where asked for. */
-export const openOwnSentinels = ({ tls = false } = {}) =>
+/** Starts a master, a replica and three Sentinels that replace the one by the other; with passwords and TLS everywhere. */
+export const openOwnSentinels = () =>
   withProcesses(async processes => {
-    const portOf = ({ port, tlsPort }: RedisProcess): number => (tls ? tlsPort : port)
-    const replication = ['--tls-replication', tls ? 'yes' : 'no']
-    const secured = ['--requirepass', PASSWORD, '--masterauth', PASSWORD, ...replication]
+    const secured = ['--requirepass', PASSWORD, '--masterauth', PASSWORD, '--tls-replication', 'yes']
     const master = await processes.open('master', secured)
-    const replica = await processes.open('replica', [...secured, '--replicaof', `127.0.0.1 ${portOf(master)}`])
+    const replica = await processes.open('replica', [...secured, '--replicaof', `127.0.0.1 ${master.tlsPort}`])
     const servers = [master, replica]
     const isFollowed = async () => (await withServer(master, readLink, LOGIN)) === 'followed'
     await eventually(isFollowed, 'the replica to follow')
     const lines = [
-      `tls-replication ${tls ? 'yes' : 'no'}`,
-      `sentinel monitor ${MASTER_NAME} 127.0.0.1 ${portOf(master)} 2`,
+      'tls-replication yes',
+      `sentinel monitor ${MASTER_NAME} 127.0.0.1 ${master.tlsPort} 2`,
       `sentinel auth-pass ${MASTER_NAME} "${PASSWORD}"`,
       `sentinel down-after-milliseconds ${MASTER_NAME} 1000`,
       `sentinel failover-timeout ${MASTER_NAME} 4000`,
@@ -89,25 +87,24 @@ export const openOwnSentinels = ({ tls = false } = {}) =>
     const sentinels: RedisProcess[] = []
     for (const name of ['sentinel-1', 'sentinel-2', 'sentinel-3'])
       sentinels.push(await processes.openSentinel(name, lines))
-    const hosts = sentinels.map(each => `127.0.0.1:${portOf(each)}`)
+    const hosts = sentinels.map(({ tlsPort }) => `127.0.0.1:${tlsPort}`)
     const asked = sentinels[0] as RedisProcess
     const ask = (...words: string[]): Promise<unknown> =>
       withServer(asked, redis => redis.call('SENTINEL', words), `:${encodeURIComponent(SENTINEL_PASSWORD)}@`)
     const agree = async (): Promise<boolean> => String(await ask('CKQUORUM', MASTER_NAME)).includes('3 usable')
     await eventually(agree, 'the Sentinels to know each other')
     const variables: Reached['variables'] = {
-      REDIS_URL: `${tls ? 'rediss' : 'redis'}-sentinel://${hosts.join(',')}?master=${MASTER_NAME}`,
-      ...(tls && TLS_FILES(processes)),
+      REDIS_URL: `rediss-sentinel://${hosts.join(',')}?master=${MASTER_NAME}`,
+      ...TLS_FILES(processes),
       ...{ REDIS_PASSWORD: PASSWORD, REDIS_SENTINEL_PASSWORD: SENTINEL_PASSWORD },
     }
     return {
       /** The master at first comes first. */
       servers: servers as readonly RedisProcess[],
       ...{ variables, close: processes.close },
-      /** The server that the Sentinels call the master now. */
       async master(): Promise<RedisProcess> {
         const [, port] = (await ask('GET-MASTER-ADDR-BY-NAME', MASTER_NAME)) as string[]
-        return servers.find(each => portOf(each) === Number(port)) as RedisProcess
+        return servers.find(({ tlsPort }) => tlsPort === Number(port)) as RedisProcess
       },
       /** Resolves when both servers run and the one follows the other. */
       async whole(limitMs: number): Promise<void> {
@@ -128,42 +125,41 @@ async function readLink(redis: Redis): Promise<string> {
   return text.includes('master_link_status:up') ? 'following' : 'cut off'
 }
 
-/** Starts a Cluster of three masters with a replica each; clients come by TLS where asked for. */
-export const openOwnRedisCluster = ({ tls = false } = {}) =>
+/** Starts a Cluster of three masters with a replica each; all of it speaks TLS. */
+export const openOwnRedisCluster = () =>
   withProcesses(async processes => {
     const servers: RedisProcess[] = []
+    let firstBus = 0
     for (let id = 1; id <= 2 * MASTERS; id++) {
       const bus = await processes.freePort(`cluster-${id}-bus`)
       const settings = ['--cluster-enabled', 'yes', '--cluster-port', String(bus), '--cluster-node-timeout', '1500']
-      const secured = tls ? ['--tls-cluster', 'yes', '--tls-replication', 'yes'] : []
-      const validity = ['--cluster-replica-validity-factor', '0']
-      servers.push(await processes.open(`cluster-${id}`, [...settings, ...secured, ...validity]))
-      await meet(servers, { bus, tls })
+      const secured = ['--tls-cluster', 'yes', '--tls-replication', 'yes', '--cluster-replica-validity-factor', '0']
+      const server = await processes.open(`cluster-${id}`, [...settings, ...secured])
+      servers.push(server)
+      firstBus ||= bus
+      const address = ['127.0.0.1', String(servers[0]?.tlsPort), String(firstBus)]
+      if (id > 1) await withServer(server, redis => redis.call('CLUSTER', ['MEET', ...address]))
     }
     await assign(servers)
-    const scheme = tls ? 'rediss' : 'redis'
-    const hosts = servers.map(each => `127.0.0.1:${tls ? each.tlsPort : each.port}`)
+    const hosts = servers.map(({ tlsPort }) => `127.0.0.1:${tlsPort}`)
     const serving = async (slot: number, isWanted: boolean): Promise<RedisProcess> => {
-      const found = (await mastersOf(servers)).find(each => holds(each, slot) === isWanted)?.server
-      if (found === undefined) throw new Error(`no server says that it serves slot ${slot}`)
-      return found
+      for (const server of servers) if ((await serves(server, slot)) === isWanted) return server
+      throw new Error(`no server says that it serves slot ${slot}`)
     }
     const whole = async (limitMs: number): Promise<void> => {
       await eventually(() => isWhole(servers), 'every slot to be served', limitMs)
     }
     await whole(LINK_LIMIT_MS)
     const variables: Reached['variables'] = {
-      REDIS_URL: `${scheme}-cluster://${hosts.join(',')}`,
-      ...(tls && TLS_FILES(processes)),
+      REDIS_URL: `rediss-cluster://${hosts.join(',')}`,
+      ...TLS_FILES(processes),
     }
     return {
       servers: servers as readonly RedisProcess[],
       ...{ variables, close: processes.close },
       /** Resolves when every slot is served and every server knows it. */
       whole,
-      /** The server that serves a slot now. */
       masterOf: (slot: number) => serving(slot, true),
-      /** Another master than the one that serves a slot. */
       otherMaster: (slot: number) => serving(slot, false),
       /** Moves slots with their keys, one after the other, while clients go on; a slot stays half moved while `between` works. */
       async move(
@@ -179,23 +175,9 @@ export const openOwnRedisCluster = ({ tls = false } = {}) =>
     }
   })
 
-const links = new WeakMap<RedisProcess, { bus: number; tls: boolean }>()
-
-/** The port by which servers reach each other's clients' side. */
-const linkPort = (server: RedisProcess): string => String(links.get(server)?.tls ? server.tlsPort : server.port)
-
-async function meet(servers: readonly RedisProcess[], link: { bus: number; tls: boolean }): Promise<void> {
-  const [first, newest] = [servers[0] as RedisProcess, servers.at(-1) as RedisProcess]
-  links.set(newest, link)
-  if (first === newest) return
-  const bus = String(links.get(first)?.bus)
-  await withServer(newest, redis => redis.call('CLUSTER', ['MEET', '127.0.0.1', linkPort(first), bus]))
-}
-
 const idOf = (server: RedisProcess): Promise<string> =>
   withServer(server, async redis => String(await redis.call('CLUSTER', ['MYID'])))
 
-/** The slots to the first three, and a replica to each of them. */
 async function assign(servers: readonly RedisProcess[]): Promise<void> {
   for (const [index, server] of servers.entries()) {
     if (index < MASTERS) {
@@ -211,37 +193,20 @@ async function assign(servers: readonly RedisProcess[]): Promise<void> {
   }
 }
 
-interface Serving {
-  server: RedisProcess
-  ranges: [from: number, to: number][]
-}
-
-const holds = ({ ranges }: Serving, slot: number): boolean => ranges.some(([from, to]) => slot >= from && slot <= to)
-
-/** The masters, by what each says of itself; those that do not answer are left out. */
-async function mastersOf(servers: readonly RedisProcess[]): Promise<Serving[]> {
-  const found: Serving[] = []
-  for (const server of servers) {
-    const text = await withServer(server, redis => redis.cluster('NODES')).catch(() => '')
-    const own = String(text)
-      .split('\n')
-      .find(line => line.includes('myself,master'))
-    const ranges =
-      own
-        ?.trim()
-        .split(' ')
-        .slice(8)
-        .filter(range => !range.startsWith('[')) ?? []
-    if (ranges.length === 0) continue
-    found.push({
-      server,
-      ranges: ranges.map(range => {
-        const [from, to = from] = range.split('-').map(Number) as [number, number?]
-        return [from, to]
-      }),
-    })
-  }
-  return found
+/** Whether a server is a master with slots and serves one, by what it says of itself; undefined of any other. */
+async function serves(server: RedisProcess, slot: number): Promise<boolean | undefined> {
+  const text = await withServer(server, redis => redis.cluster('NODES')).catch(() => '')
+  const [own = ''] = /^.*myself,master.*$/m.exec(String(text)) ?? []
+  const ranges = own
+    .trim()
+    .split(' ')
+    .slice(8)
+    .filter(range => !range.startsWith('['))
+  if (ranges.length === 0) return undefined
+  return ranges.some(range => {
+    const [from, to = from] = range.split('-').map(Number) as [number, number?]
+    return slot >= from && slot <= to
+  })
 }
 
 /** Whether every server sees three masters that serve all slots, and a replica of each that follows. */
@@ -274,7 +239,7 @@ async function moveSlot(
     for (;;) {
       const keys = (await redis.call('CLUSTER', ['GETKEYSINSLOT', String(slot), String(KEYS_PER_MOVE)])) as string[]
       if (keys.length === 0) return
-      await redis.call('MIGRATE', ['127.0.0.1', linkPort(to), '', '0', '5000', 'KEYS', ...keys])
+      await redis.call('MIGRATE', ['127.0.0.1', String(to.tlsPort), '', '0', '5000', 'KEYS', ...keys])
       if (isFirst) await between()
       isFirst = false
     }

@@ -1,9 +1,6 @@
 /**
- * A server of a test's own, which it may freeze, kill, fill and start again without harm to other tests.
- *
- * Runs natively, through infra/stack, with a data folder of its own under the system's temporary folder. States: running
- * ⇄ frozen, running → killed → running …, closed. Invariant: a server that is started again has its data and its address;
- * a closed one has left no process, no mount and no file.
+ * A server of a test's own, which it may freeze, kill, fill and start again without harm to other tests. Invariant: a server that is started
+ * again has its data and its address; a closed one has left no process, no mount and no file.
  */
 import { spawnSync } from 'node:child_process'
 import { chownSync, mkdirSync, mkdtempSync, readFileSync } from 'node:fs'
@@ -52,13 +49,10 @@ export function controlProcess(name: string, identity: () => ProcessIdentity | u
     return end(END_LIMIT_MS)
   }
   return {
-    /** Resolves when it has ended by itself. */
     end,
     freeze: () => signal('SIGSTOP'),
     thaw: () => signal('SIGCONT'),
-    /** SIGTERM; resolves when the process is gone. */
     terminate: () => endBy('SIGTERM'),
-    /** SIGKILL; likewise. */
     kill: () => endBy('SIGKILL'),
     isRunning: (): boolean => {
       const process = identity()
@@ -99,7 +93,6 @@ export async function openOwnServer(name: ServerName, options: OwnServerOptions 
     addresses: (started as NativeServers | undefined)?.addresses ?? {},
     // Postgres may have to keep its data where its own user can enter.
     storeDir: (name === 'postgres' && postgresHomeElsewhere(dataDir)) || storeDir,
-    /** Starts it again; resolves when it answers. */
     async start(): Promise<void> {
       await started?.stop()
       await start()

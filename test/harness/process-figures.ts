@@ -17,7 +17,6 @@ export function residentMibOf(pid: number): number {
   return Number(kib) / KIB_IN_MIB
 }
 
-/** Whether a signal has stopped it. */
 export const isStopped = (pid: number): boolean => /\) T /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
 
 const ESTABLISHED = '01'
@@ -52,7 +51,6 @@ function inodeOf(pid: number, fd: string): string | undefined {
 
 const COUNT_EVERY_MS = 25
 
-/** Counts a process's connections to Kafka from now on. */
 export function watchConnections(pid: number, addresses: readonly string[]) {
   const ports = new Set(addresses.map(address => Number(address.slice(address.lastIndexOf(':') + 1))))
   const seen = new Set<number>()
@@ -60,6 +58,6 @@ export function watchConnections(pid: number, addresses: readonly string[]) {
     for (const port of connectionsTo(pid, ports)) seen.add(port)
   }
   count()
-  const timer = setInterval(count, COUNT_EVERY_MS)
+  const timer = setInterval(count, COUNT_EVERY_MS).unref()
   return { seen: () => seen.size, stop: () => clearInterval(timer) }
 }

@@ -29,7 +29,6 @@ import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { partitionOf } from '#schemas/values/partition.ts'
 import type { GivenRefresh } from './reference-fold.ts'
 
-/** One entry of a refresh as its provider lists it. */
 export interface PublishedEntry {
   name: string
   phase?: string | null
@@ -46,15 +45,7 @@ export interface PublishedEntry {
 /** How a refresh ends: completed; completed though an entry was lost; by nothing; by a RefreshFailed. */
 type Ending = 'completed' | 'lossy' | 'cut' | 'failed'
 
-export interface PublishedRefresh {
-  side: Side
-  provider: string
-  refreshId: string
-  observedAt: number
-  /** When it was appended, where its own time lies after that. */
-  appendedAt?: number
-  currency: string
-  usdRate: string
+export interface PublishedRefresh extends Omit<GivenRefresh, 'entries' | 'completed'> {
   entries: PublishedEntry[]
   ending: Ending
   /** Why it failed, where it is not for a timeout. */
@@ -73,7 +64,6 @@ export const refreshOf = (
 export const urlOf = (provider: string, itemId: number | undefined): string | null =>
   itemId !== undefined && /[13579]$/.test(provider) ? `https://${provider.replace('_', '-')}.example/i/${itemId}` : null
 
-/** Which entries of a refresh reach the log. */
 export function arriving({ entries, ending }: PublishedRefresh): { entry: PublishedEntry; index: number }[] {
   const lost = ending === 'lossy' ? Math.floor(entries.length / 2) : undefined
   return entries.map((entry, index) => ({ entry, index })).filter(({ index }) => index !== lost)
@@ -150,14 +140,12 @@ export const changed = (members: Partial<BookChanged> = {}): BookChanged => ({
   ...members,
 })
 
-/** The marker of such a refresh. */
 export const marked = (members: Partial<RefreshMarked> = {}): RefreshMarked => ({
   ...{ side: 'ask', provider: 'p', refresh_id: 'r', last_updated: 1_772_573_670_549 },
   ...{ source_partition: 0, source_offset: 0, catalog_version: 'numbers' },
   ...members,
 })
 
-/** A change, or another URL, as the book publishes it. */
 export const bookChangeRecord = (codec: Codec, change: BookChanged | OfferUrlChanged): Outgoing => ({
   ...{ topic: 'bookChanges', key: String(change.item_id), partition: partitionOfItem(change.item_id) },
   value: 'change' in change ? codec.encode(bookChanged, change) : codec.encode(offerUrlChanged, change),
@@ -175,7 +163,6 @@ export function markerRecords(codec: Codec, marker: RefreshMarked): Outgoing[] {
 export const changelogPartition = (side: Side, provider: string): number =>
   partitionOf(provider, PROVIDER_PARTITIONS) + (side === 'ask' ? 0 : PROVIDER_PARTITIONS)
 
-/** The row of the book's changelog that a change leads to. */
 export function bookRowRecord(codec: Codec, change: BookChanged | OfferUrlChanged): Outgoing {
   const { side, provider, item_id, price, currency, price_micro_usd, quantity, seen_at, url } = change
   const row =

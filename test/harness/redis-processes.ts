@@ -1,9 +1,6 @@
 /**
- * Processes of Redis that are a test's own: servers and Sentinels, which it may freeze, kill and start again.
- *
- * Runs natively, through infra/stack, in a folder of its own under the system's temporary folder. Each process
- * listens in plain text and with TLS, on ports that it keeps. Invariant: a process that is started again has its data and
- * its ports; a closed set has left no process and no file.
+ * Processes of Redis that are a test's own: servers and Sentinels, each of which listens in plain text and with TLS. Invariant: a process that
+ * is started again has its data and its ports; a closed set has left no process and no file.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -55,7 +52,6 @@ export async function openRedisProcesses() {
     kept.push('--repl-diskless-sync-delay', '0')
     return {
       ...{ certificates, close },
-      /** A port that none of them has. */
       freePort: ports,
       /** Opens one with options of its command line; a Sentinel with lines of its file. */
       open: (name: string, args: readonly string[]) => open(set, name, () => [...kept, ...args]),
@@ -119,9 +115,7 @@ async function open(
   const { freeze, thaw, kill } = control
   return {
     ...{ freeze, thaw, kill, name, tlsPort },
-    /** In plain text. */
     port,
-    /** Starts it, again with its data; resolves when it answers. */
     start,
   }
 }

@@ -1,9 +1,6 @@
 /**
- * What the book should say of a list of refreshes: the rules by brute force, for fault tests.
- *
- * Shares no code with streams/book: plain maps, whole refreshes at a time, exact fractions for
- * money. The same refreshes give the same answer. Members are named as in the
- * event, so that both can be compared as they are.
+ * What the book should say of a list of refreshes: the rules by brute force, with no code of streams/book: plain maps, whole refreshes at a
+ * time, exact fractions for money. Members are named as in the event, so that both can be compared as they are.
  */
 import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
 import type { Verdict } from '#schemas/events/refresh-judged.ts'
@@ -52,7 +49,6 @@ export interface Expected {
   verdicts: { side: Side; provider: string; refresh_id: string; verdict: Verdict; reason: string | null }[]
 }
 
-/** The key of a book: one provider's asks or bids. */
 export const bookKey = (side: Side, provider: string): string => `${side}|${provider}`
 
 /** A change as the ledger takes it: keyed by row, without its source. */

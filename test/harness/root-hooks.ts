@@ -1,10 +1,8 @@
 /**
  * Mocha's root hooks: whatever the run has started ends with the run, and what a file has opened ends with the file.
  *
- * Loaded by .mocharc.json. A run of some files starts nothing by itself: unit tests alone need no servers. A run with
- * `--parallel` starts the servers first, in the process that outlives the workers, which find them by their addresses.
- * A worker takes one file at a time and runs these hooks for each; without workers they run once for all files. `exit` in
- * .mocharc.json ends a run that leaks after the leak is named: without it, the run would hang instead.
+ * A run with `--parallel` starts the servers first, in the process that outlives the workers, which find them by their addresses; a worker
+ * runs these hooks for each file. `exit` in .mocharc.json ends a run that leaks after the leak is named.
  */
 import { relative } from 'node:path'
 import fc from 'fast-check'
@@ -29,10 +27,8 @@ export async function mochaGlobalSetup(this: Mocha.Runner): Promise<void> {
   if (process.argv.includes('--parallel')) await shareTestServers()
 }
 
-/** Runs once after the last test, there too. */
 export const mochaGlobalTeardown = stopTestServers
 
-/** Runs around the files of a process. */
 export const mochaHooks: Mocha.RootHookObject = {
   async beforeAll(this: Mocha.Context) {
     // Two fifths of the CPU of a file's own broker: 24.8 s with the second compiler, 14.2 s without. The run's broker lives long enough for it.

@@ -1,6 +1,5 @@
 /** Limits on the number of requests are lifted, all others are as built in. */
 import { TIERS, type Tier } from '#infra/config/tiers.ts'
-import type { Database } from '#infra/postgres/pool.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import type { RoleName } from '#services/cli/roles.ts'
@@ -26,27 +25,17 @@ export interface Ask {
   headers?: Record<string, string>
 }
 
-export interface Scenario {
-  readonly platform: TestPlatform
-  readonly database: Database
-  readonly roles: StartedRoles
-  /** Throws when an answer is not described. */
-  readonly check: DescriptionCheck
-  /** Asks the service; throws when the answer deviates from the API's description. */
-  ask(path: string, ask?: Ask): Promise<Answer>
-  /** Starts the same roles once more, as other processes would run them. */
-  startAnother(): Promise<StartedRoles>
-  close(): Promise<void>
-}
+export type Scenario = Awaited<ReturnType<typeof openScenario>>
 
-export interface ScenarioOptions {
-  roles?: readonly (RoleName | StartRole)[]
-  config?: Partial<PlatformConfig>
-  /** Keys that requests may name by their tier. */
-  keys?: Record<Tier, string>
-}
-
-export async function openScenario(platform: TestPlatform, options: ScenarioOptions = {}): Promise<Scenario> {
+/** Starts roles, the API alone where none are named; requests may name some keys by their tier. */
+export async function openScenario(
+  platform: TestPlatform,
+  options: {
+    roles?: readonly (RoleName | StartRole)[]
+    config?: Partial<PlatformConfig>
+    keys?: Record<Tier, string>
+  } = {},
+) {
   const startAnother = async (): Promise<StartedRoles> => {
     const tiersFile = writeRoomyTiers(platform.config.stateDir)
     const started = await platform.startRoles(options.roles ?? ['api'], { tiersFile, ...options.config })
@@ -56,13 +45,14 @@ export async function openScenario(platform: TestPlatform, options: ScenarioOpti
   const roles = await startAnother()
   const check = await fetchDescriptionCheck(roles.baseUrl)
   return {
-    platform,
-    database: platform.database,
-    roles,
+    ...{ platform, database: platform.database, roles },
     check,
+    /** Starts the same roles once more, as other processes would run them. */
     startAnother,
-    ask: (path, ask = {}) => request(roles.baseUrl, check, path, { ...ask, as: keyOf(options.keys, ask.as) }),
-    close: () => roles.stop(),
+    /** Asks the service; throws when the answer deviates from the API's description. */
+    ask: (path: string, ask: Ask = {}): Promise<Answer> =>
+      request(roles.baseUrl, check, path, { ...ask, as: keyOf(options.keys, ask.as) }),
+    close: (): Promise<void> => roles.stop(),
   }
 }
 

@@ -1,9 +1,6 @@
 /**
- * Randomness that can be repeated: the seed is SEED, else always the same, so that `make test` gives the same answer every time.
- * `make fault` draws one a run.
- *
- * Reads SEED from the environment, writes one line to standard output. Invariant: the same seed gives
- * the same sequence on every machine (mulberry32, 32-bit integers only).
+ * Randomness that can be repeated: the seed is SEED, else always the same, so that `make test` gives the same answer every time; `make fault`
+ * draws one a run. The same seed gives the same sequence on every machine (mulberry32, 32-bit integers only).
  */
 
 export interface SeededRandom {
@@ -12,7 +9,6 @@ export interface SeededRandom {
   next(): number
   /** An integer in [from, to], both included. */
   integer(from: number, to: number): number
-  /** One of the given values, which must not be empty. */
   pick<T>(values: readonly T[]): T
   chance(probability: number): boolean
   shuffle<T>(values: readonly T[]): T[]

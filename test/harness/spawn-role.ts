@@ -1,10 +1,7 @@
 /**
- * A role as a process of its own, for tests that kill, freeze or restart it.
- *
- * Starts `marketlog run <role>` on servers that are set up, with exactly the given environment, and keeps
- * what it logs.
- * States: running -> ended by a signal of the test, by `stop`, or by itself. Invariant: the child never outlives the test
- * process's own cleaning up, a kill is a real signal, and `stop` rejects after an end by itself that was not announced.
+ * A role as a process of its own, for tests that kill, freeze or restart it: `marketlog run <role>` on servers that are set up, with exactly
+ * the given environment. The child never outlives the test process's own cleaning up, and `stop` rejects after an end by itself that was not
+ * announced.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -73,15 +70,12 @@ export async function spawnRole(role: string, environment: Record<string, string
   }
   return {
     ...{ role, pid: child.pid },
-    /** Resolves when the process has ended, however. */
     ended,
-    /** Sends a signal; SIGKILL, SIGSTOP and SIGCONT included. */
     kill,
     /** Resolves with the first line, already printed or to come, that the pattern matches. */
     line,
     /** The lines of both outputs so far, at most the last 20,000. */
     lines: (): readonly string[] => lines,
-    /** Where it listens; undefined until it does. */
     address: () => address,
     /** Resolves with `http://127.0.0.1:<port>` when all has started and the process listens. */
     baseUrl: async () => urlOf((await ports()).port),

@@ -1,9 +1,6 @@
 /**
- * A reader of Server-Sent Events for tests, strict about the wire format.
- *
- * Keeps every event and comment that came, in order. Invariant: a line that the format does not know
- * throws, so a broken stream cannot look like a quiet one. `pause` stops reading from the socket, which
- * is how a test plays a stalled client.
+ * A reader of Server-Sent Events for tests: a line that the format does not know throws, so a broken stream cannot look like a quiet one.
+ * `pause` stops reading from the socket, which is how a test plays a stalled client.
  */
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import { createParser } from 'eventsource-parser'
@@ -14,6 +11,16 @@ export interface SseEvent {
   data: unknown
   id: string | undefined
 }
+
+/** The data of an event of changed prices or bids. */
+export interface ChangedRows {
+  provider: string
+  seen_at: string
+  items: { item_id: number; price: number | null; qty: number; change: string }[]
+}
+
+export const changedRows = ({ event, data }: Pick<SseEvent, 'event' | 'data'>): ChangedRows[] =>
+  event === 'prices.changed' || event === 'bids.changed' ? [data as ChangedRows] : []
 
 /** An open stream, or an answer that is none. */
 export type SseClient = ReturnType<typeof readerOf>
@@ -81,7 +88,6 @@ function readerOf(request: ClientRequest, response: IncomingMessage) {
     event: (fits: (event: SseEvent) => boolean) => eventually(() => events.find(fits), 'an event'),
     /** True when the other side has ended the stream or the connection broke. */
     hasEnded: () => hasEnded,
-    /** Resolves when it is true. */
     ended: ended.promise,
     pause: () => void response.pause(),
     resume: () => void response.resume(),

@@ -1,9 +1,6 @@
 /**
- * Roles inside the test's process, behind one HTTP host, as `marketlog run` starts them.
- *
- * `stop` stops the roles in reverse order, then the host, and may be called twice.
- * A role that calls `fail` fails the test that waits for it to be ready, and every `stop`, unless the failure
- * was announced; so does an announced failure that did not happen.
+ * Roles inside the test's process, behind one HTTP host, as `marketlog run` starts them. A role that calls `fail` fails the test that waits
+ * for it to be ready, and every `stop`, unless the failure was announced; so does an announced failure that did not happen.
  */
 import { assert } from 'chai'
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
@@ -72,11 +69,8 @@ export async function startRoles(
   for (const role of running) http.watch(role.name, () => role.ready())
   return {
     ...{ baseUrl, metrics },
-    /** Where it answers its operator. */
     operatorUrl: `http://127.0.0.1:${operatorPort}`,
-    /** Reported by the roles' `fail`. */
     failures: failures as readonly Error[],
-    /** Resolves when every role says that it is ready. */
     ready: async (limitMs?: number): Promise<void> => {
       for (const role of running) {
         const isReady = async () => {
@@ -94,7 +88,6 @@ export async function startRoles(
   }
 }
 
-/** Throws when failures are not those that were announced. */
 function judgeFailures(failures: readonly Error[], announced: readonly RegExp[]): void {
   const unannounced = failures.find(({ message }) => !announced.some(reason => reason.test(message)))
   if (unannounced) throw new Error(`a role failed unannounced: ${unannounced.message}`, { cause: unannounced })

@@ -1,9 +1,7 @@
 /**
- * A platform of a test file's own on some servers: its namespace, the ways into it, and the roles that run in it.
- *
- * Namespaces never share topics, groups, keys, databases or subjects, so test files may share servers, also with other
- * runs. What is opened or started here is closed and has ended after the file's last test, in reverse order. A role that ended
- * unannounced fails the file, whether a test checks it or not.
+ * A platform of a test file's own on some servers: its namespace, the ways into it, and the roles that run in it. Namespaces never share
+ * topics, groups, keys, databases or subjects, so test files may share servers. What is opened or started here is closed after the file's last
+ * test, in reverse order; a role that ended unannounced fails the file.
  */
 import { randomBytes } from 'node:crypto'
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
@@ -29,7 +27,6 @@ const DRAIN_LIMIT_MS = 120_000
 /** A platform; its members may be read from the first `before` hook on. */
 export type TestPlatform = ReturnType<typeof platformOf>
 
-/** Registers what is to be done after the file's last test. */
 export type OnEnd = (end: () => unknown) => void
 
 export interface OpenedPlatform {
@@ -104,7 +101,6 @@ export function platformOf(opened: () => OpenedPlatform, onEnd: OnEnd) {
     },
   )
   return Object.assign(facts, {
-    /** Postgres with limits of its own. */
     openDatabase: openPostgres,
     /** Has something stopped after the file's last test, whether that passed or not, and before what was opened earlier. */
     keep,

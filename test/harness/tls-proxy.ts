@@ -45,7 +45,6 @@ export async function openTlsProxy(
       url.host = `127.0.0.1:${port}`
       return url.href
     },
-    /** Connections that have ended their handshake. */
     secured: () => secured,
     async close(): Promise<void> {
       for (const socket of open) socket.destroy()

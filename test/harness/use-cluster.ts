@@ -1,8 +1,7 @@
 /**
- * What a test file calls that owns a cluster: a platform on three brokers behind proxies, with TLS and credentials everywhere.
- *
- * Postgres and Redis are the file's own, with TLS; ClickHouse and the registry are those of the run, behind proxies that speak it, of which
- * the registry's asks for credentials. The environment holds the administrator's credentials. Files that use it break brokers, so no other file shares them.
+ * A platform on three brokers behind proxies, with TLS and credentials everywhere: Postgres and Redis are the file's own; ClickHouse and the
+ * registry are those of the run, behind proxies that speak TLS, of which the registry's asks for credentials. The environment holds the
+ * administrator's credentials.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -32,7 +31,6 @@ import { testServers } from './test-servers.ts'
 import { openTlsProxy } from './tls-proxy.ts'
 
 const REGISTRY_USER = 'registry-reader'
-/** The bearer token that the registry's proxy takes. */
 export const REGISTRY_TOKEN = 'token-of-the-registry'
 
 export interface TestCluster extends TestPlatform {
@@ -160,7 +158,6 @@ async function openRegistryProxy(
   const { port, close } = await listen(server)
   return {
     url: `https://127.0.0.1:${port}${target.pathname}`,
-    /** Requests handed on, by scheme. */
     passed: passed as ReadonlyMap<string, number>,
     close,
   }

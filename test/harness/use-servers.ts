@@ -14,7 +14,6 @@ import { serversEndWithRun, testServers } from './test-servers.ts'
 
 /** A platform on the servers of the run, some of which may be its own. */
 export interface ServersPlatform extends TestPlatform {
-  /** A server that is this file's alone. */
   own(name: ServerName): OwnServer
 }
 

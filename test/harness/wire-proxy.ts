@@ -1,9 +1,7 @@
 /**
- * A TCP proxy on loopback that harms what passes: delays it, cuts it, ends it within its bytes, lets it vanish, in one direction or both.
- *
- * States of its line: open ⇄ slow, stalled (bytes vanish while connections stay: a half-open connection), cut (connections
- * end and new ones are refused). Bytes keep their order; what vanished is never sent later, since a stream with a gap would be
- * no protocol: a connection that has lost bytes ends when its line heals.
+ * A TCP proxy on loopback that harms what passes. Its line is open ⇄ slow, stalled (bytes vanish while connections stay: a half-open
+ * connection), cut (connections end and new ones are refused). What vanished is never sent later, since a stream with a gap would be no
+ * protocol: a connection that has lost bytes ends when its line heals.
  */
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { setTimeout as after } from 'node:timers/promises'
@@ -84,7 +82,6 @@ export async function openWireProxy() {
       line.harmed += pairs.size
       for (const pair of pairs) pair.client.resetAndDestroy()
     },
-    /** Connections refused since the last cut. */
     refused: () => line.refused,
     /** Keeps connections and lets what goes that way, or either way, vanish. */
     stall(direction?: Direction): void {
@@ -108,7 +105,6 @@ export async function openWireProxy() {
 /** A line to a server, with the server's URL by way of it. */
 export type Wire = WireProxy & { readonly url: string }
 
-/** Opens a proxy to the host and port of a URL. */
 export async function layWire(target: string): Promise<Wire> {
   const { hostname, port } = new URL(target)
   const proxy = await openWireProxy()
@@ -130,7 +126,6 @@ function openEnd(end: ClientBytes): (chunk: Buffer) => Buffer | undefined {
   }
 }
 
-/** Hands the bytes of one direction on, one chunk after the other. */
 function pass(pair: Pair, line: Line, direction: Direction, endOf?: (chunk: Buffer) => Buffer | undefined): void {
   const [from, to] = direction === 'to-server' ? [pair.client, pair.server] : [pair.server, pair.client]
   let last: Promise<unknown> = Promise.resolve()

@@ -1,5 +1,5 @@
 /**
- * The platform is a stand-in on loopback that speaks its protocol. With the real one: contract/sweep.test.ts, fault/client-typescript.test.ts.
+ * The platform is a stand-in on loopback that speaks its protocol. With the real one: contract/sweep.test.ts, fault/feed-cuts.test.ts.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { expect } from 'chai'

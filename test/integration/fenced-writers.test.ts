@@ -25,7 +25,7 @@ import { openPortions, publishRefresh } from '#services/ingest/publish-refresh.t
 import { SALES_MAX } from '#services/ingest/sale-list.ts'
 import type { RawSale } from '#services/ingest/source.ts'
 import { openSourceProducer, openSourceWriter, type SourceWriter, WriteFailed } from '#services/ingest/source-writer.ts'
-import { readFeedRecords } from '#test/fault/feed-records.ts'
+import { readFeedRecords } from '#test/fixtures/feed-records.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { marked } from '#test/harness/published-records.ts'
 import { type ReadRecord, readTopic } from '#test/harness/read-topic.ts'

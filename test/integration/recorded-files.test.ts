@@ -217,48 +217,6 @@ describe('files of recorded refreshes', function () {
     }
   })
 
-  // At full size the provider has a book of its own, of which this would be an implausible refresh.
-  if (!IS_FULL)
-    it('used to lead to the last offer: to the one whose price is shown, also when a refresh changes the URL alone', async () => {
-      const [provider, name] = ['provider_36', 'AK-47 | Redline (Field-Tested)']
-      const at = (path: string): string => `https://provider-36.example/${path}`
-      const shown = async () => {
-        const [entry] = (await get('/prices', { market_hash_name: name, providers: provider })).items
-        const { status, headers } = await fetch(baseUrl + new URL(entry.link).pathname, { redirect: 'manual' })
-        expect([status, headers.get('location')]).to.deep.equal([302, entry.url])
-        return entry
-      }
-      const record = async (observedAt: number, path: string): Promise<void> => {
-        const offers = [
-          { price: 120, quantity: 1, url: at('b') },
-          { price: 100, quantity: 1, url: at(path) },
-        ]
-        const folder = join(dir, path)
-        mkdirSync(folder)
-        const refreshed_at = instant(observedAt)
-        const content = { provider_feed: provider, currency: 'USD', refreshed_at, prices: { [name]: offers } }
-        writeFileSync(join(folder, 'one.json.gz'), gzipSync(JSON.stringify(content)))
-        await command('ingest', 'recorded', '--provider', provider, '--dir', folder)
-        await command('lag', '--wait', '--timeout', '120')
-      }
-      const [first, second] = [startMs, startMs + STEP_MS]
-      await record(first, 'a')
-      expect(await shown()).to.include({ lowest_ask: 100, url: at('a'), timestamp: instant(first) })
-      await record(second, 'c')
-      expect(await shown()).to.include({
-        ...{ lowest_ask: 100, url: at('c'), timestamp: instant(first), last_updated: instant(second) },
-      })
-      const changes = (await readTopic(platform.connect(), 'bookChanges')).filter(
-        ({ value }) => value.provider === provider,
-      )
-      const rows = changes.filter(({ event }) => event !== 'RefreshMarked')
-      expect(rows.map(({ event, value }) => [event, value.url])).to.deep.equal([
-        ['BookChanged', at('a')],
-        ['OfferUrlChanged', at('c')],
-      ])
-      for (const view of ['candles', 'history']) await command('verify', view)
-    })
-
   // biome-ignore lint/suspicious/noExplicitAny: each test narrows the answer by what it asserts.
   async function get(path: string, query: Record<string, string | number>): Promise<any> {
     const parameters = new URLSearchParams(

@@ -4,7 +4,7 @@ import type { LedgerEntry } from '#test/harness/ledger.ts'
 import type { ExpectedChange } from '#test/harness/reference-fold.ts'
 
 /** The widths of the three intervals: five minutes, an hour, a day. */
-export const BUCKETS_MS = [300_000, HOUR_MS, DAY_MS] as const
+const BUCKETS_MS = [300_000, HOUR_MS, DAY_MS] as const
 
 /** What each provider's ask for an item did in each bucket in which it changed; keys and columns as {@link selectPartRows}. */
 export function partEntries(asks: readonly ExpectedChange[]): LedgerEntry[] {
