@@ -18,24 +18,14 @@ import {
   type TestPlatform,
 } from '#test/harness/test-platform.ts'
 
-/** A process that listens. */
 export interface BenchRole extends SpawnedRole {
   readonly url: string
   readonly port: number
 }
 
-export interface BenchPlatform extends TestPlatform {
-  /** The running process of a role alone, started when there is none; resolves when it listens. */
-  role(name: RoleName, env?: Record<string, string>): Promise<BenchRole>
-  /** Starts a process of one or more roles, as the first or in the place of one that has ended. */
-  start(name: string, roles: readonly RoleName[], env?: Record<string, string>): Promise<BenchRole>
-  /** Stops a process, or all of them; rejects when one has ended by itself. */
-  stop(name?: string): Promise<void>
-  /** Stops every process and removes the namespace. */
-  close(): Promise<void>
-}
+export type BenchPlatform = Awaited<ReturnType<typeof openBenchPlatform>>
 
-export async function openBenchPlatform(addresses: ServerAddresses): Promise<BenchPlatform> {
+export async function openBenchPlatform(addresses: ServerAddresses) {
   const stateDir = mkdtempSync(join(tmpdir(), 'marketlog-bench-'))
   const opened = readTestEnvironment({
     ...newEnvironment(addresses, { initial: 'b', stateDir }),
@@ -55,7 +45,7 @@ export async function openBenchPlatform(addresses: ServerAddresses): Promise<Ben
     throw error
   })
   const running = new Map<string, BenchRole>()
-  const start: BenchPlatform['start'] = async (name, roles, env) => {
+  const start = async (name: string, roles: readonly RoleName[], env?: Record<string, string>): Promise<BenchRole> => {
     const spawned = await platform.spawnRole(roles.join(' '), env)
     const url = await spawned.baseUrl()
     const process = { ...spawned, url, port: Number(new URL(url).port) }
@@ -63,9 +53,12 @@ export async function openBenchPlatform(addresses: ServerAddresses): Promise<Ben
     return process
   }
   return Object.assign(platform, {
+    /** Starts a process of one or more roles, as the first or in the place of one that has ended. */
     start,
     close,
+    /** The running process of a role alone, started when there is none; resolves when it listens. */
     role: async (name: RoleName, env?: Record<string, string>) => running.get(name) ?? start(name, [name], env),
+    /** Stops a process, or all of them; rejects when one has ended by itself. */
     async stop(name?: string): Promise<void> {
       const names = name === undefined ? [...running.keys()] : [name]
       const stopped = names.flatMap(one => running.get(one) ?? [])

@@ -1,14 +1,12 @@
 /**
- * What a benchmark is, and how benchmarks run: one after the other, on one loaded market as long as it is as it was loaded.
- *
- * What has a peer is measured in the same run as that peer, in turns with it, because one machine is never the same machine twice. A benchmark
- * that fails is a line of the result that does not hold, and the others run all the same; only the signal ends a run early, and what was
- * measured by then is kept. Invariant: a benchmark gets a market that was just loaded, or one that only benchmarks used that leave it as it
- * was; either way at rest, so that its figures do not depend on what ran before.
+ * How benchmarks run: one after the other, on one loaded market as long as it is as it was loaded. What has a peer is measured in turns with
+ * it, because one machine is never the same machine twice. A benchmark that fails is a line of the result that does not hold, and the others
+ * run all the same; only the signal ends a run early.
  */
 import type { ServerAddresses } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Progress } from '#services/cli/progress.ts'
+import { type Baseline, startBaseline } from './baseline.ts'
 import { type BenchPlatform, openBenchPlatform } from './bench-platform.ts'
 import { type Entry, failureEntry } from './entry.ts'
 import { openStage, type Stage } from './stage.ts'
@@ -22,7 +20,8 @@ export interface BenchContext {
   stage(): Promise<Stage>
   /** A namespace without a market, of the benchmark's own, which goes when it has ended. */
   platform(): Promise<BenchPlatform>
-  /** Aborts when the run is to end early. */
+  /** Starts a program of baselines/, which ends with the benchmark at the latest. */
+  baseline: typeof startBaseline
   readonly signal: AbortSignal
 }
 
@@ -57,6 +56,7 @@ export async function runBenches(
     const startedAt = performance.now()
     const tookS = (): string => ((performance.now() - startedAt) / 1000).toFixed(0)
     let own: BenchPlatform | undefined
+    const baselines: Baseline[] = []
     const work = async (): Promise<Entry[]> => {
       const measured = await bench.run({
         ...{ ...context, say },
@@ -70,6 +70,11 @@ export async function runBenches(
           say('setting a namespace up')
           own = await openBenchPlatform(addresses)
           return own
+        },
+        baseline(...named) {
+          const started = startBaseline(...named)
+          baselines.push(started)
+          return started
         },
       })
       // A role that has ended by itself fails the benchmark.
@@ -86,6 +91,7 @@ export async function runBenches(
       entries.push(failureEntry(name, error))
       await drop().catch(() => undefined)
     } finally {
+      await Promise.all(baselines.map(started => started.stop()))
       await own?.close().catch((problem: Error) => entries.push(failureEntry(`${name}, its end`, problem)))
     }
   }

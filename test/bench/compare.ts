@@ -1,16 +1,11 @@
 /**
  * `make bench COMPARE=<commit>`: runs the benchmarks of two checkouts in alternating pairs and shows what moved.
  *
- * Before is the commit, in a worktree of its own with its own packages; after is this checkout as it lies there. Both run on
- * the same servers, one benchmark at a time, and who comes first alternates. A benchmark none of whose lines seems to have
- * moved after the first pairs ends there. Invariant: worktree and servers are gone when it resolves.
- *
- * A pair is one run of each side, one right after the other, so what the machine does for minutes is in both; it gives a
- * ratio: the later side's figure by the earlier one's. A line moved when all pairs agree on the direction, the median ratio is
- * beyond the least movement, and beyond {@link SPREAD_SHARE} of the spread between the pairs. After a few pairs the rule only
- * says whether more are worth their time. By simulation (normal noise, one run in ten slower by up to three times as much): of
- * eight pairs with 3 % of noise in a run the rule finds a movement that is not there once in 4,000 lines, with 10 % once in
- * 450; it finds one of 10 % always with 1 % of noise and 7 times in 8 with 2 %.
+ * Before is the commit, in a worktree of its own with its own packages; after is this checkout as it lies there. Invariant: worktree and
+ * servers are gone when it resolves. A pair is one run of each side, one right after the other, so what the machine does for minutes is in
+ * both; it gives a ratio, after by before. A line moved when all pairs agree on the direction, the median ratio is beyond the least
+ * movement, and beyond {@link SPREAD_SHARE} of the spread between the pairs. A benchmark none of whose lines seems to have moved after
+ * the first pairs ends there.
  */
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -46,14 +41,10 @@ export interface RunPair {
 interface Movement {
   name: string
   unit: string
-  better: 'higher' | 'lower'
-  is_ratio: boolean
   before: number
   after: number
   /** Median of the pairs' ratios, after by before. */
   change: number
-  spread: { min: number; max: number }
-  pairs: { before: number; after: number }[]
   verdict: 'better' | 'worse' | 'unmoved' | 'not comparable'
 }
 
@@ -181,15 +172,11 @@ export function showComparison(
   output: { write(text: string): unknown },
   { movements: all, failures }: Awaited<ReturnType<typeof compare>>,
 ): void {
-  const table = new Table({
-    head: ['moved', 'before', 'after', '', 'change', 'of the pairs', ''],
-    colAligns: ['left', 'right', 'right', 'left', 'right', 'right', 'left'],
-  })
+  const table = new Table({ head: ['moved', 'before', 'after', '', 'change', ''] })
   const moved = all.filter(hasMoved)
-  for (const { name, before, after, unit, is_ratio: isRatio, change, spread, verdict } of moved) {
-    const range = `${percent(spread.min)} to ${percent(spread.max)}`
+  for (const { name, before, after, unit, change, verdict } of moved) {
     const figures = [before, after].map(figure => figure.toPrecision(4))
-    table.push([name, ...figures, isRatio ? 'of its baseline' : unit, percent(change), range, verdict])
+    table.push([name, ...figures, unit, `${((change - 1) * 100).toFixed(1)} %`, verdict])
   }
   if (moved.length > 0) output.write(`${table.toString()}\n`)
   const apart = all.filter(({ verdict }) => verdict === 'not comparable')
@@ -198,54 +185,31 @@ export function showComparison(
   output.write(`${moved.length} lines moved, ${all.length - moved.length - apart.length} did not\n`)
 }
 
-const percent = (ratio: number): string => `${ratio < 1 ? '' : '+'}${((ratio - 1) * 100).toFixed(1)} %`
-
 /** Decides which lines that have a bar moved; both sides measure a line in every pair, or it is not comparable. */
 export function movements(pairs: readonly RunPair[], bars: Bars): Movement[] {
   const known = new Map(pairs.flatMap(({ before, after }) => [...before, ...after]).map(line => [line.name, line]))
   return [...known.values()].flatMap(({ name, unit }) => {
     const bar = Object.hasOwn(bars, name) ? bars[name] : undefined
     if (!bar) return []
-    const better = 'atLeast' in bar ? 'higher' : 'lower'
-    const lines = pairs.map(({ before, after }) => ({ before: lineOf(before, name), after: lineOf(after, name) }))
-    const isRatio = lines.every(({ before, after }) => before?.ratio != null && after?.ratio != null)
-    const figures = lines.map(({ before, after }) => ({
-      before: figureOf(before, isRatio),
-      after: figureOf(after, isRatio),
-    }))
-    return [movementOf({ name, unit, better, is_ratio: isRatio }, figures)]
+    const linesOf = (side: 'before' | 'after') => pairs.map(pair => pair[side].find(line => line.name === name))
+    const [before, after] = [linesOf('before'), linesOf('after')]
+    const isRatio = [...before, ...after].every(line => line?.ratio != null)
+    const figureOf = (line: RunLine | undefined) => (isRatio ? line?.ratio : line?.value) ?? Number.NaN
+    const [former, latter] = [before.map(figureOf), after.map(figureOf)]
+    // Two zeros are the same.
+    const ratios = former.map((one, at) => (one === latter[at] ? 1 : (latter[at] ?? Number.NaN) / one))
+    const least = CLOCK_UNITS.has(unit) && !isRatio ? LEAST.clock : LEAST.steady
+    const verdict = verdictOf(ratios, least, 'atLeast' in bar)
+    return [{ name, unit, before: median(former), after: median(latter), change: median(ratios), verdict }]
   })
 }
 
-const lineOf = (lines: readonly RunLine[], name: string): RunLine | undefined => lines.find(line => line.name === name)
-
-const figureOf = (line: RunLine | undefined, isRatio: boolean): number =>
-  (isRatio ? line?.ratio : line?.value) ?? Number.NaN
-
-function movementOf(line: Pick<Movement, 'name' | 'unit' | 'better' | 'is_ratio'>, pairs: Movement['pairs']): Movement {
-  // Two zeros are the same.
-  const ratios = pairs.map(({ before, after }) => (before === after ? 1 : after / before))
-  const change = median(ratios)
-  return {
-    ...line,
-    before: median(pairs.map(({ before }) => before)),
-    after: median(pairs.map(({ after }) => after)),
-    change,
-    spread: { min: Math.min(...ratios), max: Math.max(...ratios) },
-    pairs,
-    verdict: verdictOf(line, ratios),
-  }
-}
-
-function verdictOf(
-  { unit, better, is_ratio }: Pick<Movement, 'unit' | 'better' | 'is_ratio'>,
-  ratios: readonly number[],
-): Movement['verdict'] {
+function verdictOf(ratios: readonly number[], leastMovement: number, isHigherBetter: boolean): Movement['verdict'] {
   if (ratios.length === 0 || !ratios.every(ratio => Number.isFinite(ratio) && ratio > 0)) return 'not comparable'
   const logs = ratios.map(Math.log)
   const [least, middle, most] = [Math.min(...logs), median(logs), Math.max(...logs)]
-  const floor = Math.log1p(CLOCK_UNITS.has(unit) && !is_ratio ? LEAST.clock : LEAST.steady)
   const agree = least > 0 || most < 0
-  if (!agree || Math.abs(middle) <= Math.max(floor, SPREAD_SHARE * (most - least))) return 'unmoved'
-  return middle > 0 === (better === 'higher') ? 'better' : 'worse'
+  const floor = Math.max(Math.log1p(leastMovement), SPREAD_SHARE * (most - least))
+  if (!agree || Math.abs(middle) <= floor) return 'unmoved'
+  return middle > 0 === isHigherBetter ? 'better' : 'worse'
 }

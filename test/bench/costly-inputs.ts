@@ -1,9 +1,6 @@
 /**
- * The costliest inputs of an operation, made of what its description allows: the longest texts and lists, the largest numbers, each
- * value of an enumeration.
- *
- * Pure. What a schema cannot say (a name that the catalog has, a real date) comes by the name of the parameter. Every parameter is
- * there alone, with all others, and left out, for each way to choose an item; what the service refuses of all these is its business.
+ * The costliest inputs of an operation, made of what its description allows. What a schema cannot say (a name that the catalog has, a real
+ * date) comes by the name of the parameter. Every parameter is there alone, with all others, and left out, for each way to choose an item.
  */
 
 type Json = Record<string, unknown>

@@ -4,6 +4,7 @@
  *
  * Writes the tables of ClickHouse and Postgres by SQL: what is measured is how they are read.
  */
+import type { ClickhouseWriter } from '#infra/clickhouse/clickhouse.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
@@ -25,37 +26,43 @@ export function manyPhases(): CatalogItem[][] {
   return finishes.filter(({ length }) => length > 1).sort((a, b) => b.length - a.length)
 }
 
+/** A row of each provider for an item and step back from now; `at` is its moment in milliseconds. */
+const steps = (itemId: number, stepS: number, count: number): string => `(SELECT ${itemId} AS item,
+    concat('provider_', leftPad(toString(arrayJoin(range(1, 42))), 2, '0')) AS provider,
+    toUInt64(intDiv(toUnixTimestamp(now()), ${stepS}) - arrayJoin(range(${Math.ceil(count)}))) * ${stepS} * 1000 AS at,
+    toInt64(1000000 + cityHash64(item, provider, at) % 1000000) AS micro)`
+
+/** Stores candles of a width of all providers for some items, from now back. */
+export async function storeCandles(
+  { command, database }: Pick<ClickhouseWriter, 'command' | 'database'>,
+  itemIds: readonly number[],
+  { ms, count }: { ms: number; count: number },
+): Promise<void> {
+  for (const itemId of itemIds)
+    await command(`INSERT INTO ${database}.candle_parts (interval_s, item_id, bucket, provider, opening, closing, low, high, falls)
+        SELECT ${ms / 1000}, item, toDateTime(intDiv(at, 1000), 'UTC'), provider, (at, true, micro, 5, at),
+          (at + 1, true, micro + 10000, 4, at + 60000), micro, micro + 10000, map(at + 1, 1)
+        FROM ${steps(itemId, ms / 1000, count)}`)
+}
+
 /** Stores prices of all providers for some items, as often and as far back as they are kept. */
 export async function storePast(context: BenchContext, stage: Stage, items: readonly CatalogItem[]): Promise<void> {
   const share = context.isQuick ? 0.1 : 1
-  /** A row of each item, provider and step back from now; `at` is its moment in milliseconds. */
-  const steps = (
-    ids: readonly number[],
-    stepS: number,
-    count: number,
-  ): string => `(SELECT arrayJoin([${ids.join()}]) AS item,
-      concat('provider_', leftPad(toString(arrayJoin(range(1, 42))), 2, '0')) AS provider,
-      toUInt64(intDiv(toUnixTimestamp(now()), ${stepS}) - arrayJoin(range(${Math.ceil(count * share)}))) * ${stepS} * 1000 AS at,
-      toInt64(1000000 + cityHash64(item, provider, at) % 1000000) AS micro)`
   const tables = stage.openTables()
   const { command, database } = tables
+  const ids = items.map(({ item_id }) => item_id)
   for (const { ms, retentionDays } of Object.values(CANDLE_INTERVALS)) {
     context.say(`storing candles of ${ms / MINUTE_MS} minutes`)
-    for (const { item_id } of items) {
-      await command(`INSERT INTO ${database}.candle_parts (interval_s, item_id, bucket, provider, opening, closing, low, high, falls)
-          SELECT ${ms / 1000}, item, toDateTime(intDiv(at, 1000), 'UTC'), provider, (at, true, micro, 5, at),
-            (at + 1, true, micro + 10000, 4, at + 60000), micro, micro + 10000, map(at + 1, 1)
-          FROM ${steps([item_id], ms / 1000, (retentionDays * DAY_MS) / ms)}`)
-    }
+    await storeCandles(tables, ids, { ms, count: (share * retentionDays * DAY_MS) / ms })
   }
   context.say('storing days, changes and sales')
-  const ids = items.map(({ item_id }) => item_id)
   for (const id of ids) {
     await command(`INSERT INTO ${database}.provider_days
         SELECT item, 'ask', provider, toDate(intDiv(at, 1000)), (1, 100 + micro % 1000, micro, 'USD'), (1, true, 3)
-        FROM ${steps([id], 86_400, YEARS * 365)}`)
+        FROM ${steps(id, 86_400, share * YEARS * 365)}`)
     await command(`INSERT INTO ${database}.changes SELECT item, 'ask', fromUnixTimestamp64Milli(toInt64(at), 'UTC'), provider,
-        'updated', 100 + micro % 1000, 'USD', micro, '1', 3, micro + 10000, 4, 0, at FROM ${steps([id], 3_600, CHANGES_RETENTION_DAYS * 24)}`)
+        'updated', 100 + micro % 1000, 'USD', micro, '1', 3, micro + 10000, 4, 0, at
+        FROM ${steps(id, 3_600, share * CHANGES_RETENTION_DAYS * 24)}`)
   }
   for (const table of ['sales', 'sales_by_time']) {
     await command(`INSERT INTO ${database}.${table}
@@ -64,7 +71,8 @@ export async function storePast(context: BenchContext, stage: Stage, items: read
           true, [(repeat('Charm ', 12), 5)], repeat('i', 100), repeat('f', 100), repeat('b', 100), now64(), number
         FROM numbers(${Math.ceil(SALES * share)})`)
   }
-  await command(`INSERT INTO ${database}.fx_days SELECT today() - number, arrayJoin(['EUR', 'JPY', 'GBP']),
+  await command(`INSERT INTO ${database}.fx_days (day, currency, rate, as_of)
+      SELECT today() - number, arrayJoin(['EUR', 'JPY', 'GBP']),
       toString(0.85 + number / 100000), now64() FROM numbers(${LARGEST.years * 366})`)
   await settled(context, tables)
 }

@@ -1,9 +1,8 @@
 /**
  * The lines of the result, and whether their bars hold.
  *
- * A line keeps every turn, and nothing is rounded but what is shown. Of a line with a ratio the ratio is judged, else the
- * value. A figure that is no number never holds, with a bar or without. Medians and percentiles, no means: a neighbour's burst on the machine is
- * no part of the result.
+ * Of a line with a ratio the ratio is judged, else the value. A figure that is no number never holds, with a bar or without. Medians and
+ * percentiles, no means: a neighbour's burst on the machine is no part of the result.
  */
 import type { Bars } from './bars.ts'
 
@@ -20,7 +19,7 @@ export interface Entry {
   unit: string
   /** The same of the thing that it is measured against, in the same run and unit. */
   against: number | null
-  /** Value by against; where there is one, the bar and the spread are about it, else about the value. */
+  /** Value by against; where there is one, the bar is about it, else about the value. */
   ratio: number | null
   /** The smallest allowed figure where higher is better, the largest where lower is; null without a bar. */
   bar: number | null
@@ -28,8 +27,6 @@ export interface Entry {
   /** Null without a bar; false of a figure that is no number. */
   holds: boolean | null
   turns: Turn[]
-  /** Smallest and largest of the turns; null of fewer than two. */
-  spread: { min: number; max: number } | null
   /** Why the benchmark of this name measured nothing. */
   failure?: string
 }
@@ -43,15 +40,11 @@ export function entryOf(
 ): Entry {
   const all = typeof measured === 'number' ? [measured] : measured
   const turns = all.map(turn => (typeof turn === 'number' ? { value: turn, against: null } : turn))
-  const values = turns.map(({ value }) => value)
   const pairs = turns.flatMap(({ value, against }) => (against === null ? [] : [{ ratio: value / against, against }]))
-  const ratios = pairs.map(({ ratio }) => ratio)
-  const figures = ratios.length > 0 ? ratios : values
   return {
-    ...{ name, value: summary(values), unit, bar: null, better: null, holds: null, turns },
-    against: ratios.length > 0 ? median(pairs.map(({ against }) => against)) : null,
-    ratio: ratios.length > 0 ? summary(ratios) : null,
-    spread: figures.length < 2 ? null : { min: Math.min(...figures), max: Math.max(...figures) },
+    ...{ name, value: summary(turns.map(({ value }) => value)), unit, bar: null, better: null, holds: null, turns },
+    against: pairs.length > 0 ? median(pairs.map(({ against }) => against)) : null,
+    ratio: pairs.length > 0 ? summary(pairs.map(({ ratio }) => ratio)) : null,
   }
 }
 
@@ -102,10 +95,6 @@ export function percentile(values: readonly number[], share: number): number {
 /** The largest of some values, for times that have a limit each; NaN of none. */
 export const worst = (values: readonly number[]): number =>
   values.length === 0 ? Number.NaN : values.reduce((most, value) => Math.max(most, value))
-
-/** The median of the slopes between any two points, which one point far off does not move (Theil and Sen); NaN of fewer than two. */
-export const slope = (points: readonly (readonly [x: number, y: number])[]): number =>
-  median(points.flatMap(([x, y], at) => points.slice(at + 1).map(([nextX, nextY]) => (nextY - y) / (nextX - x))))
 
 const LEAST_SHARE = 0.98
 

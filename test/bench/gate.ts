@@ -1,10 +1,7 @@
 /**
- * Holds a topic back from its readers, so that a backlog can build up and be let go at a known moment.
- *
- * A transaction that is open on every partition keeps later records from everyone who reads
- * read_committed, while their writers go on; its end lets all go at once. The transaction is aborted, so
- * its records are never seen. A gate that is never opened opens by itself when its transaction
- * times out.
+ * Holds a topic back from its readers, so that a backlog can build up and be let go at a known moment: a transaction that is open on every
+ * partition keeps later records from everyone who reads read_committed, while their writers go on. It is aborted, so its records are never
+ * seen.
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'

@@ -1,11 +1,8 @@
 /**
- * `make bench`: runs the benchmarks one after the other and shows what they measured.
- *
- * Progress goes to standard error, the result to standard output (a table on a terminal, JSON in a pipe) and to
- * `bench.json` in the run directory, which is replaced in one step. Exit code 1 when a bar does not hold or a benchmark failed. Servers: those that
- * MARKETLOG_TEST_SERVERS names, else a set of its own that ends with the run.
+ * `make bench`: runs the benchmarks one after the other and shows what they measured; the result goes to standard output (a table on a
+ * terminal, JSON in a pipe) and to `bench.json` in the run directory. Exit code 1 when a bar does not hold or a benchmark failed.
  */
-import { execFileSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { availableParallelism, cpus, totalmem } from 'node:os'
 import { join } from 'node:path'
@@ -74,7 +71,7 @@ const EXIT_MISSED = 1
 const EXIT_STOPPED = 130
 const READABLE_BY_ALL = 0o644
 /** More digits would pretend to a precision that no measurement here has. */
-const [SHOWN_DIGITS, KEPT_DIGITS] = [4, 6]
+const SHOWN_DIGITS = 4
 const GIB = 2 ** 30
 
 interface Run {
@@ -166,23 +163,13 @@ async function measureAll({ benches, isQuick, progress, signal, root }: Run): Pr
   return problems.length === 0 && entries.every(({ holds }) => holds !== false) ? 0 : EXIT_MISSED
 }
 
-/** Machine and commit, as every line of bench.json carries them. `is_dirty`: files of the checkout differ from the commit. */
+/** Machine and commit, as every line of bench.json carries them; a commit that the checkout differs from ends with `-dirty`. */
 function provenance() {
-  const git = (...args: string[]): string =>
-    execFileSync('git', ['-C', import.meta.dirname, ...args], {
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'ignore'],
-    }).trim()
-  const commitOf = (): { id: string; is_dirty: boolean } | null => {
-    try {
-      return { id: git('rev-parse', 'HEAD'), is_dirty: git('status', '--porcelain') !== '' }
-    } catch {
-      return null
-    }
-  }
+  const describe = ['-C', import.meta.dirname, 'describe', '--always', '--dirty', '--exclude=*']
+  const { stdout } = spawnSync('git', describe, { encoding: 'utf8' })
   const cpu = cpus()[0]?.model.trim() ?? 'unknown'
   const machine = { cores: availableParallelism(), cpu, memory_gib: totalmem() / GIB, node: process.version }
-  return { machine, commit: commitOf() }
+  return { machine, commit: stdout?.trim() || null }
 }
 
 function keepResults(directory: string, file: string, results: unknown): void {
@@ -191,21 +178,18 @@ function keepResults(directory: string, file: string, results: unknown): void {
 }
 
 function asJson(results: unknown): string {
-  const rounded = (_: string, value: unknown) =>
-    typeof value === 'number' ? Number(value.toPrecision(KEPT_DIGITS)) : value
-  return `${JSON.stringify(results, rounded, 2)}\n`
+  return `${JSON.stringify(results, null, 2)}\n`
 }
 
 function tableOf(entries: readonly Entry[]): string {
   const table = new Table({
-    head: ['measured', 'value', 'unit', 'against', 'ratio', 'spread', 'bar', ''],
-    colAligns: ['left', 'right', 'left', 'right', 'right', 'right', 'right', 'left'],
+    head: ['measured', 'value', 'unit', 'against', 'ratio', 'bar', ''],
+    colAligns: ['left', 'right', 'left', 'right', 'right', 'right', 'left'],
   })
-  for (const { name, value, unit, against, ratio, spread, bar, better, holds } of entries) {
-    const range = spread === null ? '' : `${figure(spread.min)} to ${figure(spread.max)}`
+  for (const { name, value, unit, against, ratio, bar, better, holds } of entries) {
     const limit = bar === null ? '' : `${better === 'higher' ? '>=' : '<='} ${figure(bar)}`
     const verdict = holds === null ? '' : holds ? 'holds' : 'MISSED'
-    table.push([name, figure(value), unit, figure(against), figure(ratio), range, limit, verdict])
+    table.push([name, figure(value), unit, figure(against), figure(ratio), limit, verdict])
   }
   return table.toString()
 }

@@ -1,10 +1,9 @@
 /**
- * A market of given size that publishes refreshes through ingest's own path, with buy orders and years of daily closes.
+ * A market of given size that publishes refreshes through ingest's own path, with buy orders.
  *
- * Names and prices are those of a recorded refresh; every provider lists all of them in its own currency.
- * Writes market.quotes, market.bids and the closes of days. Invariant: a refresh moves exactly the asked share of its prices (rounded); every price is
- * its first one or one hundredth more, whatever was moved before, so no refresh is ever held back as a glitch; and refreshes
- * of a provider are in time order.
+ * Names and prices are those of a recorded refresh; every provider lists all of them in its own currency. Invariant: a refresh moves exactly
+ * the asked share of its prices (rounded); every price is its first one or one hundredth more, whatever was moved before, so no refresh is
+ * ever held back as a glitch; and refreshes of a provider are in time order.
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,15 +12,10 @@ import { loadCatalog } from '#infra/config/catalog.ts'
 import { loadMarket } from '#infra/config/market.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import type { Outgoing } from '#infra/kafka/publisher.ts'
-import { dayClosed } from '#schemas/events/day-closed.ts'
-import { DAY_MS } from '#schemas/values/instant.ts'
 import { readRecorded } from '#services/ingest/connectors/recorded/client.ts'
 import type { RawEntry } from '#services/ingest/source.ts'
 import { openTestIngest } from '#test/fixtures/test-ingest.ts'
 import type { TestPlatform } from '#test/harness/test-platform.ts'
-
-const PORTION = 5_000
 
 export interface Listing {
   readonly provider: string
@@ -60,9 +54,8 @@ async function recordedEntries(items: number): Promise<[name: string, price: num
   return entries
 }
 
-export type MarketLoad = Awaited<ReturnType<typeof openMarketLoad>>
+type MarketLoad = Awaited<ReturnType<typeof openMarketLoad>>
 
-/** A platform with a market that is listed. */
 type Loaded = TestPlatform & { readonly kafka: KafkaConnection; readonly market: MarketLoad }
 
 /** Opens a market in which nothing is listed yet. */
@@ -90,7 +83,6 @@ export async function openMarketLoad(kafka: KafkaConnection, size: MarketSize) {
     /** Makes listings of providers that the market does not have, of `items` items in US dollars each. */
     smallListings: (keys: readonly string[], items: number): Listing[] =>
       keys.map((key, order) => list(key, 'USD', order, items)),
-    /** Ids of the items that a listing names, in its order. */
     itemIds: itemIdsOf(names),
     publishRates: () => ingest.publishRates(),
     /** Publishes one refresh of each listing, one after the other; `share` of its prices move. */
@@ -225,39 +217,4 @@ export async function publishBids(stage: Loaded, itemsEach: number): Promise<str
   }
   await ingest.close()
   return refreshes
-}
-
-/** Publishes a close of every provider and day for some items. */
-export async function publishYear(stage: Loaded, itemIds: readonly number[], days: number): Promise<void> {
-  const publisher = await stage.openPublisher(stage.kafka, 'ingest')
-  const { codec } = stage.kafka
-  const names = stage.market.listings[0]?.names ?? []
-  const today = Math.floor(Date.now() / DAY_MS) * DAY_MS
-  let portion: Outgoing[] = []
-  for (const itemId of itemIds) {
-    const name = names[stage.market.itemIds.indexOf(itemId)] as string
-    for (const [order, { provider }] of stage.market.listings.entries()) {
-      for (let ago = days; ago > 0; ago--) {
-        const priceOf = (day: number): number => 1_000 + ((day * 37 + order * 11 + itemId) % 400)
-        const close = {
-          provider,
-          market_hash_name: name,
-          phase: null,
-          day: today - ago * DAY_MS,
-          price: priceOf(ago),
-          currency: 'USD',
-          usd_rate: '1',
-          listings: 5 + (ago % 7),
-          previous_listings: 5 + ((ago + 1) % 7),
-          previous_price: ago === days ? null : priceOf(ago + 1),
-          is_last: false,
-        }
-        portion.push({ topic: 'dayCloses', key: name, value: codec.encode(dayClosed, close) })
-        if (portion.length < PORTION) continue
-        await publisher.send(portion)
-        portion = []
-      }
-    }
-  }
-  if (portion.length > 0) await publisher.send(portion)
 }

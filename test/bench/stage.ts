@@ -1,8 +1,6 @@
 /**
- * The market at full size: 41 providers x 30,000 items (1.2 million asks), loaded once for all benchmarks of a run.
- *
- * The book runs from the beginning; every other role is started by the benchmark that needs it and ends with it. Invariant:
- * when `openStage` or `comeToRest` resolves the book holds the whole market, has nothing to do, and no other role runs.
+ * The market at full size, loaded once for all benchmarks of a run. Invariant: when `openStage` or `comeToRest` resolves the book holds the
+ * whole market, has nothing to do, and no other role runs.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
@@ -14,24 +12,9 @@ import { type TopicKey, topics } from '#schemas/topics.ts'
 import { describeLag } from '#services/cli/lag.ts'
 import { within } from '#test/harness/eventually.ts'
 import { type BenchPlatform, openBenchPlatform } from './bench-platform.ts'
-import { type Listing, type MarketLoad, type MarketSize, openMarketLoad } from './market-load.ts'
+import { type Listing, type MarketSize, openMarketLoad } from './market-load.ts'
 
-export interface Stage extends BenchPlatform {
-  readonly size: MarketSize
-  readonly kafka: KafkaConnection
-  readonly market: MarketLoad
-  readonly judged: JudgedWatch
-  readonly reader: RangeReader
-  /** Starts a book that has worked for a moment, and nothing else: each benchmark begins with processes of one age. */
-  comeToRest(): Promise<void>
-  /** Some listings, counted around the end: a turn that takes the next ones reaches all of them in time. */
-  someListings(from: number, count: number): Listing[]
-  ends(topic: TopicKey): Promise<number[]>
-  /** Resolves when a group has committed up to these ends. */
-  reached(group: string, topic: TopicKey, ends: readonly number[], limitMs: number): Promise<void>
-  /** Resolves when groups have read all changes that there are now. */
-  caughtUp(groups: readonly string[], limitMs?: number): Promise<void>
-}
+export type Stage = Awaited<ReturnType<typeof loadStage>>
 
 /** The market that all bars are about. */
 const FULL_SIZE: MarketSize = { providers: 41, items: 30_000 }
@@ -63,7 +46,7 @@ export async function openStage(
   }
 }
 
-async function loadStage(platform: BenchPlatform, size: MarketSize, say: (text: string) => void): Promise<Stage> {
+async function loadStage(platform: BenchPlatform, size: MarketSize, say: (text: string) => void) {
   const closed = <T extends { close(): Promise<void> }>(one: T): T => {
     platform.keep({ stop: () => one.close() })
     return one
@@ -81,12 +64,12 @@ async function loadStage(platform: BenchPlatform, size: MarketSize, say: (text: 
   const { refreshes } = await market.publish(listings, 1)
   say('waiting for the book')
   await judged.applied(refreshes, LOAD_LIMIT_MS)
-  const someListings: Stage['someListings'] = (from, count) =>
+  const someListings = (from: number, count: number): Listing[] =>
     Array.from({ length: Math.min(count, listings.length) }, (_, each) => (from + each) % listings.length).flatMap(
       at => listings[at] ?? [],
     )
-  const ends: Stage['ends'] = topic => endsOf(reader, kafka, topic)
-  const reached: Stage['reached'] = async (group, topic, wanted, limitMs) => {
+  const ends = (topic: TopicKey): Promise<number[]> => endsOf(reader, kafka, topic)
+  const reached = async (group: string, topic: TopicKey, wanted: readonly number[], limitMs: number): Promise<void> => {
     const target = new Map([[topic, [...wanted]]])
     const limit = performance.now() + limitMs
     for (;;) {
@@ -97,10 +80,15 @@ async function loadStage(platform: BenchPlatform, size: MarketSize, say: (text: 
     }
   }
   return Object.assign(platform, {
-    ...{ size, kafka, market, judged, reader, someListings, ends, reached },
+    ...{ size, kafka, market, judged, reader, ends },
+    /** Some listings, counted around the end: a turn that takes the next ones reaches all of them in time. */
+    someListings,
+    reached,
+    /** Resolves when groups have read all changes that there are now. */
     async caughtUp(groups: readonly string[], limitMs = CATCH_UP_LIMIT_MS) {
       for (const group of groups) await reached(group, 'bookChanges', await ends('bookChanges'), limitMs)
     },
+    /** Starts a book that has worked for a moment, and nothing else: each benchmark begins with processes of one age. */
     async comeToRest() {
       await platform.stop()
       await platform.role('book')

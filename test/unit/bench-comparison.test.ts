@@ -7,46 +7,34 @@ const cpu = (ratio: number): RunLine => ({ name: 'cpu', value: 10 * ratio, unit:
 const rate = (value: number): RunLine => ({ name: 'rate', value, unit: '1/s', ratio: null })
 const time = (value: number): RunLine => ({ name: 'time', value, unit: 'ms', ratio: null })
 
-const pairsOf = (line: (figure: number) => RunLine, figures: [before: number, after: number][]): RunPair[] =>
+type Figures = readonly (readonly [before: number, after: number])[]
+
+const pairsOf = (line: (figure: number) => RunLine, figures: Figures): RunPair[] =>
   figures.map(([before, after]) => ({ before: [line(before)], after: [line(after)] }))
-const verdictOf = (line: (figure: number) => RunLine, figures: [before: number, after: number][]) =>
+const verdictOf = (line: (figure: number) => RunLine, figures: Figures) =>
   movements(pairsOf(line, figures), BARS)[0]?.verdict
 /** Pairs in which the later side's figure is so many times the earlier one's. */
 const times = (...ratios: number[]) => ratios.map((ratio): [number, number] => [1, ratio])
 
 describe('bench comparison', () => {
-  it('finds what moved in every pair, in the direction that the bar gives', () => {
-    const up: [number, number][] = [
-      [1, 1.1],
-      [1.02, 1.11],
-      [0.98, 1.09],
-    ]
-    expect(verdictOf(cpu, up)).to.equal('worse')
-    expect(verdictOf(rate, up)).to.equal('better')
-    const down = up.map(([before, after]): [number, number] => [after, before])
-    expect(verdictOf(cpu, down)).to.equal('better')
-    expect(verdictOf(rate, down)).to.equal('worse')
-  })
-
-  it('finds nothing when one pair disagrees, when the pairs spread wider, or when it is little', () => {
-    expect(verdictOf(cpu, times(1.1, 1.1, 0.99))).to.equal('unmoved')
-    expect(verdictOf(cpu, times(1.01, 1.08, 1.4))).to.equal('unmoved')
-    expect(verdictOf(cpu, times(1.04, 1.04, 1.04))).to.equal('unmoved')
-  })
-
-  it('asks more of a time of the clock than of what has a baseline in the same run', () => {
-    expect(verdictOf(cpu, times(1.08, 1.08, 1.08))).to.equal('worse')
-    expect(verdictOf(time, times(1.08, 1.08, 1.08))).to.equal('unmoved')
-  })
-
-  it('pairs runs, so that a machine that slows down for both moves nothing', () => {
-    const drifting: [number, number][] = [
-      [1, 1.01],
-      [2, 1.99],
-      [4, 4.02],
-    ]
-    expect(verdictOf(rate, drifting)).to.equal('unmoved')
-  })
+  const drifting: [number, number][] = [
+    [1, 1.01],
+    [2, 1.99],
+    [4, 4.02],
+  ]
+  for (const [what, line, figures, verdict] of [
+    ['a line that may not rise and rose in every pair', cpu, times(1.1, 1.09, 1.11), 'worse'],
+    ['one that may not fall and rose', rate, times(1.1, 1.09, 1.11), 'better'],
+    ['one that may not rise and fell', cpu, times(0.9, 0.91, 0.89), 'better'],
+    ['one that may not fall and fell', rate, times(0.9, 0.91, 0.89), 'worse'],
+    ['one of which a pair disagrees', cpu, times(1.1, 1.1, 0.99), 'unmoved'],
+    ['one whose pairs spread wider', cpu, times(1.01, 1.08, 1.4), 'unmoved'],
+    ['one that moved by little', cpu, times(1.04, 1.04, 1.04), 'unmoved'],
+    ['one by 8 % that has a baseline in the same run', cpu, times(1.08, 1.08, 1.08), 'worse'],
+    ['a time of the clock by 8 %', time, times(1.08, 1.08, 1.08), 'unmoved'],
+    ['one on a machine that slows down for both', rate, drifting, 'unmoved'],
+  ] as const)
+    it(`calls ${what} ${verdict}`, () => expect(verdictOf(line, figures)).to.equal(verdict))
 
   it('names what only one side measures, and passes over lines without a bar', () => {
     expect(movements([{ before: [], after: [cpu(1)] }], BARS)[0]?.verdict).to.equal('not comparable')

@@ -1,9 +1,6 @@
 /**
- * The limit of a read: an Express route without anything around it that sends the same bytes; and of a bulk stream: Express' own file
- * server with the same bytes in a file.
- *
- * Asks the platform once for every answer and keeps it as bytes; what is POSTed is parsed as JSON. Express' own ETag is off, which makes it faster
- * by a third and so the harder limit.
+ * The limit of a read: an Express route without anything around it that sends the same bytes, kept of one answer of the platform to each
+ * question; and of a bulk stream: Express' own file server. Express' ETag is off, which makes it faster by a third and so the harder limit.
  */
 import { createServer } from 'node:http'
 import express, { type Express, type RequestHandler } from 'express'

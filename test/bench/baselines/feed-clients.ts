@@ -1,13 +1,11 @@
 /**
- * Many clients of an event stream in one process: they count what comes, and some measure how old it is.
+ * Many clients of an event stream in one process, on plain sockets, because a client library would cost more than the server under test. They
+ * count what comes, and some measure how old it is: an event's first quantity is when it was made, in microseconds of the machine's monotonic
+ * clock.
  *
- * Plain sockets, because a client library would cost more than the server under test. Good ones read all that comes; slow
- * ones a part of it; stalled ones nothing behind the first bytes. A slow or stalled one whose stream was ended comes
- * back at once. An event's first quantity is when it was made, in microseconds of the machine's monotonic clock.
- *
- * Those that resume keep the last id that they were sent, and come back with it at whatever gateway they are sent to. One has begun once it is
- * sent `ready`; one that is refused, or whose stream ends before that, comes back as clients of event streams do: at the time that it is
- * given, or a second later. Why they came back is counted, so that a limit can name it.
+ * Good ones read all that comes; slow ones a part of it; stalled ones nothing behind the first bytes. Those that resume keep the last id that
+ * they were sent, and come back with it: at the time that a refusal names, or a second later. Why they came back is counted, so that a limit
+ * can name it.
  */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'

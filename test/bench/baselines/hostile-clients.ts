@@ -1,9 +1,7 @@
 /**
- * Clients that mean harm, in one process: each of the kinds below without pause, until the process ends.
- *
- * Plain sockets, because no client library does what these do. Each client has an address of its own on loopback, so that limits by
- * address hold each apart. One whose connection is ended comes back within a second. What a client does not read stays with the
- * server: a client's own receive buffer is all that it takes.
+ * Clients that mean harm, each of the kinds below without pause, until the process ends. Plain sockets, because no client library does what
+ * these do. Each client has an address of its own on loopback, so that limits by address hold each apart; one whose connection is ended comes
+ * back within a second.
  */
 import { connect, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -14,22 +12,16 @@ export interface HostileCrowd {
   apiPort: number
   feedPort: number
   clients: number
-  /** Keys of free accounts, one a client. */
   free: readonly string[]
-  /** Keys of quant accounts, one a client. */
   quant: readonly string[]
-  /** A portfolio of each free account. */
   portfolios: readonly string[]
   /** Keys that do not exist, a second, of all together. */
   badKeysPerSecond: number
-  /** The kinds that act; all when null. */
-  only: readonly string[] | null
 }
 
 /** By kind, answers by kind and status. */
 export interface HostileSeen {
   connections: Record<string, number>
-  /** Requests that were sent, or begun. */
   requests: Record<string, number>
   answers: Record<string, number>
 }
@@ -218,17 +210,16 @@ async function tryKeys(clients: readonly Client[], perSecond: number): Promise<n
 }
 
 answerAsBaseline({
-  async begin({ clients, badKeysPerSecond, free, quant, portfolios, only, ...ports }: HostileCrowd) {
+  async begin({ clients, badKeysPerSecond, free, quant, portfolios, ...ports }: HostileCrowd) {
     const kinds = Object.keys(KINDS)
-    const acting = only ?? [...kinds, BAD_KEYS]
     const all = Array.from({ length: clients }, (_, at): Client => {
       const kind = kinds[at % kinds.length] as string
       const [key, portfolio] = [free[at] as string, portfolios[at] as string]
       return { ...ports, kind, address: `127.0.1.${at + 1}`, free: key, quant: quant[at] as string, portfolio }
     })
-    for (const client of all) if (acting.includes(client.kind)) void KINDS[client.kind]?.(client)
-    if (acting.includes(BAD_KEYS)) void tryKeys(all, badKeysPerSecond)
-    return acting
+    for (const client of all) void KINDS[client.kind]?.(client)
+    void tryKeys(all, badKeysPerSecond)
+    return [...kinds, BAD_KEYS]
   },
   seen: async (): Promise<HostileSeen> => seen,
 })

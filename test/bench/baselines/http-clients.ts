@@ -2,12 +2,10 @@
  * Clients of an HTTP server in a process of their own: encoding a refresh keeps the bench's for tens of milliseconds, which clients in it took
  * for the server's time.
  *
- * `load` asks over kept connections, one request at a time on each, and speaks just as much HTTP as the servers here answer (a head,
- * Content-Length, a body), since on a small machine the client's own work is part of what is measured: autocannon parses in JavaScript and
- * needs as long for an answer of 14 kB as the server that makes it. `read` reads whole answers of any form by Node's own client and keeps
- * nothing of a body: with `fetch` and bodies of half a megabyte in one piece the process collected its garbage every 250 ms, and one
- * answer in ten seemed 20 ms slower than it was. Invariant: an answer that is no 200, or none that ends, ends the work with an error, or is
- * counted as refused where a pace is set.
+ * `load` asks over kept connections and speaks just as much HTTP as the servers here answer (a head, Content-Length, a body): on a small
+ * machine the client's own work is part of what is measured, and autocannon needs as long for an answer of 14 kB as the server that makes it.
+ * `read` reads whole answers of any form and keeps nothing of a body: with `fetch` one answer in ten seemed 20 ms slower than it was. An
+ * answer that is no 200 ends the work with an error, or is counted as refused where a pace is set.
  */
 import { once } from 'node:events'
 import { createWriteStream } from 'node:fs'

@@ -1,9 +1,6 @@
 /**
- * Reads market.book-changes whole, once a question: as a group that counts and does nothing else, or as `replay` does at
- * speed 0.
- *
- * The counting member is the platform's own consumer, which the records reach undecoded; it joins a new group each time and
- * is measured from its assignment on. What is replayed goes to a stream that drops it.
+ * Reads market.book-changes whole, once a question: as a group that counts, whom the records reach undecoded, measured from its assignment on,
+ * or as `replay` does at speed 0, to a stream that drops it.
  */
 import { Writable } from 'node:stream'
 import { connectKafka } from '#infra/kafka/connection.ts'
@@ -19,7 +16,6 @@ import type { BenchPlatform } from '../bench-platform.ts'
 
 export interface ReadQuestion {
   environment: BenchPlatform['environment']
-  /** End offset of each partition. */
   ends: number[]
   /** A name that no question had before. */
   turn: string

@@ -12,12 +12,9 @@ export interface SinkRound {
   from: number[]
   to: number[]
   changes: number
-  /** When they were observed, at the earliest; milliseconds since the epoch. */
-  since: number
-  providers: string[]
 }
 
-/** Asks a baseline to write the rows of a round, or how many of them the sink has written. */
+/** Asks a baseline to write the rows of a round. */
 export interface SinkQuestion extends SinkRound {
   environment: BenchPlatform['environment']
   sink: SinkName

@@ -1,16 +1,14 @@
 /**
- * What 200 hostile clients cost good ones and the processes: a query service and a gateway as they run, with the limits that are
- * built in, but for good keys, which may send more than a key of any tier.
+ * What 200 hostile clients cost good ones and the processes: a query service and a gateway as they run, with the limits that are built in, but
+ * for good keys, which may send more than a key of any tier.
  *
- * Good ones ask for prices at a steady pace, and others use what hostile ones attack: an import, a search, a performance, a bulk
- * stream, a replay, a live feed; nobody of all these may be refused. First they are alone, then beside hostile ones of every kind
- * (hostile-clients.ts), for a minute or, with ABUSE=long, for five. A run fails in which a hostile kind sent nothing. Memory is the
- * most that a process had. Hostile clients have the priority of all others; ABUSE_KINDS names those that act, separated by commas.
+ * Good ones ask for prices at a steady pace, and others use what hostile ones attack; nobody of all these may be refused. First they are
+ * alone, then beside hostile ones of every kind (hostile-clients.ts) for a minute. A run fails in which a hostile kind sent nothing.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { residentMibOf } from '#test/harness/process-figures.ts'
 import { openSse } from '#test/harness/sse-client.ts'
-import { type Baseline, startBaseline } from '../baseline.ts'
+import type { Baseline } from '../baseline.ts'
 import type { HostileCrowd, HostileSeen } from '../baselines/hostile-clients.ts'
 import type { HttpLoad, LoadSeen } from '../baselines/http-clients.ts'
 import type { Bench, BenchContext } from '../bench.ts'
@@ -19,13 +17,12 @@ import { type Entry, entryOf, median, worst } from '../entry.ts'
 import type { Stage } from '../stage.ts'
 import { serveApi } from '../whole-platform.ts'
 
-const IS_LONG = process.env.ABUSE === 'long'
 const CLIENTS = 200
 const WINDOW_SECONDS = 5
 /** Of prices, of all good clients together. */
 const PER_SECOND = 500
 const ITEMS = 500
-const WINDOWS = { quick: { alone: 1, beside: 2 }, full: { alone: 4, beside: IS_LONG ? 60 : 12 } }
+const WINDOWS = { quick: { alone: 1, beside: 2 }, full: { alone: 4, beside: 12 } }
 /** A hundred thousand in five minutes. */
 const BAD_KEYS_PER_SECOND = 334
 /** Of each ledger whose performance hostile ones ask for. */
@@ -38,7 +35,7 @@ const CSV = 'date,type,item_id,quantity,price\r\n2026-01-02,buy,1,1,100\r\n'
 
 export const abuse: Bench = {
   name: 'abuse',
-  about: 'what 200 hostile clients cost good ones, and the processes; ABUSE=long for five minutes instead of one',
+  about: 'what 200 hostile clients cost good ones, and the processes',
   ownStage: true,
   async run(context) {
     const stage = await context.stage()
@@ -46,13 +43,8 @@ export const abuse: Bench = {
     const api = await serveApi(context, stage, env)
     const feed = await stage.role('feed', env)
     await feed.ready()
-    const [good, hostile] = [startBaseline('http-clients'), startBaseline('hostile-clients')]
-    try {
-      return await measure(context, { stage, api, feed, good, hostile })
-    } finally {
-      await good.stop()
-      await hostile.stop()
-    }
+    const [good, hostile] = [context.baseline('http-clients'), context.baseline('hostile-clients')]
+    return measure(context, { stage, api, feed, good, hostile })
   },
 }
 
@@ -128,8 +120,7 @@ async function hostileCrowd(context: BenchContext, { stage, api, feed }: Scene):
     [portfolios.filter((_, at) => at % KINDS === ALERTS_AT), TRADES],
   )
   const [apiPort, feedPort] = [api.port, feed.port]
-  const only = process.env.ABUSE_KINDS?.split(',') ?? null
-  return { apiPort, feedPort, clients: CLIENTS, free, quant, portfolios, only, badKeysPerSecond: BAD_KEYS_PER_SECOND }
+  return { apiPort, feedPort, clients: CLIENTS, free, quant, portfolios, badKeysPerSecond: BAD_KEYS_PER_SECOND }
 }
 
 /** The kinds of clients, and the place of the one that asks for performances. */

@@ -1,13 +1,10 @@
 /**
  * A million enabled alerts over 30,000 items at 5,000 changes of prices a second: latency, memory, cost of a change.
  *
- * Every change moves its item's best ask, the dearest kind. Latency: from the log's taking a change to its taking the
- * trigger that it caused, by the log's own clock, sampled by rules that fire. Cost: CPU of the role's process for a change
- * out of a backlog, with 10,000 and 1,000,000 rules on the same items.
- *
- * Writes accounts.alert-rules and market.book-changes as their writers would, without Postgres and without a book. A provider of its
- * own is the cheapest of every item, so each of its moves moves the item's best ask. Invariant: a rule that is not a canary never
- * holds; a canary holds by the one change that was made for it.
+ * Latency: from the log's taking a change to its taking the trigger that it caused, by the log's own clock, sampled by rules that fire.
+ * Cost: CPU of the role's process for a change out of a backlog. A provider of its own is the cheapest of every item, so each of its moves
+ * moves the item's best ask, the dearest kind. Invariant: a rule that is not a canary never holds; a canary holds by the one change that was
+ * made for it.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
@@ -166,25 +163,15 @@ async function delays(
   fired: ReadonlySet<number>,
   warm: ReadonlySet<number>,
 ): Promise<number[]> {
-  const changedAt = await times(
-    stage,
-    'bookChanges',
-    from.changes,
-    ({ price_micro_usd: micro }) => micro === CANARY_MICRO,
-  )
-  const triggeredAt = await times(stage, 'alertsTriggered', from.triggers, () => true)
+  const changedAt = await times(stage, 'bookChanges', from.changes)
+  const triggeredAt = await times(stage, 'alertsTriggered', from.triggers)
   return [...fired]
     .filter(itemId => !warm.has(itemId))
     .map(itemId => (triggeredAt.get(itemId) ?? Number.POSITIVE_INFINITY) - (changedAt.get(itemId) ?? 0))
 }
 
-/** When the log took the first fitting record of each item. */
-async function times(
-  stage: Stage,
-  topic: TopicKey,
-  from: readonly number[],
-  isFitting: (value: { price_micro_usd: number }) => boolean,
-): Promise<Map<number, number>> {
+/** When the log took the first record of each item that is of a canary: its change, or a trigger. */
+async function times(stage: Stage, topic: TopicKey, from: readonly number[]): Promise<Map<number, number>> {
   const found = new Map<number, number>()
   const name = stage.kafka.topicName(topic)
   for (let partition = 0; partition < ITEM_PARTITIONS; partition++) {
@@ -192,8 +179,9 @@ async function times(
     for await (const page of stage.reader.range(name, new Map([[partition, range]]))) {
       for (const { value, timestamp } of page) {
         if (value === null) continue
-        const { value: event } = stage.kafka.codec.decode(value)
-        if (isFitting(event) && !found.has(event.item_id)) found.set(event.item_id, timestamp)
+        // A trigger has no price of its own.
+        const { item_id, price_micro_usd: micro = CANARY_MICRO } = stage.kafka.codec.decode(value).value
+        if (micro === CANARY_MICRO && !found.has(item_id)) found.set(item_id, timestamp)
       }
     }
   }

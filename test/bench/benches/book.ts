@@ -1,9 +1,7 @@
 /**
- * The book in its steady state, beside the same job in Kafka Streams.
- *
- * Both read the same stretches of market.quotes, one after the other. Refreshes with a fifth of their prices moved are published
- * while a gate holds them back. The end of both is the arrival of their last verdict. Invariant: both wrote the same changes, markers
- * and verdicts, byte for byte; kafka-streams/README.md says what is equal beyond that.
+ * The book in its steady state, beside the same job in Kafka Streams: both read the same stretches of market.quotes, one after the other,
+ * until their last verdict. Invariant: both wrote the same changes, markers and verdicts, byte for byte; kafka-streams/README.md says what is
+ * equal beyond that.
  */
 import { cacheDirectory } from '#infra/stack/downloads.ts'
 import { refreshId } from '#services/ingest/publish-refresh.ts'
@@ -82,7 +80,6 @@ async function measure(setup: Setup): Promise<Entry[]> {
   ]
 }
 
-/** Records a second of rounds that are published behind the closed gate. */
 function pairOf({ stage, gate, streams }: Setup, pair: number): Promise<Turn[]> {
   let round = 2 * pair
   const publish = async (): Promise<PublishedRound> => {

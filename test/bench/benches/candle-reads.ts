@@ -1,9 +1,6 @@
 /**
- * GET /prices/candles over a month of hours, with 20 million stored changes.
- *
- * The parts are made by ClickHouse itself, as many for an item as it is popular: 200 for most, over 5,000 for a few. Each
- * holds at least one change. One request after the other, items of all kinds, a month of hours each. A platform of its own,
- * since the live market has no part in it.
+ * GET /prices/candles over a month of hours, with 20 million stored changes. The parts are made by ClickHouse itself, as many for an item as
+ * it is popular: 200 for most, over 5,000 for a few. One request after the other, items of all kinds.
  */
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'

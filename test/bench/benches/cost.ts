@@ -113,7 +113,6 @@ interface Input {
   isFeed?: boolean
 }
 
-/** The worst of an operation's accepted inputs. */
 async function costliest(
   context: BenchContext,
   scene: Scene,

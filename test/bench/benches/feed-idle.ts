@@ -5,7 +5,6 @@
  * production, and pings go out. Memory is the most that was seen after all had connected.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { startBaseline } from '../baseline.ts'
 import type { FeedCrowd } from '../baselines/feed-clients.ts'
 import type { Bench } from '../bench.ts'
 import { makeKeys } from '../bench-platform.ts'
@@ -23,31 +22,27 @@ export const feedIdle: Bench = {
     const size = context.isQuick ? 'quick' : 'full'
     const count = CLIENTS_MAX[size]
     const platform = await context.platform()
-    const clients = startBaseline('feed-clients')
-    try {
-      const role = await platform.role('feed')
-      await role.ready()
-      context.say(`making ${count / PER_KEY} keys`)
-      const keys = await makeKeys(platform, count / PER_KEY)
-      context.say(`connecting ${count} clients`)
-      await clients.ask('connect', { port: role.port, count, keys } satisfies FeedCrowd)
-      const connected = await role.figures()
-      const startedAt = performance.now()
-      let peakMib = connected.residentMib
-      for (let look = 0; look < LOOKS[size]; look++) {
-        context.signal.throwIfAborted()
-        context.say(`${count} clients are idle`)
-        await pause(LOOK_EVERY_MS)
-        peakMib = Math.max(peakMib, (await role.figures()).residentMib)
-      }
-      const { cpuSeconds } = await role.figures()
-      const cores = ((cpuSeconds - connected.cpuSeconds) * 1_000) / (performance.now() - startedAt)
-      const open = await role.metric('feed_connections')
-      if (open !== count) throw new Error(`${open} of ${count} streams are open`)
-      const name = `feed, ${count} idle clients`
-      return [entryOf(`${name}: memory of the role`, 'MiB', peakMib), entryOf(`${name}: CPU`, 'cores', cores)]
-    } finally {
-      await clients.stop()
+    const clients = context.baseline('feed-clients')
+    const role = await platform.role('feed')
+    await role.ready()
+    context.say(`making ${count / PER_KEY} keys`)
+    const keys = await makeKeys(platform, count / PER_KEY)
+    context.say(`connecting ${count} clients`)
+    await clients.ask('connect', { port: role.port, count, keys } satisfies FeedCrowd)
+    const connected = await role.figures()
+    const startedAt = performance.now()
+    let peakMib = connected.residentMib
+    for (let look = 0; look < LOOKS[size]; look++) {
+      context.signal.throwIfAborted()
+      context.say(`${count} clients are idle`)
+      await pause(LOOK_EVERY_MS)
+      peakMib = Math.max(peakMib, (await role.figures()).residentMib)
     }
+    const { cpuSeconds } = await role.figures()
+    const cores = ((cpuSeconds - connected.cpuSeconds) * 1_000) / (performance.now() - startedAt)
+    const open = await role.metric('feed_connections')
+    if (open !== count) throw new Error(`${open} of ${count} streams are open`)
+    const name = `feed, ${count} idle clients`
+    return [entryOf(`${name}: memory of the role`, 'MiB', peakMib), entryOf(`${name}: CPU`, 'cores', cores)]
   },
 }

@@ -8,7 +8,6 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { firstItems, openMovingMarket } from '#test/fixtures/moving-market.ts'
 import { watchConnections } from '#test/harness/process-figures.ts'
 import { randomOf } from '#test/harness/seeded-random.ts'
-import { startBaseline } from '../baseline.ts'
 import type { ResumingCrowd } from '../baselines/feed-clients.ts'
 import type { Bench } from '../bench.ts'
 import { type BenchPlatform, type BenchRole, makeKeys } from '../bench-platform.ts'
@@ -28,39 +27,33 @@ export const feedResume: Bench = {
   async run(context) {
     const count = COUNT[context.isQuick ? 'quick' : 'full']
     const platform = await context.platform()
-    const clients = startBaseline('feed-clients')
-    const undo: (() => unknown)[] = [() => clients.stop()]
-    try {
-      const market = await openMarket(platform)
-      context.say(`making ${count} keys`)
-      const keys = await makeKeys(platform, count)
-      const former = await startGateway(platform, 'former')
-      await clients.ask('resume', { port: former.port, keys } satisfies ResumingCrowd)
-      await market.refreshes(REFRESHES.before)
-      const next = await startGateway(platform, 'next')
-      const before = await next.figures()
-      const watch = watchConnections(next.pid, platform.config.servers.kafka)
-      undo.push(watch.stop)
-      const ownConnections = watch.seen()
-      former.kill('SIGKILL')
-      await former.ended
-      await market.refreshes(REFRESHES.missed)
-      context.say(`${count} clients resume`)
-      const startedAt = performance.now()
-      const crowd: ResumingCrowd = { port: next.port, keys }
-      const resuming = clients.ask<Record<string, number>>('resume', crowd)
-      const peakMib = await untilLive(next, resuming, count)
-      const seconds = (performance.now() - startedAt) / 1_000
-      context.log.warn({ cameBackAfter: await resuming }, 'feed-resume')
-      const name = `feed, ${count} clients that resume`
-      return [
-        entryOf(`${name}: until all are live`, 's', seconds),
-        entryOf(`${name}: connections to Kafka that they cost`, 'connections', watch.seen() - ownConnections),
-        entryOf(`${name}: memory that they add`, 'MiB', peakMib - before.residentMib),
-      ]
-    } finally {
-      for (const end of undo.reverse()) await end()
-    }
+    const clients = context.baseline('feed-clients')
+    const market = await openMarket(platform)
+    context.say(`making ${count} keys`)
+    const keys = await makeKeys(platform, count)
+    const former = await startGateway(platform, 'former')
+    await clients.ask('resume', { port: former.port, keys } satisfies ResumingCrowd)
+    await market.refreshes(REFRESHES.before)
+    const next = await startGateway(platform, 'next')
+    const before = await next.figures()
+    const watch = watchConnections(next.pid, platform.config.servers.kafka)
+    const ownConnections = watch.seen()
+    former.kill('SIGKILL')
+    await former.ended
+    await market.refreshes(REFRESHES.missed)
+    context.say(`${count} clients resume`)
+    const startedAt = performance.now()
+    const crowd: ResumingCrowd = { port: next.port, keys }
+    const resuming = clients.ask<Record<string, number>>('resume', crowd)
+    const peakMib = await untilLive(next, resuming, count).finally(watch.stop)
+    const seconds = (performance.now() - startedAt) / 1_000
+    context.log.warn({ cameBackAfter: await resuming }, 'feed-resume')
+    const name = `feed, ${count} clients that resume`
+    return [
+      entryOf(`${name}: until all are live`, 's', seconds),
+      entryOf(`${name}: connections to Kafka that they cost`, 'connections', watch.seen() - ownConnections),
+      entryOf(`${name}: memory that they add`, 'MiB', peakMib - before.residentMib),
+    ]
   },
 }
 

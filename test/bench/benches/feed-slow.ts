@@ -1,16 +1,15 @@
 /**
- * What clients that read slowly or not at all cost those that read: 100 good ones alone, then beside 100 stalled and 100
- * slow ones for a hundred seconds, then alone again.
+ * What clients that read slowly or not at all cost those that read: 100 good ones alone, then beside 100 stalled and 100 slow ones, then alone
+ * again. A client that is ended at its cap connects again at once; a run in which an event is missing, or a full one in which no client was
+ * ended, fails.
  *
- * Slow ones read a third of what comes. A client that is ended at its cap connects again at once, so there are always as many. An
- * event holds 100 items, so that a stalled client reaches its cap within a minute. The three processes have a network of
- * their own whose send buffers are bounded as services/README.md advises for gateways: with Linux' own 4 MiB the kernel takes 400 MiB
- * for stalled clients within seconds, which a virtual machine may have to fetch from its host page by page. Good
- * clients get every event; a run in which one is missing, or a full one in which no client was ended, fails.
+ * An event holds 100 items, so that a stalled client reaches its cap within a minute. The processes have a network of their own whose send
+ * buffers are bounded as services/README.md advises for gateways: with Linux' own 4 MiB the kernel takes 400 MiB for stalled clients within
+ * seconds.
  */
 import { spawnSync } from 'node:child_process'
 import { constants, setPriority } from 'node:os'
-import { type Baseline, type Measured, startBaseline } from '../baseline.ts'
+import type { Baseline, Measured } from '../baseline.ts'
 import type { FeedCrowd, FeedSeen } from '../baselines/feed-clients.ts'
 import type { FeedMemory, FeedOpening, FeedPace } from '../baselines/feed-server.ts'
 import type { Bench, BenchContext } from '../bench.ts'
@@ -35,14 +34,10 @@ export const feedSlow: Bench = {
   about: 'what 100 stalled and 100 slow clients of the feed cost 100 good ones, and the process',
   async run(context) {
     requireOwnNetwork()
-    const server = startBaseline('feed-server', NEW_NETWORK)
-    try {
-      const capBytes = CAP_BYTES[context.isQuick ? 'quick' : 'full']
-      const port = await server.ask<number>('open', { kind: 'gateway', capBytes } satisfies FeedOpening)
-      return await withClients(context, server, port)
-    } finally {
-      await server.stop()
-    }
+    const server = context.baseline('feed-server', NEW_NETWORK)
+    const capBytes = CAP_BYTES[context.isQuick ? 'quick' : 'full']
+    const port = await server.ask<number>('open', { kind: 'gateway', capBytes } satisfies FeedOpening)
+    return withClients(context, server, port)
   },
 }
 
@@ -66,34 +61,29 @@ function giveWay(pid: number): void {
 
 async function withClients(context: BenchContext, server: Baseline, port: number): Promise<Entry[]> {
   const beside = ['nsenter', '--user', '--net', '--preserve-credentials', '--target', String(server.pid)]
-  const [good, bad] = [startBaseline('feed-clients', beside), startBaseline('feed-clients', beside)]
+  const [good, bad] = [context.baseline('feed-clients', beside), context.baseline('feed-clients', beside)]
   if (bad.pid !== undefined) giveWay(bad.pid)
-  try {
-    await good.ask('connect', { port, count: EACH, sampleEvery: 1 } satisfies FeedCrowd)
-    const seconds = SECONDS[context.isQuick ? 'quick' : 'full']
-    const phase = (seconds: number, what: string) => measure({ server, good, context }, seconds, what)
-    await phase(2, 'warming up')
-    const before = await phase(seconds.alone, 'good ones alone')
-    const slow = ITEMS * ITEM_BYTES * EVENTS_PER_SECOND * SLOW_SHARE
-    await bad.ask('connect', { port, count: EACH, reads: 'nothing', firstKey: EACH } satisfies FeedCrowd)
-    await bad.ask('connect', { port, count: EACH, reads: slow, firstKey: 2 * EACH } satisfies FeedCrowd)
-    const within = await phase(seconds.beside, 'beside stalled and slow ones')
-    const { ended } = await bad.ask<FeedSeen>('seen', null)
-    if (ended === 0 && !context.isQuick) throw new Error('feed-slow: no stalled or slow client was ended')
-    await bad.stop()
-    const after = await phase(seconds.alone, 'good ones alone again')
-    context.log.info({ before, within, after, ended }, 'feed-slow')
-    const against = median([...before.windowsP99Ms, ...after.windowsP99Ms])
-    const turns = within.windowsP99Ms.map(value => ({ value, against }))
-    const added = within.peakMib - before.peakMib
-    return [
-      entryOf('feed, stalled and slow clients: p99 of good ones, against alone', 'ms', turns),
-      entryOf('feed, stalled and slow clients: memory they add', 'MiB', added),
-    ]
-  } finally {
-    await bad.stop()
-    await good.stop()
-  }
+  await good.ask('connect', { port, count: EACH, sampleEvery: 1 } satisfies FeedCrowd)
+  const seconds = SECONDS[context.isQuick ? 'quick' : 'full']
+  const phase = (seconds: number, what: string) => measure({ server, good, context }, seconds, what)
+  await phase(2, 'warming up')
+  const before = await phase(seconds.alone, 'good ones alone')
+  const slow = ITEMS * ITEM_BYTES * EVENTS_PER_SECOND * SLOW_SHARE
+  await bad.ask('connect', { port, count: EACH, reads: 'nothing', firstKey: EACH } satisfies FeedCrowd)
+  await bad.ask('connect', { port, count: EACH, reads: slow, firstKey: 2 * EACH } satisfies FeedCrowd)
+  const within = await phase(seconds.beside, 'beside stalled and slow ones')
+  const { ended } = await bad.ask<FeedSeen>('seen', null)
+  if (ended === 0 && !context.isQuick) throw new Error('feed-slow: no stalled or slow client was ended')
+  await bad.stop()
+  const after = await phase(seconds.alone, 'good ones alone again')
+  context.log.info({ before, within, after, ended }, 'feed-slow')
+  const against = median([...before.windowsP99Ms, ...after.windowsP99Ms])
+  const turns = within.windowsP99Ms.map(value => ({ value, against }))
+  const added = within.peakMib - before.peakMib
+  return [
+    entryOf('feed, stalled and slow clients: p99 of good ones, against alone', 'ms', turns),
+    entryOf('feed, stalled and slow clients: memory they add', 'MiB', added),
+  ]
 }
 
 interface Phase {

@@ -1,16 +1,14 @@
 /**
- * Fan-out of the feed against a plain Node server that writes one shared buffer, and beside nchan.
+ * Fan-out of the feed against a plain Node server that writes one shared buffer, and beside nchan: deliveries a second of the server's CPU,
+ * 1,000 clients and 100 events a second.
  *
- * 1,000 clients in a process of their own, 100 events a second: 100,000 deliveries a second. The servers run in turns,
- * each in its own process; what counts is deliveries per second of the server's CPU. An event that was not
- * delivered to every client fails the run. All turns together are compared, not turn by turn: a write to a client
- * that sleeps costs half as much again as one to a client that is reading, and a turn falls into one or the other by chance.
- * nginx and nchan are installed where that is allowed (infra/stack/system-packages.ts); deliveries beside nothing are no comparison.
+ * An event that was not delivered to every client fails the run. All turns together are compared, not turn by turn: a write to a client that
+ * sleeps costs half as much again as one to a client that is reading, and a turn falls into one or the other by chance.
  */
 import { existsSync } from 'node:fs'
 import { cacheDirectory } from '#infra/stack/downloads.ts'
 import { installPackages } from '#infra/stack/system-packages.ts'
-import { type Measured, startBaseline } from '../baseline.ts'
+import type { Measured } from '../baseline.ts'
 import type { FeedCrowd, FeedSeen } from '../baselines/feed-clients.ts'
 import type { FeedPace } from '../baselines/feed-server.ts'
 import type { NchanPrograms } from '../baselines/nchan-server.ts'
@@ -79,25 +77,19 @@ function entriesOf({ gateway, plain, nchan }: Record<Kind, Slice[]>): Entry[] {
 }
 
 async function slice(kind: Kind, programs: NchanPrograms, context: BenchContext): Promise<Slice> {
-  const [server, clients] = [
-    startBaseline(kind === 'nchan' ? 'nchan-server' : 'feed-server'),
-    startBaseline('feed-clients'),
-  ]
-  try {
-    const port = await server.ask<number>('open', kind === 'nchan' ? programs : { kind })
-    await clients.ask('connect', { port, count: SUBSCRIBERS } satisfies FeedCrowd)
-    const pace = { perSecond: EVENTS_PER_SECOND }
-    await server.ask<Measured>('run', { ...pace, events: EVENTS_PER_SECOND } satisfies FeedPace)
-    await clients.ask<FeedSeen>('seen', null)
-    context.signal.throwIfAborted()
-    const events = EVENTS_PER_SECOND * (context.isQuick ? 2 : SECONDS)
-    const { cpuSeconds } = await server.ask<Measured>('run', { ...pace, events } satisfies FeedPace)
-    const { deliveries, p99Ms } = await clients.ask<FeedSeen>('seen', null)
-    if (deliveries !== events * SUBSCRIBERS)
-      throw new Error(`${kind}: ${deliveries} of ${events * SUBSCRIBERS} deliveries arrived`)
-    return { deliveries, cpuSeconds, p99Ms }
-  } finally {
-    await clients.stop()
-    await server.stop()
-  }
+  const server = context.baseline(kind === 'nchan' ? 'nchan-server' : 'feed-server')
+  const clients = context.baseline('feed-clients')
+  const port = await server.ask<number>('open', kind === 'nchan' ? programs : { kind })
+  await clients.ask('connect', { port, count: SUBSCRIBERS } satisfies FeedCrowd)
+  const pace = { perSecond: EVENTS_PER_SECOND }
+  await server.ask<Measured>('run', { ...pace, events: EVENTS_PER_SECOND } satisfies FeedPace)
+  await clients.ask<FeedSeen>('seen', null)
+  context.signal.throwIfAborted()
+  const events = EVENTS_PER_SECOND * (context.isQuick ? 2 : SECONDS)
+  const { cpuSeconds } = await server.ask<Measured>('run', { ...pace, events } satisfies FeedPace)
+  const { deliveries, p99Ms } = await clients.ask<FeedSeen>('seen', null)
+  if (deliveries !== events * SUBSCRIBERS)
+    throw new Error(`${kind}: ${deliveries} of ${events * SUBSCRIBERS} deliveries arrived`)
+  await Promise.all([clients.stop(), server.stop()])
+  return { deliveries, cpuSeconds, p99Ms }
 }

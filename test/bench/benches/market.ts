@@ -4,14 +4,15 @@
  *
  * Roles share processes as on one machine; ages are those of the quotes. Reads of one item go one after the other.
  */
+import { DAY_MS } from '#schemas/values/instant.ts'
 import { ARBITRAGE_AGE_LIMIT_MS } from '#streams/market-summary/arbitrage-amounts.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { startBaseline } from '../baseline.ts'
 import type { Reading, ReadingSeen } from '../baselines/http-clients.ts'
 import type { Bench, BenchContext } from '../bench.ts'
 import { askAs } from '../bench-platform.ts'
+import { storeCandles } from '../costly-stage.ts'
 import { type Entry, entryOf, percentile, requireOffered, requireSome } from '../entry.ts'
-import { publishBids, publishYear, whileRefreshing } from '../market-load.ts'
+import { publishBids, whileRefreshing } from '../market-load.ts'
 import type { Stage } from '../stage.ts'
 import { atRest } from '../whole-platform.ts'
 
@@ -52,21 +53,17 @@ async function measure(context: BenchContext, run: (asked: Asked) => Promise<Ent
   const stage = await context.stage()
   const key = await stage.newKey()
   const baseUrl = await startRoles(context, stage)
-  const readers = startBaseline('http-clients')
+  const readers = context.baseline('http-clients')
   const json = async <T>(path: string): Promise<T> => JSON.parse(await askAs(key, baseUrl + path)) as T
-  try {
-    context.say('waiting for the views of the market')
-    for (const path of ['/market/items', '/market/arbitrage'])
-      await eventually(() => json(path).then(() => true), path, LIMIT_MS)
-    const read: Asked['read'] = (paths, until, { headers, ...more } = {}) =>
-      readers.ask('read', {
-        ...{ baseUrl, until, method: 'GET', readers: 1, questions: paths.map(path => ({ path })) },
-        ...{ ...more, headers: { authorization: `Bearer ${key}`, ...headers } },
-      } satisfies Reading)
-    return await run({ context, stage, read, json })
-  } finally {
-    await readers.stop()
-  }
+  context.say('waiting for the views of the market')
+  for (const path of ['/market/items', '/market/arbitrage'])
+    await eventually(() => json(path).then(() => true), path, LIMIT_MS)
+  const read: Asked['read'] = (paths, until, { headers, ...more } = {}) =>
+    readers.ask('read', {
+      ...{ baseUrl, until, method: 'GET', readers: 1, questions: paths.map(path => ({ path })) },
+      ...{ ...more, headers: { authorization: `Bearer ${key}`, ...headers } },
+    } satisfies Reading)
+  return run({ context, stage, read, json })
 }
 
 /** Starts the roles and loads what the stage lacks; resolves with the address of the query service. */
@@ -143,14 +140,8 @@ async function measureItems({ context, read, json }: Asked): Promise<Entry[]> {
 
 async function measureSingles({ context, stage, read }: Asked): Promise<Entry[]> {
   const yearItems = stage.market.itemIds.slice(0, context.isQuick ? 4 : YEAR_ITEMS)
-  context.say('publishing a year of closes')
-  await publishYear(stage, yearItems, YEAR_DAYS)
-  for (const group of ['history', 'candles']) {
-    context.say(`${group} is catching up`)
-    for (const topic of ['dayCloses', 'bookChanges'] as const) {
-      await stage.reached(group, topic, await stage.ends(topic), LIMIT_MS)
-    }
-  }
+  context.say('storing a year of candles')
+  await storeCandles(stage.openTables(), yearItems, { ms: DAY_MS, count: YEAR_DAYS })
   await atRest(context, stage)
   const single = async (name: string, paths: string[]): Promise<Entry> => {
     context.say(name)

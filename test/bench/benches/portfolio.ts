@@ -1,9 +1,7 @@
 /**
- * Portfolios at their size: the daily values of a ledger of 10,000 entries over five years, cold and page by page, and the
- * import of a file of 5 MB.
- *
- * A platform of its own, since the live market has no part in it: 500 items that three providers close every other day, with
- * the exchange rates of every day. Cold means that nothing of the ledger's version is known: each turn writes first.
+ * The daily values of a ledger of 10,000 entries over five years, cold and page by page, and the import of a file of 5 MB. On a platform of
+ * its own: 500 items that three providers close every other day. Cold means that nothing of the ledger's version is known: each turn writes
+ * first.
  */
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
@@ -109,7 +107,6 @@ function clientOf(base: string, key: string) {
       return ms
     },
     create: async (): Promise<string> => JSON.parse(await post('', { name: 'bench' })).id,
-    /** Gives the ledger a new version. */
     touch: (id: string, itemId: number) =>
       post(`/${id}/transactions`, { item_id: itemId, type: 'buy', quantity: 1, price: 1, date: '2025-01-01' }),
     async upload(id: string, file: Buffer): Promise<number> {

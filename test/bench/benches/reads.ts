@@ -1,13 +1,11 @@
 /**
- * Reads of the API against a bare Express route that sends the same bytes: GET /prices by item, all 41 rows, a page of 1,000 rows, a
- * batch of 100 items, the whole catalog.
+ * Reads of the API against a bare Express route that sends the same bytes, in processes of their own, over 64 kept connections, the same
+ * requests in the same order for both, in turns.
  *
- * Prices by item are measured for a few that are asked for again and again, and, while 5,000 changes a second arrive of 20 providers
- * that list 250 of the items each, for twice as many as the query service keeps in memory, one after the other, so that no answer is
- * of a kept item. 64 kept connections, both servers in processes of their own, the same requests in the same order for both, in turns.
+ * Prices by item are measured for a few that are asked for again and again, and, while 5,000 changes a second arrive, for twice as many as the
+ * query service keeps in memory, one after the other, so that no answer is of a kept item.
  */
 import { ITEMS_KEPT } from '#streams/live-view/reader.ts'
-import { startBaseline } from '../baseline.ts'
 import type { HttpLoad, HttpQuestion, HttpTarget, LoadSeen } from '../baselines/http-clients.ts'
 import type { Bench, BenchContext } from '../bench.ts'
 import { type Entry, entryOf, requireOffered, type Turn } from '../entry.ts'
@@ -101,41 +99,36 @@ function questionsOf({ market, size }: Stage, many: readonly number[]): Record<s
 
 type Beside = (turns: () => Promise<void>) => Promise<void>
 
-/** Requests a second by some questions, each of which the route answers the same every time but for what changes beside it. */
 async function measureRoute(
   context: BenchContext,
   route: HttpTarget,
   beside: Beside = turns => turns(),
 ): Promise<Turn[]> {
-  const [express, clients] = [startBaseline('bare-express'), startBaseline('http-clients')]
-  try {
-    const questions = route.questions.map((question, asked) => ({
-      ...question,
-      path: `${question.path}${question.path.includes('?') ? '&' : '?'}asked=${asked}`,
-    }))
-    const ours: HttpTarget = { ...route, questions }
-    const bare: HttpTarget = { ...ours, baseUrl: await express.ask<string>('serve', ours) }
-    const asked = new Map<HttpTarget, number>()
-    /** Each turn begins with the question after the last of the one before. */
-    const load = async (target: HttpTarget, ms = TURN_MS): Promise<number> => {
-      const first = asked.get(target) ?? 0
-      const { requests, seconds } = await clients.ask<LoadSeen>('load', { ...target, ms, first } satisfies HttpLoad)
-      asked.set(target, first + requests)
-      return requests / seconds
-    }
-    for (const target of [ours, bare]) await load(target, WARM_UP_MS)
-    const turns: Turn[] = []
-    await beside(async () => {
-      for (let turn = 0; turn < (context.isQuick ? 2 : TURNS); turn++) {
-        context.signal.throwIfAborted()
-        // Each comes first as often: a machine that warms up or tires does so for both.
-        const early = turn % 2 === 0 ? undefined : await load(bare)
-        turns.push({ value: await load(ours), against: early ?? (await load(bare)) })
-      }
-    })
-    return turns
-  } finally {
-    await clients.stop()
-    await express.stop()
+  const [express, clients] = [context.baseline('bare-express'), context.baseline('http-clients')]
+  const questions = route.questions.map((question, asked) => ({
+    ...question,
+    path: `${question.path}${question.path.includes('?') ? '&' : '?'}asked=${asked}`,
+  }))
+  const ours: HttpTarget = { ...route, questions }
+  const bare: HttpTarget = { ...ours, baseUrl: await express.ask<string>('serve', ours) }
+  const asked = new Map<HttpTarget, number>()
+  /** Each turn begins with the question after the last of the one before. */
+  const load = async (target: HttpTarget, ms = TURN_MS): Promise<number> => {
+    const first = asked.get(target) ?? 0
+    const { requests, seconds } = await clients.ask<LoadSeen>('load', { ...target, ms, first } satisfies HttpLoad)
+    asked.set(target, first + requests)
+    return requests / seconds
   }
+  for (const target of [ours, bare]) await load(target, WARM_UP_MS)
+  const turns: Turn[] = []
+  await beside(async () => {
+    for (let turn = 0; turn < (context.isQuick ? 2 : TURNS); turn++) {
+      context.signal.throwIfAborted()
+      // Each comes first as often: a machine that warms up or tires does so for both.
+      const early = turn % 2 === 0 ? undefined : await load(bare)
+      turns.push({ value: await load(ours), against: early ?? (await load(bare)) })
+    }
+  })
+  await Promise.all([clients.stop(), express.stop()])
+  return turns
 }

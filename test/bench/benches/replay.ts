@@ -4,7 +4,7 @@
  * In turns, in one process of its own; each comes first as often. Replay reads, decodes every event and writes JSON lines; its raw form leaves the
  * bytes as they are. A turn counts only when both have seen the same number of records.
  */
-import { type Baseline, startBaseline } from '../baseline.ts'
+import type { Baseline } from '../baseline.ts'
 import type { ReadCount, ReadQuestion } from '../baselines/log-readers.ts'
 import type { Bench } from '../bench.ts'
 import { entryOf, type Turn } from '../entry.ts'
@@ -17,29 +17,25 @@ export const replay: Bench = {
   about: 'records a second of replay at speed 0, against a consumer that only counts',
   async run(context) {
     const stage = await context.stage()
-    const readers = startBaseline('log-readers')
-    try {
-      const ends = await stage.ends('bookChanges')
-      const turns: [raw: Turn, json: Turn][] = []
-      for (let turn = 0; turn <= (context.isQuick ? 1 : TURNS); turn++) {
-        context.signal.throwIfAborted()
-        context.say(`turn ${turn}`)
-        const question = { environment: stage.environment, ends, turn: String(turn) }
-        const took = await oneTurn(readers, question, turn % 2 === 0)
-        // The first one warms the broker's cache and both programs.
-        if (turn > 0) turns.push(took)
-      }
-      return (['raw', 'JSON lines'] as const).map((form, at) => {
-        const name = `replay at speed 0, ${form}: against counting`
-        return entryOf(
-          name,
-          'records/s',
-          turns.map(both => both[at as 0 | 1]),
-        )
-      })
-    } finally {
-      await readers.stop()
+    const readers = context.baseline('log-readers')
+    const ends = await stage.ends('bookChanges')
+    const turns: [raw: Turn, json: Turn][] = []
+    for (let turn = 0; turn <= (context.isQuick ? 1 : TURNS); turn++) {
+      context.signal.throwIfAborted()
+      context.say(`turn ${turn}`)
+      const question = { environment: stage.environment, ends, turn: String(turn) }
+      const took = await oneTurn(readers, question, turn % 2 === 0)
+      // The first one warms the broker's cache and both programs.
+      if (turn > 0) turns.push(took)
     }
+    return (['raw', 'JSON lines'] as const).map((form, at) => {
+      const name = `replay at speed 0, ${form}: against counting`
+      return entryOf(
+        name,
+        'records/s',
+        turns.map(both => both[at as 0 | 1]),
+      )
+    })
   },
 }
 

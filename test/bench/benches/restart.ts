@@ -1,9 +1,6 @@
 /**
- * Death and return at full size: SIGKILL, then the time until the new process has processed something new.
- *
- * The market's 1.2 million rows are in the book's changelog and in Redis. A small refresh is published while the
- * role is down; the clock goes from the start of the new process to the effect of that refresh. The worst of
- * several deaths counts: a limit of a return is one of every return.
+ * Death and return at full size: SIGKILL, then the time from the start of the new process to the effect of a small refresh that was published
+ * while the role was down. The worst of several deaths counts.
  */
 import type { Bench } from '../bench.ts'
 import { type Entry, entryOf, worst } from '../entry.ts'

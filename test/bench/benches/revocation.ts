@@ -57,7 +57,6 @@ export const revocation: Bench = {
   },
 }
 
-/** Asks until the key is refused; resolves with when. */
 async function untilRefused(url: string, key: string): Promise<number> {
   for (;;) {
     const answer = await fetch(url, { headers: { authorization: `Bearer ${key}` } })

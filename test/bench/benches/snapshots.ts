@@ -10,7 +10,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { eventually } from '#test/harness/eventually.ts'
-import { startBaseline } from '../baseline.ts'
 import type { Reading, ReadingSeen } from '../baselines/http-clients.ts'
 import type { Bench, BenchContext } from '../bench.ts'
 import type { BenchRole } from '../bench-platform.ts'
@@ -37,17 +36,13 @@ export const snapshots: Bench = {
   async run(context) {
     const stage = await context.stage()
     const process = await serveApi(context, stage)
-    const clients = startBaseline('http-clients')
+    const clients = context.baseline('http-clients')
     const read: Snapshots['read'] = more => clients.ask('read', { readers: 1, until: { answers: 1 }, ...more })
     const setup = { context, stage, process, read }
-    try {
-      context.say('waiting for the first snapshot')
-      const question = await snapshotOf(setup, 'gzip')
-      await eventually(() => read(question).then(() => true), 'a snapshot', BUILD_LIMIT_MS)
-      return [...(await throughput(setup)), await firstByte(setup), await memory(setup)]
-    } finally {
-      await clients.stop()
-    }
+    context.say('waiting for the first snapshot')
+    const question = await snapshotOf(setup, 'gzip')
+    await eventually(() => read(question).then(() => true), 'a snapshot', BUILD_LIMIT_MS)
+    return [...(await throughput(setup)), await firstByte(setup), await memory(setup)]
   },
 }
 
@@ -66,7 +61,6 @@ async function snapshotOf({ process, stage }: Snapshots, coding: string): Promis
   return { baseUrl: process.url, method: 'POST', questions: [{ path: PATH }], headers }
 }
 
-/** Megabytes a second of one answer. */
 async function rateOf({ read }: Snapshots, question: Question): Promise<{ bytes: number; perSecond: number }> {
   const { bytes, wholeMs } = await read(question)
   return { bytes, perSecond: (bytes / MEGABYTE / (wholeMs[0] ?? Number.NaN)) * 1_000 }
@@ -75,7 +69,7 @@ async function rateOf({ read }: Snapshots, question: Question): Promise<{ bytes:
 async function throughput(setup: Snapshots): Promise<Entry[]> {
   const { context, read } = setup
   const folder = mkdtempSync(join(tmpdir(), 'marketlog-bench-'))
-  const files = startBaseline('bare-express')
+  const files = context.baseline('bare-express')
   const entries: Entry[] = []
   try {
     const baseUrl = await files.ask<string>('serveFolder', folder)
@@ -100,7 +94,6 @@ async function throughput(setup: Snapshots): Promise<Entry[]> {
     }
     return entries
   } finally {
-    await files.stop()
     rmSync(folder, { recursive: true, force: true })
   }
 }

@@ -1,10 +1,6 @@
 /**
- * The Kafka Streams program: built from its sources, on a stage's log, reading the stage's market.quotes and writing topics of its own; and what it
- * and the book wrote.
- *
- * Creates `<namespace>streams.<name>` for each output, which goes with the namespace; the program makes its changelog
- * itself. Invariant: the process ends when its standard input closes, so it never outlives the run; while paused it
- * processes nothing.
+ * The Kafka Streams program: built from its sources, reading a stage's market.quotes and writing topics of its own, which go with the
+ * namespace; and what it and the book wrote. Its process ends when its standard input closes, so it never outlives the run.
  */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
