@@ -31,18 +31,16 @@ describe('the data of an account', () => {
   })
 
   const ask = (method: string, path: string, as: string, body?: unknown) =>
-    scenario.ask(`/v1${path}`, { method, as, ...(body !== undefined && { body }) })
+    scenario.ask(`/v1${path}`, { method, as, body })
   const made = async (path: string, as: string, body: object) => {
     const answer = await ask('POST', path, as, body)
     expect(answer.status, answer.text).to.be.within(200, 201)
     return answer.body
   }
   const remove = (session: string, confirm: unknown) => ask('DELETE', '/account', session, { confirm })
-  const signInAs = (name: string, email: string | null = `${name}@example.com`) =>
-    scenario.signIn(scenario.personOf(name, email === null ? {} : { email, email_verified: true }))
 
   async function openOwner(name: string) {
-    const session = (await signInAs(name)).access_token
+    const session = (await scenario.signInAs(name)).access_token
     const { id, email } = (await ask('GET', '/account', session)).body
     await scenario.database.rows(`UPDATE accounts SET tier = 'quant' WHERE id = $1`, [id])
     const root = (await made('/account/key/reissue', session, {})).key
@@ -127,7 +125,7 @@ describe('the data of an account', () => {
     })
 
     it('is one at a time', async () => {
-      const { access_token: as } = await signInAs('ben')
+      const { access_token: as } = await scenario.signInAs('ben')
       const both = await whileLocked(scenario.database, ['LOCK TABLE audit_log IN ACCESS EXCLUSIVE MODE'], async () => {
         // Of two one waits for the table, and the other need not.
         const exports = [1, 2].map(() => ask('GET', '/account/export', as))
@@ -140,7 +138,7 @@ describe('the data of an account', () => {
     })
 
     it('breaks off when its session ends while it is sent', async () => {
-      const { access_token: as } = await signInAs('bea')
+      const { access_token: as } = await scenario.signInAs('bea')
       let text: Promise<string> | undefined
       await whileLocked(scenario.database, ['LOCK TABLE portfolios IN ACCESS EXCLUSIVE MODE'], async () => {
         text = ask('GET', '/account/export', as).then(
@@ -222,14 +220,14 @@ describe('the data of an account', () => {
     })
 
     it('is confirmed by its id where it has no address', async () => {
-      const { access_token: as } = await signInAs('gus', null)
+      const { access_token: as } = await scenario.signInAs('gus', {})
       const { id } = (await ask('GET', '/account', as)).body
       expect((await remove(as, 'gus@example.com')).status).to.equal(422)
       expect((await remove(as, id.toUpperCase())).body).to.deep.equal({ ok: true })
     })
 
     it('is another account after the next sign-in of the same person, whose limits go on', async () => {
-      const { access_token: first } = await signInAs('hal')
+      const { access_token: first } = await scenario.signInAs('hal')
       const { key } = await made('/account/key/reissue', first, {})
       for (let i = 0; i < 3; i++) await ask('GET', '/providers', key)
       const remaining = async (as: string) =>
@@ -237,7 +235,7 @@ describe('the data of an account', () => {
       const { id } = (await ask('GET', '/account', first)).body
       const left = await remaining(key)
       await remove(first, 'hal@example.com')
-      const { access_token: again } = await signInAs('hal')
+      const { access_token: again } = await scenario.signInAs('hal')
       const account = (await ask('GET', '/account', again)).body
       expect(account.id).not.to.equal(id)
       expect(await remaining((await made('/account/key/reissue', again, {})).key)).to.equal(left)
@@ -282,7 +280,6 @@ describe('the data of an account', () => {
       const { id } = (await ask('GET', '/portfolio', owner.root)).body.data[0]
       const buy = { item_id: ITEM, type: 'buy', quantity: 1, price: 5, date: '2026-01-05' }
       const alert = { item_id: ITEM, kind: 'price_below', threshold_value: '3', is_enabled: false }
-      const kai = { email: 'kai@example.com', email_verified: true }
       const write = (i: number) =>
         [
           () => ask('POST', `/portfolio/${id}/transactions`, owner.root, buy),
@@ -291,7 +288,7 @@ describe('the data of an account', () => {
           () => ask('POST', '/account/key/reissue', owner.session),
           () => ask('POST', '/account/webhooks', owner.session, { label: 'x', url: 'https://bot.example.com/' }),
           () => ask('POST', '/account/platform', owner.session),
-          () => scenario.signIn(scenario.personOf('kai', kai)).then(() => undefined),
+          () => scenario.signInAs('kai').then(() => undefined),
         ][i % 7]?.()
       const writes = Array.from({ length: 28 }, (_, i) => write(i))
       let removed = await remove(owner.session, owner.email)

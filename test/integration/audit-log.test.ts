@@ -29,13 +29,12 @@ describe('the audit log', () => {
       [accountId],
     )
   const ask = (method: string, path: string, as: string | undefined, body?: unknown) =>
-    scenario.ask(`/v1/account${path}`, { method, ...(as !== undefined && { as }), ...(body !== undefined && { body }) })
+    scenario.ask(`/v1/account${path}`, { method, as, body })
   const shown = (...args: string[]) =>
     runCommand(['audit', ...args], { PATH: process.env.PATH, ...platform.environment })
 
   it('has sign-in, reissue, addresses, the platform link, refresh reuse and the end of sessions', async () => {
-    const person = scenario.personOf('ada', { email: 'ada@example.com', email_verified: true })
-    const tokens = await scenario.signIn(person)
+    const tokens = await scenario.signInAs('ada')
     const as = tokens.access_token
     const account = (await ask('GET', '', as)).body
     const reissued = (await ask('POST', '/key/reissue', as)).body

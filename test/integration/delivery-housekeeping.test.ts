@@ -4,10 +4,9 @@
  * The role's own clock does both, too: rows are made and taken within one transaction, which it does not see.
  */
 import { expect } from 'chai'
-import { addJob } from '#infra/postgres/jobs.ts'
 import { HOUR_MS } from '#schemas/values/instant.ts'
 import { queueFanOut } from '#services/alerts/delivery/fan-out.ts'
-import { forgetOld, pickUpLeft } from '#services/alerts/delivery/store.ts'
+import { forgetOld, pickUpLeft, queueDestination } from '#services/alerts/delivery/store.ts'
 import {
   EVENT,
   openWebhookScenario,
@@ -81,31 +80,25 @@ describe('housekeeping of deliveries', () => {
     expect(left).to.deep.equal([2_500, 0])
   })
 
-  it('gives what is due and has no job a job', async () => {
-    const receiver = scenario.receivers[0] as (typeof scenario.receivers)[number]
-    const before = receiver.received.length
-    const pickedUp = await scenario.database.transaction(async rows => {
-      await rows(OVERDUE)
-      return pickUpLeft({ rows })
+  for (const [what, hasJob] of [
+    ['a job to what is due and has none', false],
+    ['its job at once to what is due, as after a job that failed often', true],
+  ] as const)
+    it(`gives ${what}`, async () => {
+      const { received } = scenario.receivers[0] as (typeof scenario.receivers)[number]
+      const before = received.length
+      const pickedUp = await scenario.database.transaction(async rows => {
+        await rows(OVERDUE)
+        const [row] = await rows<{ endpoint_id: string }>('SELECT endpoint_id FROM webhook_deliveries LIMIT 1')
+        const later = new Date(Date.now() + HOUR_MS).toISOString()
+        if (hasJob) await queueDestination(rows, row?.endpoint_id ?? '', later)
+        return pickUpLeft({ rows })
+      })
+      expect(pickedUp).to.equal(1)
+      await settled()
+      expect(received.length).to.equal(before + 2)
+      expect(await pickUpLeft(scenario.database)).to.equal(0)
     })
-    expect(pickedUp).to.equal(1)
-    await settled()
-    expect(receiver.received.length).to.equal(before + 2)
-    expect(await pickUpLeft(scenario.database)).to.equal(0)
-  })
-
-  it('brings forward the job of what is due, as after a job that failed often', async () => {
-    const pickedUp = await scenario.database.transaction(async rows => {
-      await rows(OVERDUE)
-      const [row] = await rows<{ endpoint_id: string }>('SELECT endpoint_id FROM webhook_deliveries LIMIT 1')
-      const { endpoint_id = '' } = row ?? {}
-      const job = { runAt: new Date(Date.now() + HOUR_MS).toISOString(), key: `webhook:${endpoint_id}` }
-      await addJob(rows, 'deliver-webhook', { endpoint_id }, job)
-      return pickUpLeft({ rows })
-    })
-    expect(pickedUp).to.equal(1)
-    await settled()
-  })
 
   it('delivers the other events of a batch in which one cannot be delivered', async () => {
     const eventId = await scenario.database.transaction(async query => {

@@ -32,7 +32,7 @@ describe('sessions', () => {
   after('end of the scenario', () => scenario.close())
   beforeEach(async () => {
     signedInAt = Math.floor(Date.now() / 1000)
-    tokens = await scenario.signIn(scenario.personOf('ada', { email: 'ada@example.com', email_verified: true }))
+    tokens = await scenario.signInAs('ada')
   })
 
   const statusOf = async (as: string, path = '/v1/account'): Promise<[number, string | undefined]> => {

@@ -19,12 +19,12 @@ describe('sign-in', () => {
   }
   const begin = (browser: Browser) => scenario.depart(browser)
   const signInAs = async (name: string, email_verified = true): Promise<string> =>
-    (await scenario.signIn(scenario.personOf(name, { email: `${name}@example.com`, email_verified }))).access_token
+    (await scenario.signInAs(name, { email: `${name}@example.com`, email_verified })).access_token
   const change = (as: string, email: string) =>
     scenario.ask('/v1/account/email', { method: 'POST', as, body: { email } })
 
   it('makes an account whose address the provider vouches for, and issues its first key', async () => {
-    const browser = scenario.personOf('ada', { email: 'ada@example.com', email_verified: true })
+    const browser = scenario.personOf('ada')
     const { access_token, expires_in } = await scenario.signIn(browser)
     expect(expires_in).to.equal(900)
     const account = await scenario.ask('/v1/account', { as: access_token })
@@ -62,10 +62,8 @@ describe('sign-in', () => {
   })
 
   it('finds the same account at the next sign-in, also when two come at once', async () => {
-    const person = { email: 'eve@example.com', email_verified: true }
-    const tokens = await Promise.all([1, 2, 3].map(() => scenario.signIn(scenario.personOf('eve', person))))
-    const elsewhere = { email: 'eve@elsewhere.example', email_verified: true }
-    tokens.push(await scenario.signIn(scenario.personOf('eve', elsewhere)))
+    const tokens = await Promise.all([1, 2, 3].map(() => scenario.signInAs('eve')))
+    tokens.push(await scenario.signInAs('eve', { email: 'eve@elsewhere.example', email_verified: true }))
     const accounts = await Promise.all(tokens.map(({ access_token: as }) => scenario.ask('/v1/account', { as })))
     expect(new Set(accounts.map(({ body }) => body.id)).size).to.equal(1)
     expect(accounts.at(-1)?.body.email, 'a verified address stays').to.equal('eve@example.com')
@@ -74,10 +72,8 @@ describe('sign-in', () => {
   it('sends a mail when the provider vouches for nothing; its button works once and opens the way to a key', async () => {
     const browser = scenario.personOf('bob', { email: 'bob@example.com', email_verified: false })
     const { access_token: as } = await scenario.signIn(browser)
-    expect((await scenario.ask('/v1/account', { as })).body).to.include({
-      email: 'bob@example.com',
-      email_verified: false,
-    })
+    const unverified = { email: 'bob@example.com', email_verified: false }
+    expect((await scenario.ask('/v1/account', { as })).body).to.include(unverified)
     const early = await scenario.ask('/v1/account/key/reissue', { method: 'POST', as })
     expect([early.status, early.body.code]).to.deep.equal([403, 'EMAIL_NOT_VERIFIED'])
     const link = await scenario.linkTo('bob@example.com')
@@ -181,9 +177,11 @@ describe('sign-in', () => {
     let browser: Browser
     let back: string
     beforeEach(async () => {
-      browser = scenario.personOf('mallory', { email: 'mallory@example.com', email_verified: true })
+      browser = scenario.personOf('mallory')
       back = await begin(browser)
     })
+    const expire = (step: 'returned_at' | 'exchanged_at') =>
+      scenario.database.rows(`UPDATE sign_ins SET expires_at = now() - interval '1 second' WHERE ${step} IS NULL`)
     const tokenRequests = () => scenario.provider.requests.filter(one => one === 'POST /token').length
 
     it('another browser, without asking the provider, and the first one may still come back', async () => {
@@ -210,7 +208,7 @@ describe('sign-in', () => {
     })
 
     it('a code of somebody else’s sign-in: PKCE and nonce bind it to the one that began', async () => {
-      const other = scenario.personOf('victim', { email: 'victim@example.com', email_verified: true })
+      const other = scenario.personOf('victim')
       const foreign = new URL(await begin(other)).searchParams.get('code') as string
       const url = new URL(back)
       url.searchParams.set('code', foreign)
@@ -219,9 +217,7 @@ describe('sign-in', () => {
     })
 
     it('one that took too long', async () => {
-      await scenario.database.rows(
-        `UPDATE sign_ins SET expires_at = now() - interval '1 second' WHERE returned_at IS NULL`,
-      )
+      await expire('returned_at')
       await refusedWith(back, browser, 'SIGN_IN_REFUSED')
     })
 
@@ -233,14 +229,9 @@ describe('sign-in', () => {
       const answers = await Promise.all([1, 2, 3].map(() => exchange(browser)))
       expect(answers.map(({ status }) => status).sort()).to.deep.equal([200, 403, 403])
       const late = await scenario.ask(await begin(browser), { browser })
-      await scenario.database.rows(
-        `UPDATE sign_ins SET expires_at = now() - interval '1 second' WHERE exchanged_at IS NULL`,
-      )
-      const answer = await scenario.ask('/v1/account/session', {
-        method: 'POST',
-        body: { code: late.body.code },
-        browser,
-      })
+      await expire('exchanged_at')
+      const code = { code: late.body.code }
+      const answer = await scenario.ask('/v1/account/session', { method: 'POST', body: code, browser })
       expect([answer.status, answer.body.code]).to.deep.equal([403, 'SIGN_IN_REFUSED'])
     })
 
@@ -266,7 +257,7 @@ describe('sign-in', () => {
   })
 
   it('is a 502 while the provider does not answer, and works again afterwards', async () => {
-    const browser = scenario.personOf('zoe', { email: 'zoe@example.com', email_verified: true })
+    const browser = scenario.personOf('zoe')
     const back = await begin(browser)
     scenario.provider.isDown = true
     const lost = await scenario.ask(back, { browser }).finally(() => {
