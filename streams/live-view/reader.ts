@@ -12,33 +12,14 @@ import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { ATTEMPTS, type ListingPage, type ListingState, readListingPage } from './reader-listing.ts'
 import { bindLiveScripts, type Head, headOf, missing } from './reader-scripts.ts'
 import { type ItemRows, type LiveEntry, lastUpdatedAt, liveEntryOf, openRowStore, type RowStore } from './row-store.ts'
-import { openSnapshotReader, type SnapshotReader } from './snapshot-reader.ts'
+import { openSnapshotReader } from './snapshot-reader.ts'
 import { headKey, itemKey } from './table.ts'
 
 export type { LiveEntry } from './row-store.ts'
 export type { PinnedSegment, PinnedSnapshot } from './snapshot-reader.ts'
 export { plainBytes, storedBytes } from './table.ts'
 
-/** Rows that do not change, and the position in market.book-changes that they reflect exactly. */
-interface PinnedItems {
-  entries: readonly LiveEntry[]
-  next: number[]
-}
-
-export interface LiveReader extends SnapshotReader {
-  /**
-   * The rows of items; per item in the order of the providers' keys. For a single item it is the same array for as long as
-   * nothing in it has changed, so an answer that was made of it may be kept with it. What was read a moment ago comes at once.
-   */
-  ofItems(side: Side, itemIds: readonly number[]): readonly LiveEntry[] | Promise<readonly LiveEntry[]>
-  /** `limit` entries from `offset` of everything that some providers list. */
-  listing(side: Side, providers: readonly string[], offset: number, limit: number): Promise<ListingPage>
-  /**
-   * The rows of items in the order of their partitions, and the position that they reflect; rejects where that is of another topic than
-   * the one of an id.
-   */
-  pinItems(side: Side, itemIds: Iterable<number>, topicId: string): Promise<PinnedItems>
-}
+export type LiveReader = ReturnType<typeof openLiveReader>
 
 /**
  * An item has 41 rows and one or two bodies, about 40 kB: 10,000 items stay below 400 MB. With 4,000 the requests for
@@ -73,7 +54,7 @@ export function openLiveReader(
   prefix: string,
   keysOf: Record<Side, readonly string[]>,
   itemsKept = ITEMS_KEPT,
-): LiveReader {
+) {
   const state: ViewState = {
     redis,
     batches: new Map(),
@@ -88,12 +69,22 @@ export function openLiveReader(
   }
   return {
     ...openSnapshotReader(redis, prefix),
-    ofItems: (side, itemIds) => justRead(state, side, itemIds) ?? readAllItems(state, side, itemIds),
-    async listing(side, providers, offset, limit) {
+    /**
+     * The rows of items; per item in the order of the providers' keys. For a single item it is the same array for as long as
+     * nothing in it has changed, so an answer that was made of it may be kept with it. What was read a moment ago comes at once.
+     */
+    ofItems: (side: Side, itemIds: readonly number[]): readonly LiveEntry[] | Promise<readonly LiveEntry[]> =>
+      justRead(state, side, itemIds) ?? readAllItems(state, side, itemIds),
+    /** `limit` entries from `offset` of everything that some providers list. */
+    async listing(side: Side, providers: readonly string[], offset: number, limit: number): Promise<ListingPage> {
       assertConnected(redis)
       return readListingPage(state, side, { providers, offset, limit })
     },
-    async pinItems(side, itemIds, topicId) {
+    /**
+     * The rows of items in the order of their partitions, and the position in market.book-changes that they reflect exactly; rejects
+     * where that is of another topic than the one of an id.
+     */
+    async pinItems(side: Side, itemIds: Iterable<number>, topicId: string) {
       assertConnected(redis)
       return pinItems(state, side, itemIds, topicId)
     },
@@ -105,12 +96,7 @@ function assertConnected(redis: Redis): void {
   if (redis.status !== 'ready') throw new Error('Redis does not answer')
 }
 
-async function pinItems(
-  state: ViewState,
-  side: Side,
-  itemIds: Iterable<number>,
-  topicId: string,
-): Promise<PinnedItems> {
+async function pinItems(state: ViewState, side: Side, itemIds: Iterable<number>, topicId: string) {
   const byPartition = Map.groupBy(itemIds, partitionOfItem)
   const read = await Promise.all(
     PARTITIONS.map(partition => {

@@ -38,23 +38,10 @@ export interface PinnedSnapshot {
   name: string
 }
 
-interface PositionedSnapshot {
-  segments: readonly (PinnedSegment & { provider: string })[]
-  next: number[]
-}
-
-export interface SnapshotReader {
-  /** Pins what some providers list now; for minutes after a rebuild it may be the snapshot of the table before. */
-  pinSnapshot(side: Side, providers: readonly string[]): Promise<PinnedSnapshot>
-  /** Pins what some providers list in the table that is read now; rejects where that reflects another topic than the one of an id. */
-  pinPositioned(side: Side, providers: readonly string[], topicId: string): Promise<PositionedSnapshot>
-  readSegment(segment: PinnedSegment): Promise<string>
-}
-
 const PARTITIONS = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
 const inflate = promisify(inflateRaw)
 
-export function openSnapshotReader(redis: Redis, prefix: string): SnapshotReader {
+export function openSnapshotReader(redis: Redis, prefix: string) {
   const newest: PartitionSnapshot[] = []
   const segmentsOf = (manifests: readonly SnapshotManifest[], side: Side, provider: string): PinnedSegment[] =>
     manifests.flatMap((manifest, partition) => {
@@ -62,7 +49,8 @@ export function openSnapshotReader(redis: Redis, prefix: string): SnapshotReader
       return entry ? [{ key: segmentKey(partition, side, provider, entry.version, prefix), entry }] : []
     })
   return {
-    async pinSnapshot(side, providers) {
+    /** Pins what some providers list now; for minutes after a rebuild it may be the snapshot of the table before. */
+    async pinSnapshot(side: Side, providers: readonly string[]): Promise<PinnedSnapshot> {
       const manifests = await readManifests({ redis, prefix, newest }, isUsable)
       const segments = providers.flatMap(provider => segmentsOf(manifests, side, provider))
       const content = createHash('sha256')
@@ -75,7 +63,8 @@ export function openSnapshotReader(redis: Redis, prefix: string): SnapshotReader
       }
       return { segments, lines, updatedAt, name: content.digest('base64url') }
     },
-    async pinPositioned(side, providers, topicId) {
+    /** Pins what some providers list in the table that is read now; rejects where that reflects another topic than the one of an id. */
+    async pinPositioned(side: Side, providers: readonly string[], topicId: string) {
       const manifests = await readManifests(
         { redis, prefix, newest },
         (manifest, head) => manifest.tableVersion === head.version && head.topicId === topicId,
@@ -85,7 +74,7 @@ export function openSnapshotReader(redis: Redis, prefix: string): SnapshotReader
       )
       return { segments, next: manifests.map(({ next }) => next) }
     },
-    async readSegment({ key }) {
+    async readSegment({ key }: PinnedSegment): Promise<string> {
       const stored = await redis.getBuffer(key)
       if (!stored) throw new Error('a segment of a pinned snapshot is gone')
       // Segments end with a full flush, not with a final block.

@@ -5,18 +5,11 @@ import { decodeHealth, healthHeadKey, healthKey, type ProviderHealth, parseHealt
 
 export type { ProviderHealth } from './table.ts'
 
-/** Reads the health of all providers by key. One without a judged refresh is absent; a view that is not there rejects. */
-export interface ProviderHealthReader {
-  /** Rejects at once while the connection is being made again. */
-  read(): Promise<ReadonlyMap<string, ProviderHealth>>
-  /** Waits while the connection is being made again. */
-  readAll(): Promise<ReadonlyMap<string, ProviderHealth>>
-}
-
 /** A build changes the version once. */
 const ATTEMPTS = 3
 
-export function openHealthReader(redis: Redis, prefix: string): ProviderHealthReader {
+/** Reads the health of all providers by key. One without a judged refresh is absent; a view that is not there rejects. */
+export function openHealthReader(redis: Redis, prefix: string) {
   const headKey = healthHeadKey(prefix)
   let known = { version: 0, judge: openReadJudge() }
   async function readAll(): Promise<ReadonlyMap<string, ProviderHealth>> {
@@ -37,11 +30,13 @@ export function openHealthReader(redis: Redis, prefix: string): ProviderHealthRe
     throw new Error('provider health was rebuilt at every attempt to read it')
   }
   return {
-    async read() {
+    /** Rejects at once while the connection is being made again. */
+    async read(): Promise<ReadonlyMap<string, ProviderHealth>> {
       // The client would delay the request until it is connected again.
       if (redis.status !== 'ready') throw new Error('Redis is not connected')
       return readAll()
     },
+    /** Waits while the connection is being made again. */
     readAll,
   }
 }

@@ -63,14 +63,15 @@ interface SinkSpec {
   maxBytesPerPartition?: number
   /** How long nothing may be committed while records wait; a minute when left out. */
   stalledAfterMs?: number
-  open(source: Source, opening: Opening): Promise<PartitionSink>
-}
-
-interface Opening {
-  /** Why the view cannot go on from a position: one that begins again by itself asks. */
-  faultOf(stored: Position | undefined): Promise<string | undefined>
-  /** Reports that the work it waits for goes on: that is no stall, however long it takes. */
-  progressed(): void
+  open(
+    source: Source,
+    opening: {
+      /** Why the view cannot go on from a position: one that begins again by itself asks. */
+      faultOf(stored: Position | undefined): Promise<string | undefined>
+      /** Reports that the work it waits for goes on: that is no stall, however long it takes. */
+      progressed(): void
+    },
+  ): Promise<PartitionSink>
 }
 
 interface Member extends LogParts {
