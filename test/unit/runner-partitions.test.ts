@@ -111,28 +111,24 @@ describe('runner waits', () => {
 })
 
 describe('backoff', () => {
-  it('pauses longer with every failure, up to five seconds', () => {
-    const backoff = openBackoff(() => 0)
-    const pauses = Array.from({ length: 7 }, () => backoff.failed(new Error('away')))
-    expect(pauses).to.deep.equal([200, 400, 800, 1_600, 3_200, 5_000, 5_000])
-  })
+  let now = 0
+  const fail = (backoff: ReturnType<typeof openBackoff>) => backoff.failed(new Error('away'))
 
-  it('starts over after a success', () => {
-    let now = 0
+  it('pauses longer with every failure, up to five seconds, and starts over after a success', () => {
     const backoff = openBackoff(() => now)
-    backoff.failed(new Error('away'))
+    const pauses = Array.from({ length: 7 }, () => fail(backoff))
+    expect(pauses).to.deep.equal([200, 400, 800, 1_600, 3_200, 5_000, 5_000])
     backoff.succeeded()
-    now = 11 * MINUTE_MS
-    expect(backoff.failed(new Error('away'))).to.equal(200)
+    now += 11 * MINUTE_MS
+    expect(fail(backoff)).to.equal(200)
   })
 
   it('hands the error on after ten minutes of nothing but failures', () => {
-    let now = 0
     const backoff = openBackoff(() => now)
-    backoff.failed(new Error('away'))
-    now = 10 * MINUTE_MS
-    backoff.failed(new Error('away'))
+    fail(backoff)
+    now += 10 * MINUTE_MS
+    fail(backoff)
     now += 1
-    expect(() => backoff.failed(new Error('still away'))).to.throw('still away')
+    expect(() => fail(backoff)).to.throw('away')
   })
 })
