@@ -47,12 +47,7 @@ export interface StartedServers {
   stop(): Promise<void>
 }
 
-export interface NativeServers extends StartedServers {
-  /** By name, as of now. */
-  readonly pids: Readonly<Record<string, number>>
-  /** Starts a server again that has ended by itself; rejects when it does not answer where it did. */
-  restart(name: string): Promise<void>
-}
+export type NativeServers = Awaited<ReturnType<typeof startNative>>
 
 const LOG_TAIL_LINES = 20
 const GRACE_MS = 15_000
@@ -67,7 +62,7 @@ export async function startNative(
   options: ProvideOptions & { signal: AbortSignal },
   servers: Readonly<Record<string, PrepareServer>>,
   { firstPauseMs = FIRST_PAUSE_MS, giveUpAfterMs = GIVE_UP_AFTER_MS } = {},
-): Promise<NativeServers> {
+) {
   const { dataDir, environment } = options
   const failure = new AbortController()
   const signal = AbortSignal.any([options.signal, failure.signal])
@@ -114,11 +109,14 @@ export async function startNative(
   const retries = { signal: over, minTimeout: firstPauseMs, maxRetryTime: giveUpAfterMs }
   const kept = options.onLost ? Object.keys(servers).map(name => keep(name, launched, restart, options, retries)) : []
   return {
-    ...{ addresses, restart },
-    get pids() {
+    addresses,
+    /** Starts a server again that has ended by itself; rejects when it does not answer where it did. */
+    restart,
+    /** By name, as of now. */
+    get pids(): Readonly<Record<string, number>> {
       return Object.fromEntries([...launched].map(([name, { pid }]) => [name, pid]))
     },
-    async stop() {
+    async stop(): Promise<void> {
       stopping.abort()
       await stop()
       await Promise.all(kept)

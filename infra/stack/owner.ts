@@ -7,7 +7,7 @@
  */
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { readdirSync, rmSync } from 'node:fs'
+import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join, resolve } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -71,14 +71,7 @@ export async function endNotedProcesses(dataDir: string): Promise<string[]> {
     }
     rmSync(join(directory, file), { force: true })
   }
-  await Promise.all(listJson(directory).map(end))
+  const notes = existsSync(directory) ? readdirSync(directory).filter(file => file.endsWith('.json')) : []
+  await Promise.all(notes.map(end))
   return ended
-}
-
-function listJson(directory: string): string[] {
-  try {
-    return readdirSync(directory).filter(file => file.endsWith('.json'))
-  } catch {
-    return []
-  }
 }

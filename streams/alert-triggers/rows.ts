@@ -37,15 +37,16 @@ interface RowRequest {
   book: ItemBook
 }
 
-export type RowReader = (request: RowRequest) => Promise<Position>
-
 interface ReaderParts {
   kafka: KafkaConnection
   reader: RangeReader
   ids: TopicIds
 }
 
-export const openRowReader = (parts: ReaderParts): RowReader => coalesce(requests => readRows(parts, requests))
+export type RowReader = ReturnType<typeof openRowReader>
+
+export const openRowReader = (parts: ReaderParts) =>
+  coalesce((requests: readonly RowRequest[]) => readRows(parts, requests))
 
 async function readRows(parts: ReaderParts, requests: readonly RowRequest[]): Promise<Position[]> {
   const { kafka, reader, ids } = parts

@@ -18,10 +18,7 @@ export type Rates = ReadonlyMap<string, Rate>
 export type TriggerState = ReturnType<typeof openTriggerState>
 
 /** Why rules are evaluated, and the time of that cause. */
-interface Evaluation {
-  cause: AlertTriggered['cause']
-  causedAt: number
-}
+type Evaluation = Pick<AlertTriggered, 'cause' | 'caused_at'>
 
 const NOTHING: readonly AlertTriggered[] = []
 
@@ -37,7 +34,7 @@ export function changeBook(state: TriggerState, change: BookChanged): readonly A
   const before = state.book.set(side, item_id, provider, price_micro_usd)
   if (before === undefined || state.rules.groups(item_id).length === 0) return NOTHING
   const now = state.book.best(item_id)
-  return fire(state, item_id, { cause: 'book', causedAt: seen_at }, kind => movedTowards(kind, before, now))
+  return fire(state, item_id, { cause: 'book', caused_at: seen_at }, kind => movedTowards(kind, before, now))
 }
 
 /** Evaluates a rule that was just enabled: it fires, or waits from now on. */
@@ -46,7 +43,7 @@ export function considerRule(state: TriggerState, rule: EnabledRule): AlertTrigg
   const best = state.book.best(rule.itemId)
   const decisive = decisiveNumber(rule.kind, best, state.rates.get(rule.currency))
   if (decisive !== undefined && holds(rule.kind, rule.threshold, decisive)) {
-    return triggerOf(rule, best, state.rates, { cause: 'rule', causedAt: rule.changedAt })
+    return triggerOf(rule, best, state.rates, { cause: 'rule', caused_at: rule.changedAt })
   }
   state.rules.add(rule)
   return undefined
@@ -58,7 +55,7 @@ export function considerRates(
   currencies: ReadonlySet<string>,
   asOf: number,
 ): readonly AlertTriggered[] {
-  return fire(state, itemId, { cause: 'rates', causedAt: asOf }, (_, currency) => currencies.has(currency))
+  return fire(state, itemId, { cause: 'rates', caused_at: asOf }, (_, currency) => currencies.has(currency))
 }
 
 /** The currencies whose rates differ between two tables, those that one of them lacks included. */
@@ -99,7 +96,7 @@ function movedTowards(kind: AlertKind, before: Best, now: Best): boolean {
   return kind === 'price_below' ? now.ask < before.ask : now.ask > before.ask
 }
 
-function triggerOf(rule: EnabledRule, best: Best, rates: Rates, { cause, causedAt }: Evaluation): AlertTriggered {
+function triggerOf(rule: EnabledRule, best: Best, rates: Rates, evaluation: Evaluation): AlertTriggered {
   const { ask = 0, bid, askProvider = '', bidProvider } = best
   const rate = rates.get(rule.currency)
   const isSpread = rule.kind === 'spread_exceeds'
@@ -114,7 +111,6 @@ function triggerOf(rule: EnabledRule, best: Best, rates: Rates, { cause, causedA
     best_bid_micro_usd: bid ?? null,
     ask_provider: askProvider,
     bid_provider: bidProvider ?? null,
-    cause,
-    caused_at: causedAt,
+    ...evaluation,
   }
 }

@@ -43,7 +43,7 @@ export const preparePostgres: PrepareServer = async context => {
   const port = await context.port('postgres')
   const password = context.secret('postgres')
   const cluster = join(home, 'cluster')
-  await initialiseOnce(context, { home, cluster, binaries, password, account })
+  await initialiseOnce(context, { home, cluster, binaries, account })
   return {
     launch: {
       command: join(binaries, 'postgres'),
@@ -134,34 +134,28 @@ function embeddedDirectory(): string | undefined {
   }
 }
 
-interface ClusterPlan {
-  home: string
-  cluster: string
-  binaries: string
-  password: string
-  account: Account | undefined
-}
-
-async function initialiseOnce(context: NativeContext, plan: ClusterPlan): Promise<void> {
-  const mark = join(plan.home, 'initialised')
+async function initialiseOnce(
+  context: NativeContext,
+  { home, cluster, binaries, account }: { home: string; cluster: string; binaries: string; account?: Account },
+): Promise<void> {
+  const mark = join(home, 'initialised')
   if (existsSync(mark)) return
-  rmSync(plan.cluster, { recursive: true, force: true })
-  const passwordFile = join(plan.home, 'password')
-  writeFileSync(passwordFile, plan.password, { mode: 0o600 })
-  if (plan.account !== undefined) chownSync(passwordFile, plan.account.uid, plan.account.gid)
+  rmSync(cluster, { recursive: true, force: true })
+  const passwordFile = join(home, 'password')
+  writeFileSync(passwordFile, context.secret('postgres'), { mode: 0o600 })
+  if (account !== undefined) chownSync(passwordFile, account.uid, account.gid)
   const tool = (program: string, args: string[], input?: string) =>
     runTool({
-      ...{ ...context, ...plan.account },
-      ...{ command: join(plan.binaries, program), args, input },
+      ...{ ...context, ...account },
+      ...{ command: join(binaries, program), args, input },
       environment: { PATH: context.environment.PATH, LC_ALL: 'C' },
-      directory: plan.home,
-      limitMs: INIT_LIMIT_MS,
+      ...{ directory: home, limitMs: INIT_LIMIT_MS },
     })
   await tool('initdb', [
-    ...['-D', plan.cluster, '-U', USER, '-E', 'UTF8', '--locale=C'],
+    ...['-D', cluster, '-U', USER, '-E', 'UTF8', '--locale=C'],
     ...['-A', 'scram-sha-256', '--pwfile', passwordFile],
   ])
   rmSync(passwordFile)
-  await tool('postgres', ['--single', '-D', plan.cluster, 'postgres'], `CREATE DATABASE ${DATABASE}\n`)
+  await tool('postgres', ['--single', '-D', cluster, 'postgres'], `CREATE DATABASE ${DATABASE}\n`)
   replaceFile(mark, new Date().toISOString())
 }
