@@ -30,6 +30,7 @@ const CLIENT_LIBRARIES = {
   'csv-parse|csv-stringify': 'services/(portfolios|ingest)|infra/config',
   'marked|highlight\\.js': 'services/api',
   express: 'infra/http|services/(api|feed)|test/bench',
+  testcontainers: 'test/harness',
   'react|react-dom|@tanstack/[^/]+|lightweight-charts|uplot': 'services/console/src',
   vite: 'services/console/build',
 }

@@ -35,7 +35,10 @@ interface DockerNote {
 const serviceOf = (name: ServerName): string => (name === 'schemaRegistry' ? 'schema-registry' : name)
 
 /** Whether a Docker engine answers; a client without an engine does not count. */
-const dockerAnswers = async (environment: Record<string, string | undefined>, signal: AbortSignal): Promise<boolean> =>
+export const dockerAnswers = async (
+  environment: Record<string, string | undefined>,
+  signal = new AbortController().signal,
+): Promise<boolean> =>
   environment.MARKETLOG_DOCKER !== 'never' &&
   (await succeeds(environment, signal, 'info', '--format', '{{.ServerVersion}}'))
 

@@ -1,15 +1,19 @@
 /**
  * The servers of a test run: started once, when the first test needs them, and stopped at its end.
  *
- * With MARKETLOG_TEST_SERVERS naming a servers.json (as `test/harness/run-servers.ts` writes it) the run uses those servers and stops
- * nothing; with `none` a test that asks for a server fails. Otherwise the platform provides them (infra/stack), with their data in a
- * temporary folder, wiped at the end. Invariant: one set per run, and none is left running; every namespace on them belongs to one test file.
+ * With MARKETLOG_TEST_SERVERS naming a servers.json (as `test/harness/run-servers.ts` writes it) the run
+ * uses those servers and stops nothing; with `none` a test that asks for a server fails. Otherwise the order is the platform's own: addresses in the
+ * environment, containers where a Docker engine answers, native servers with their data in a folder of
+ * its own under the system's temporary folder, wiped at the end. Invariant: one set per run, and none is left
+ * running; every namespace on them belongs to one test file.
  */
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { ServerAddresses } from '#infra/runtime/config.ts'
+import { dockerAnswers } from '#infra/stack/docker.ts'
 import { provideServers, removeServerData } from '#infra/stack/servers.ts'
+import { startContainers } from './containers.ts'
 import { allowHandlesOf } from './open-handles.ts'
 
 interface TestServers {
@@ -53,6 +57,7 @@ export async function shareTestServers(): Promise<void> {
   process.once('exit', () => rmSync(dirname(file), { recursive: true, force: true }))
 }
 
+/** Stops what {@link testServers} has started, if it has. */
 export async function stopTestServers(): Promise<void> {
   const servers = await started?.catch(() => undefined)
   started = undefined
@@ -69,12 +74,25 @@ async function startTestServers(env: NodeJS.ProcessEnv): Promise<TestServers> {
   const say = (line: string) => console.error(`  [servers] ${line}`)
   const startedAt = performance.now()
   say('starting Kafka, schema registry, Redis, ClickHouse and Postgres for this run')
+  const start = await howToStart(env)
+  const servers = await start(env, say)
+  say(`all answer after ${((performance.now() - startedAt) / 1000).toFixed(1)} s`)
+  return { ...servers, endWithRun: !isAddressed(env) }
+}
+
+type Start = (env: NodeJS.ProcessEnv, say: (line: string) => void) => Promise<Omit<TestServers, 'endWithRun'>>
+
+async function howToStart(env: NodeJS.ProcessEnv): Promise<Start> {
+  return !isAddressed(env) && (await dockerAnswers(env)) ? startContainers : startProvided
+}
+
+const isAddressed = (env: NodeJS.ProcessEnv): boolean => ADDRESS_VARIABLES.some(name => env[name])
+
+const startProvided: Start = async (env, say) => {
   const dataDir = mkdtempSync(join(tmpdir(), 'marketlog-test-'))
   const servers = await provideServers({ dataDir, environment: env, say })
-  say(`all answer after ${((performance.now() - startedAt) / 1000).toFixed(1)} s`)
   return {
     addresses: servers.addresses,
-    endWithRun: !ADDRESS_VARIABLES.some(name => env[name]),
     stop: async () => {
       await servers.stop()
       const { MARKETLOG_TEST_LOGS: logs } = env

@@ -20,7 +20,7 @@ const LIBRARIES = [
   ],
   ...['pg', 'node-pg-migrate', 'graphile-worker', 'nodemailer', 'ipaddr.js', 'openid-client', 'oauth4webapi', 'jose'],
   ...['prom-client', 'pino', 'chdb', 'ffi-rs', 'hyparquet-writer', 'busboy', 'csv-parse', 'csv-stringify', 'express'],
-  ...['marked', 'highlight.js', 'vite'],
+  ...['marked', 'highlight.js', 'testcontainers', 'vite'],
   ...['react', 'react-dom', '@tanstack/react-query', 'lightweight-charts', 'uplot'],
 ]
 
