@@ -5,10 +5,10 @@
  * again and be cut off anywhere. Two processes that start together run one after the other, by an advisory lock in
  * Postgres that ends with its connection. Must not start a role and must not drop anything.
  */
-import { setTimeout as pause } from 'node:timers/promises'
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { refuseFormer, setUpClickhouse } from '#infra/clickhouse/table.ts'
-import { catalogVersion, type ItemIdentity, identityFault, loadCatalog, revisionOf } from '#infra/config/catalog.ts'
+import { catalogVersion, identityFault, loadCatalog, revisionOf } from '#infra/config/catalog.ts'
+import { eventOf } from '#infra/kafka/codec.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
@@ -16,7 +16,7 @@ import { registerSchemas } from '#infra/kafka/schema-registry.ts'
 import { setUpTopics } from '#infra/kafka/topic-admin.ts'
 import { setUpJobs } from '#infra/postgres/jobs.ts'
 import { migrate } from '#infra/postgres/migrate.ts'
-import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { acquireAdvisoryLock, databaseUrl, openDatabase, type Query } from '#infra/postgres/pool.ts'
 import { RedisRefusal } from '#infra/redis/redis.ts'
 import { requireNoEviction } from '#infra/redis/servers.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
@@ -27,12 +27,9 @@ import { viewPositions } from '#streams/runner/table-versions.ts'
 import { VIEWS } from '#streams/views.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
 
-/** Any number, the same in all versions of the platform. */
-const LOCK = 7_236_414
-const LOCK_LIMIT_MS = 180_000
-const LOCK_POLL_MS = 100
-/** Below the time after which Postgres ends an idle transaction. */
-const LOCK_KEEP_MS = 3_000
+/** After it the lock of a process that stands still is released, and those that wait for it go on. */
+const WORK_LIMIT_MS = 300_000
+const LOCK_LIMIT_MS = 310_000
 
 /** Sets the servers up; `onPart` receives the name of each part, `items` are published where the log holds an older catalog. */
 export async function setUp(
@@ -49,10 +46,11 @@ export async function setUp(
   const { namespace } = config
   const url = databaseUrl(config.servers.postgresDirect ?? config.servers.postgres, databaseName(namespace))
   await run('migrations', () => migrate(url))
-  const database = openDatabase(url, { name: 'set-up', log, connections: 1 })
+  const database = openDatabase(url, { name: 'set-up', log, connections: 1, statementLimitMs: 2 * LOCK_LIMIT_MS })
   try {
     onPart('the lock')
-    await withAdvisoryLock(database, async () => {
+    await database.transaction(async query => {
+      await acquireLock(query)
       const kafka = connectKafka({ config, role: 'setup', log })
       await allEnded([
         run('jobs', () => setUpJobs(url, log)),
@@ -98,28 +96,15 @@ async function setUpTables(config: PlatformConfig): Promise<void> {
   }
 }
 
-/** Works while it holds the lock, which a killed process releases with its connection. */
-async function withAdvisoryLock(database: Database, work: () => Promise<void>): Promise<void> {
-  await database.transaction(async query => {
-    const limit = performance.now() + LOCK_LIMIT_MS
-    const acquire = async (): Promise<boolean | undefined> =>
-      (await query<{ acquired: boolean }>('SELECT pg_try_advisory_xact_lock($1) AS acquired', [LOCK]))[0]?.acquired
-    while (!(await acquire())) {
-      if (performance.now() > limit)
-        throw new Error(`another process has been setting up for ${LOCK_LIMIT_MS / 1000} s`)
-      await pause(LOCK_POLL_MS)
-    }
-    // A lost connection is met by the commit.
-    const keep = setInterval(() => query('SELECT 1').catch(() => undefined), LOCK_KEEP_MS)
-    try {
-      await work()
-    } finally {
-      clearInterval(keep)
-    }
+/** A killed process releases it with its connection. */
+async function acquireLock(query: Query): Promise<void> {
+  await query(`SET LOCAL lock_timeout = ${LOCK_LIMIT_MS}`)
+  await query(`SET LOCAL idle_in_transaction_session_timeout = ${WORK_LIMIT_MS}`)
+  await acquireAdvisoryLock(query, 'set-up').catch(cause => {
+    throw new Error(`the lock of the set-up was not acquired within ${LOCK_LIMIT_MS / 1000} s`, { cause })
   })
 }
 
-const CATALOG_WRITER = 'setup'
 const CATALOG_PARTITION = 0
 const VERSION_KEY = 'version'
 const ITEMS_PER_SEND = 2_000
@@ -138,14 +123,16 @@ export async function publishCatalog(kafka: KafkaConnection, load = loadCatalog)
     kafka.log.warn({ own, published: published.newest }, 'the log holds a newer catalog, which is left in place')
   if (decision !== 'published') return 0
   const items = load()
-  const fault = identityFault(await publishedItems(kafka), items)
+  const logged = await readCatalog(kafka, () => 0)
+  logged.delete(VERSION_KEY)
+  const fault = identityFault([...logged.values()], items)
   if (fault !== undefined) {
     throw new Error(
       `the catalog ${own} cannot follow ${published.newest ?? 'what the log holds'}: ${fault}. An item id keeps its name: build ` +
         'this catalog again from the files of the published one (`npm run catalog:build`), or start with an empty log',
     )
   }
-  const publisher = await openPublisher(kafka, CATALOG_WRITER)
+  const publisher = await openPublisher(kafka, 'setup')
   try {
     for (let from = 0; from < items.length; from += ITEMS_PER_SEND) {
       await publisher.send(
@@ -165,25 +152,24 @@ export async function publishCatalog(kafka: KafkaConnection, load = loadCatalog)
   return items.length
 }
 
-/** The last record of every item. */
-async function publishedItems(kafka: KafkaConnection): Promise<ItemIdentity[]> {
+/** The last value of every key of the catalog's topic from an offset on. */
+// biome-ignore lint/suspicious/noExplicitAny: the key says whether it is an item or the version.
+async function readCatalog(kafka: KafkaConnection, from: (end: number) => number): Promise<Map<string, any>> {
   const topic = kafka.topicName('catalog')
   const reader = await openRangeReader(kafka, [topic])
-  const items = new Map<number, ItemIdentity>()
+  const values = new Map<string, unknown>()
   try {
     const to = await reader.end(topic, CATALOG_PARTITION)
-    const from = await reader.start(topic, CATALOG_PARTITION)
-    for await (const page of reader.range(topic, new Map([[CATALOG_PARTITION, { from, to }]]))) {
-      for (const { value: bytes } of page) {
-        if (bytes === null) continue
-        const { event, value } = kafka.codec.decode(bytes)
-        if (event === catalogItemPublished.name) items.set(value.item_id, value)
+    for await (const page of reader.range(topic, new Map([[CATALOG_PARTITION, { from: from(to), to }]])))
+      for (const { key, value } of page) {
+        // A newer version may have published what this one does not know.
+        const decoded = eventOf(kafka.codec, value)
+        if (decoded) values.set(`${key}`, decoded.value)
       }
-    }
   } finally {
     await reader.close()
   }
-  return [...items.values()]
+  return values
 }
 
 export interface PublishedCatalog {
@@ -194,7 +180,7 @@ export interface PublishedCatalog {
 }
 
 /**
- * What a start does about the catalog: publishes its own, finds it in place, or leaves a newer one.
+ * Whether a start publishes its own catalog, finds it in place, or leaves a newer one.
  *
  * A revision never goes back, not even after a publication that was cut off. Of two contents of one revision, which builds do not
  * make, the one in the log stays.
@@ -207,21 +193,7 @@ export function decideCatalog(own: string, { newest, isLast }: PublishedCatalog)
 
 /** Reads the last record, and all of the log only where that is no version. */
 export async function publishedCatalog(kafka: KafkaConnection): Promise<PublishedCatalog> {
-  const last = await lastVersion(kafka, end => end - 1)
-  if (last !== undefined) return { newest: last, isLast: true }
-  return { newest: await lastVersion(kafka, () => 0), isLast: false }
-}
-
-async function lastVersion(kafka: KafkaConnection, from: (end: number) => number): Promise<string | undefined> {
-  const topic = kafka.topicName('catalog')
-  const reader = await openRangeReader(kafka, [topic])
-  try {
-    const to = await reader.end(topic, CATALOG_PARTITION)
-    let last: Buffer | null = null
-    for await (const page of reader.range(topic, new Map([[CATALOG_PARTITION, { from: from(to), to }]])))
-      for (const { key, value } of page) if (key?.toString() === VERSION_KEY) last = value
-    return last === null ? undefined : kafka.codec.decode(last).value.version
-  } finally {
-    await reader.close()
-  }
+  const last = (await readCatalog(kafka, end => end - 1)).get(VERSION_KEY)
+  if (last !== undefined) return { newest: last.version, isLast: true }
+  return { newest: (await readCatalog(kafka, () => 0)).get(VERSION_KEY)?.version, isLast: false }
 }
