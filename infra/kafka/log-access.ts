@@ -35,6 +35,21 @@ export async function openLogAccess(config: PlatformConfig, log: Log, keys: read
   return { kafka, reader, close: () => reader.close() }
 }
 
+/** Lends access to a command. */
+export async function withLogAccess<T>(
+  config: PlatformConfig,
+  log: Log,
+  keys: readonly TopicKey[],
+  work: (access: LogAccess) => Promise<T>,
+): Promise<T> {
+  const access = await openLogAccess(config, log, keys)
+  try {
+    return await work(access)
+  } finally {
+    await access.close()
+  }
+}
+
 /** From a position to a position; without one from the start, or to the stable end of now. */
 export async function rangesOf(
   { kafka, reader }: LogAccess,

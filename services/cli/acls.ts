@@ -4,14 +4,12 @@
  * A role writes the topics whose writer it is and reads those that name it a reader. A role that reads in a group has its group and
  * may write dead letters and unresolved names; one that computes a view of others sees how far their groups are. `setup` creates topics, `cli` is the user of the tools.
  */
-import type { Writable } from 'node:stream'
 import { type Acl, type AclOperation, applyAcls } from '#infra/kafka/admin.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
-import type { PlatformConfig } from '#infra/runtime/config.ts'
-import type { Log } from '#infra/runtime/log.ts'
 import { allTopics } from '#schemas/topics.ts'
 import { VIEWS } from '#streams/views.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
+import { type CommandContext, write } from './output.ts'
 import { readingGroups } from './reading-groups.ts'
 import { isRoleThat } from './roles.ts'
 
@@ -26,12 +24,8 @@ export const aclRoles: readonly string[] = [
   ...new Set(allTopics.flatMap(({ writer, readers }) => [writer, ...readers])),
 ].filter(role => role !== RUNNER)
 
-type Right = Omit<Acl, 'principal'>
-
-const rights = (resource: Right['resource'], name: string, ...operations: AclOperation[]): Right[] =>
-  operations.map(operation => ({ resource, name, isPrefix: false, operation }))
-
-const prefixed = (all: Right[]): Right[] => all.map(right => ({ ...right, isPrefix: true }))
+const rights = (resource: Acl['resource'], name: string, ...operations: AclOperation[]): Omit<Acl, 'principal'>[] =>
+  operations.map(operation => ({ resource, name, isPrefix: resource === 'TRANSACTIONAL_ID', operation }))
 
 /** The rights of a role in a namespace, for a principal such as `User:book`. */
 export function aclsOf(role: string, namespace: string, principal: string): Acl[] {
@@ -52,9 +46,7 @@ export function aclsOf(role: string, namespace: string, principal: string): Acl[
     }),
     ...(inGroup || isRoleThat('isDivided', role) ? rights('GROUP', namespace + role, 'READ') : []),
     ...sources.flatMap(group => rights('GROUP', namespace + group, 'DESCRIBE')),
-    ...(isRoleThat('isTransactional', role)
-      ? prefixed(rights('TRANSACTIONAL_ID', `${namespace}${role}-`, 'WRITE'))
-      : []),
+    ...(isRoleThat('isTransactional', role) ? rights('TRANSACTIONAL_ID', `${namespace}${role}-`, 'WRITE') : []),
     ...(role === TOOLS
       ? [
           ...readingGroups().flatMap(({ group }) => rights('GROUP', namespace + group, 'DESCRIBE')),
@@ -71,10 +63,8 @@ export function aclsOf(role: string, namespace: string, principal: string): Acl[
  * `{role}` is replaced by the role's.
  */
 export async function showAcls(
-  config: PlatformConfig,
-  log: Log,
+  { config, log, output }: CommandContext,
   options: { roles: readonly string[]; principal: string; apply: boolean },
-  out: Writable,
 ): Promise<void> {
   const unknown = options.roles.filter(role => !aclRoles.includes(role))
   if (unknown.length > 0)
@@ -85,8 +75,8 @@ export async function showAcls(
   const roles = options.roles.length > 0 ? options.roles : aclRoles
   const acls = roles.flatMap(role => aclsOf(role, config.namespace, options.principal.replaceAll('{role}', role)))
   if (options.apply) await applyAcls(connectKafka({ config, role: 'acls', log }), acls)
-  for (const { principal, resource, name, isPrefix, operation } of acls)
-    out.write(
-      `${JSON.stringify({ principal, operation, resource, pattern: isPrefix ? 'PREFIXED' : 'LITERAL', name })}\n`,
-    )
+  for (const { principal, resource, name, isPrefix, operation } of acls) {
+    const right = { principal, operation, resource, pattern: isPrefix ? 'PREFIXED' : 'LITERAL', name }
+    await write(output, `${JSON.stringify(right)}\n`)
+  }
 }

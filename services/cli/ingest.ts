@@ -5,9 +5,9 @@
  * Publishes by services/ingest/commands.ts. When a function here resolves, the log holds everything.
  */
 import { existsSync, readdirSync } from 'node:fs'
-import { loadProviders, type Provider, type ProviderRegistry } from '#infra/config/providers.ts'
-import { connectKafka } from '#infra/kafka/connection.ts'
-import { openPublisher } from '#infra/kafka/publisher.ts'
+import { loadProviders, type ProviderRegistry } from '#infra/config/providers.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import {
@@ -19,16 +19,26 @@ import {
   UnusableHistory,
 } from '#services/ingest/commands.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
-import { openProgress } from './progress.ts'
+import type { CommandContext } from './output.ts'
+import { type Progress, withProgress } from './progress.ts'
 import { listenForStop } from './stop-signals.ts'
 
-const WRITER = 'ingest'
-
 export async function publishCurrentRates(config: PlatformConfig, log: Log, signal: AbortSignal): Promise<void> {
-  const kafka = connectKafka({ config, role: 'rates', log })
-  const publisher = await openPublisher(kafka, WRITER)
+  await withPublisher(config, log, 'rates', ({ codec }, publisher) =>
+    publishConfiguredRates(config, log, signal, { codec, publisher }),
+  )
+}
+
+async function withPublisher<T>(
+  config: PlatformConfig,
+  log: Log,
+  role: string,
+  work: (kafka: KafkaConnection, publisher: Publisher) => Promise<T>,
+): Promise<T> {
+  const kafka = connectKafka({ config, role, log })
+  const publisher = await openPublisher(kafka, 'ingest')
   try {
-    await publishConfiguredRates(config, log, signal, { codec: kafka.codec, publisher })
+    return await work(kafka, publisher)
   } finally {
     await publisher.close()
   }
@@ -36,42 +46,11 @@ export async function publishCurrentRates(config: PlatformConfig, log: Log, sign
 
 /** Publishes a folder of recorded refreshes and says how many. */
 export async function ingestFolder(
-  config: PlatformConfig,
-  log: Log,
+  { config, log }: CommandContext,
   folder: { provider: string; dir: string; side: 'ask' | 'bid' },
 ): Promise<void> {
   const providers = loadProviders(config.providersFile)
-  const provider = providerOfFolder(providers, folder)
-  const progress = openProgress(process.stderr)
-  const stop = listenForStop(() => progress.step('stopping at the end of a record'))
-  const kafka = connectKafka({ config, role: 'ingest-recorded', log })
-  const publisher = await openPublisher(kafka, WRITER)
-  const report = (line: string) => (line.includes(': ') ? progress.note(line) : progress.step(`publishing: ${line}`))
-  try {
-    progress.step('publishing')
-    const rates = await publishConfiguredRates(config, log, stop.signal, { codec: kafka.codec, publisher })
-    const totals = await ingestRecorded({ ...folder, kafka, provider, rates, report, signal: stop.signal })
-    progress.note(
-      `published ${totals.refreshes} refreshes with ${totals.observations.toLocaleString('en')} observations` +
-        (totals.rejected > 0 ? `, ${totals.rejected.toLocaleString('en')} entries rejected` : '') +
-        (totals.failed > 0 ? `, ${totals.failed} files failed` : ''),
-    )
-    if (totals.failed > 0) throw new CommandFailure(`${totals.failed} files could not be read`, exitCodes.badInput)
-  } catch (error) {
-    if (stop.signal.aborted) throw new CommandFailure('stopped before the end', exitCodes.stoppedBySignal, error)
-    if (error instanceof SourceIsRun) throw new CommandFailure(error.message, exitCodes.inUse, error)
-    throw error
-  } finally {
-    progress.stop()
-    await publisher.close()
-  }
-}
-
-/** A failure that is known before anything is published is shown in one line. */
-function providerOfFolder(
-  providers: ProviderRegistry,
-  { provider: key, dir, side }: { provider: string; dir: string; side: 'ask' | 'bid' },
-): Provider {
+  const { provider: key, dir, side } = folder
   const keys = side === 'ask' ? providers.askKeys : providers.bidKeys
   const provider = providers.byKey.get(key)
   if (!provider || !keys.includes(key)) {
@@ -81,13 +60,25 @@ function providerOfFolder(
   if (!names.some(name => /\.json(\.gz)?$/.test(name))) {
     throw new CommandFailure(`${dir} is no folder with *.json.gz files`, exitCodes.badInput)
   }
-  return provider
+  await untilPublished(dir, 'record', async (progress, signal) => {
+    progress.step('publishing')
+    const report = (line: string) => (line.includes(': ') ? progress.note(line) : progress.step(`publishing: ${line}`))
+    const totals = await withPublisher(config, log, 'ingest-recorded', async (kafka, publisher) => {
+      const rates = await publishConfiguredRates(config, log, signal, { codec: kafka.codec, publisher })
+      return ingestRecorded({ ...folder, kafka, provider, rates, report, signal })
+    })
+    progress.note(
+      `published ${totals.refreshes} refreshes with ${totals.observations.toLocaleString('en')} observations` +
+        (totals.rejected > 0 ? `, ${totals.rejected.toLocaleString('en')} entries rejected` : '') +
+        (totals.failed > 0 ? `, ${totals.failed} files failed` : ''),
+    )
+    if (totals.failed > 0) throw new CommandFailure(`${totals.failed} files could not be read`, exitCodes.badInput)
+  })
 }
 
 /** Publishes a history file and prints the totals. */
 export async function ingestHistoryFile(
-  config: PlatformConfig,
-  log: Log,
+  { config, log }: CommandContext,
   { file, provider }: { file: string; provider?: string },
 ): Promise<void> {
   const providers = loadProviders(config.providersFile)
@@ -96,33 +87,36 @@ export async function ingestHistoryFile(
     const keys = providers.askKeys.join(', ')
     throw new CommandFailure(`no provider is called ${provider}. There are ${keys}`, exitCodes.usage)
   }
-  const progress = openProgress(process.stderr)
-  const stop = listenForStop(() => progress.step('stopping at the end of a portion'))
-  const kafka = connectKafka({ config, role: 'ingest-history', log })
-  const publisher = await openPublisher(kafka, WRITER)
-  try {
-    const totals = await ingestHistory({
-      kafka,
-      publisher,
-      file,
-      signal: stop.signal,
-      providerOf: currency => provider ?? providerOfCurrency(providers, currency),
-      onProgress: at => progress.step(textOf(at)),
-    })
+  await untilPublished(file, 'portion', async (progress, signal) => {
+    const providerOf = (currency: string) => provider ?? providerOfCurrency(providers, currency)
+    const onProgress = (at: HistoryProgress) => progress.step(textOf(at))
+    const totals = await withPublisher(config, log, 'ingest-history', (kafka, publisher) =>
+      ingestHistory({ kafka, publisher, file, signal, providerOf, onProgress }),
+    )
     const how = provider ? '' : ' (the first provider with prices in that currency; --provider names another)'
     const [closes, names] = [totals.closes.toLocaleString('en'), totals.names.toLocaleString('en')]
     progress.note(`published ${closes} daily closes of ${names} names as ${totals.provider}${how}`)
     for (const [reason, count] of totals.rejected)
       progress.note(`${count.toLocaleString('en')} rows left out: ${reason}`)
-  } catch (error) {
-    if (stop.signal.aborted) throw new CommandFailure('stopped before the end', exitCodes.stoppedBySignal, error)
-    if (error instanceof UnusableHistory)
-      throw new CommandFailure(`${file}: ${error.message}`, exitCodes.badInput, error)
-    throw error
-  } finally {
-    progress.stop()
-    await publisher.close()
-  }
+  })
+}
+
+/** Publishes until all is done or a signal comes. */
+async function untilPublished(
+  path: string,
+  unit: string,
+  work: (progress: Progress, signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  await withProgress(async progress => {
+    const { signal } = listenForStop(() => progress.step(`stopping at the end of a ${unit}`))
+    await work(progress, signal).catch(error => {
+      if (signal.aborted) throw new CommandFailure('stopped before the end', exitCodes.stoppedBySignal, error)
+      if (error instanceof SourceIsRun) throw new CommandFailure(error.message, exitCodes.inUse, error)
+      if (error instanceof UnusableHistory)
+        throw new CommandFailure(`${path}: ${error.message}`, exitCodes.badInput, error)
+      throw error
+    })
+  })
 }
 
 function providerOfCurrency({ all }: ProviderRegistry, currency: string): string {

@@ -13,45 +13,32 @@ import { type LagReader, openLagReader, type PartitionLag } from '#infra/kafka/l
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { CommandFailure } from './command-failure.ts'
-import { type Column, type Output, writeResults } from './output.ts'
-import { openProgress } from './progress.ts'
+import { type CommandContext, writeResults } from './output.ts'
+import { withProgress } from './progress.ts'
 import { readingGroups } from './reading-groups.ts'
 
-/** A group's distance to the end of a topic, all partitions together; `behind`: partitions on which it has not reached it. */
-interface GroupLag {
-  group: string
-  topic: string
-  partitions: number
-  behind: number
-  lag: number
-}
-
 const POLL_MS = 150
-const COLUMNS: readonly Column<GroupLag>[] = [
-  { head: 'group', cell: ({ group }) => group },
-  { head: 'topic', cell: ({ topic }) => topic },
-  { head: 'partitions', cell: ({ partitions }) => partitions },
-  { head: 'behind', cell: ({ behind }) => behind },
-  { head: 'records', cell: ({ lag }) => lag.toLocaleString('en') },
-]
-
 export const openPlatformLag = (config: PlatformConfig, log: Log): Promise<LagReader> =>
   openLagReader(
     connectKafka({ config, role: 'lag', log }),
     readingGroups().map(({ topic }) => topic),
   )
 
-/** The distance of every group to the ends of now. */
-export async function readLags(config: PlatformConfig, log: Log): Promise<PartitionLag[]> {
-  const lagReader = await openPlatformLag(config, log)
+async function withLagReader<T>(config: PlatformConfig, log: Log, work: (reader: LagReader) => Promise<T>): Promise<T> {
+  const reader = await openPlatformLag(config, log)
   try {
-    return await lagReader.read(readingGroups())
+    return await work(reader)
   } finally {
-    await lagReader.close()
+    await reader.close()
   }
 }
 
-export function sumByGroup(lags: readonly PartitionLag[]): GroupLag[] {
+/** The distance of every group to the ends of now. */
+export const readLags = (config: PlatformConfig, log: Log): Promise<PartitionLag[]> =>
+  withLagReader(config, log, reader => reader.read(readingGroups()))
+
+/** Each group's distance to the end of a topic, all partitions together; `behind`: partitions on which it has not reached it. */
+export function sumByGroup(lags: readonly PartitionLag[]) {
   const groups = Map.groupBy(lags, ({ group, topic }) => `${group}\0${topic}`)
   return [...groups.values()].map(each => ({
     group: each[0]?.group ?? '',
@@ -75,32 +62,36 @@ export const describeLag = (lags: readonly PartitionLag[]): string =>
     .map(([group, each]) => `${group} ${sumOf(each).toLocaleString('en')} behind`)
     .join(', ')
 
-/** Prints the lag of every group; fails when one does not go on reading. */
+/** Prints the lag of every group, or waits for them; fails when one does not go on reading. */
 export async function showLag(
-  config: PlatformConfig,
-  log: Log,
-  output: Output,
-  options: { json?: boolean },
+  { config, log, output }: CommandContext,
+  options: { wait?: boolean; timeout: number; json?: boolean },
 ): Promise<void> {
+  if (options.wait) return waitForLag(config, log, options.timeout)
   const lags = await readLags(config, log)
-  await writeResults(output, options, COLUMNS, sumByGroup(lags))
+  await writeResults(output, options, sumByGroup(lags), [
+    { head: 'group', cell: ({ group }) => group },
+    { head: 'topic', cell: ({ topic }) => topic },
+    { head: 'partitions', cell: ({ partitions }) => partitions },
+    { head: 'behind', cell: ({ behind }) => behind },
+    { head: 'records', cell: ({ lag }) => lag.toLocaleString('en') },
+  ])
   const stopped = stoppedNotes(lags)
   if (stopped.length > 0) throw new CommandFailure(stopped.join('\n'))
 }
 
 /** Waits until every view reflects what the log holds now; fails when that takes longer than the limit. */
-export async function waitForLag(config: PlatformConfig, log: Log, limitSeconds: number): Promise<void> {
-  const progress = openProgress(process.stderr)
+async function waitForLag(config: PlatformConfig, log: Log, limitSeconds: number): Promise<void> {
   const signal = AbortSignal.timeout(limitSeconds * 1000)
   try {
-    await waitForViews(config, log, { signal, onProgress: text => progress.step(`waiting for the views: ${text}`) })
+    await withProgress(progress =>
+      waitForViews(config, log, { signal, onProgress: text => progress.step(`waiting for the views: ${text}`) }),
+    )
   } catch (error) {
     if (!signal.aborted) throw error
     const behind = (await readLags(config, log)).filter(({ lag }) => lag > 0)
     const text = describeLag(behind) || 'they do only now'
     throw new CommandFailure(`the views do not reflect the log's end after ${limitSeconds} s: ${text}`)
-  } finally {
-    progress.stop()
   }
 }
 
@@ -114,14 +105,13 @@ export async function waitForViews(
   options: { signal: AbortSignal; onProgress?: (text: string) => void; without?: readonly string[] },
 ): Promise<void> {
   const { signal, onProgress, without = [] } = options
-  const lagReader = await openPlatformLag(config, log)
-  try {
-    const awaited = readingGroups().filter(({ group }) => !without.includes(group))
+  const awaited = readingGroups().filter(({ group }) => !without.includes(group))
+  await withLagReader(config, log, async reader => {
     for (const groups of Map.groupBy(awaited, ({ stage }) => stage).values()) {
-      const ends = await lagReader.ends(groups.map(({ topic }) => topic))
+      const ends = await reader.ends(groups.map(({ topic }) => topic))
       for (;;) {
         signal.throwIfAborted()
-        const lags = await lagReader.read(groups, ends)
+        const lags = await reader.read(groups, ends)
         const [stopped] = stoppedNotes(lags)
         if (stopped !== undefined) throw new CommandFailure(stopped)
         const behind = lags.filter(({ lag }) => lag > 0)
@@ -130,7 +120,5 @@ export async function waitForViews(
         await pause(POLL_MS, undefined, { signal })
       }
     }
-  } finally {
-    await lagReader.close()
-  }
+  })
 }

@@ -44,22 +44,16 @@ export async function untilReady({ config, processes, progress, signal }: LiveCh
   await eventually(signal, 'the roles to be ready', POLL_MS, async () => {
     const states = processes.map(async ({ group, ports }) => {
       const at = ports()
-      return at === undefined
-        ? `${group.name} is starting`
-        : askReadiness(originOf(config.operatorHost, at.operatorPort), group.name)
+      if (at === undefined) return `${group.name} is starting`
+      const answer = await askJson(`${originOf(config.operatorHost, at.operatorPort)}/readyz`)
+      if (answer === undefined) return `${group.name} is busy`
+      const { roles = {} } = answer.body as { roles?: Record<string, string> }
+      return Object.entries(roles).flatMap(([role, state]) => (state === 'ready' ? [] : [`${role}: ${state}`]))
     })
-    const seen = (await Promise.all(states)).filter(Boolean).join('; ')
+    const seen = (await Promise.all(states)).flat().join('; ')
     if (seen) progress.step(`starting the roles: ${seen}`)
     return { isDone: seen === '', seen }
   })
-}
-
-/** `role: reason` of each role of a process that is not ready. */
-async function askReadiness(origin: string, name: string): Promise<string> {
-  const { body } = (await askJson(`${origin}/readyz`)) ?? {}
-  if (body === undefined) return `${name} is busy`
-  const waiting = Object.entries((body as { roles?: Record<string, string> }).roles ?? {})
-  return waiting.flatMap(([role, state]) => (state === 'ready' ? [] : [`${role}: ${state}`])).join('; ')
 }
 
 /**

@@ -8,9 +8,18 @@
 import { once } from 'node:events'
 import { styleText } from 'node:util'
 import Table from 'cli-table3'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
 
 /** A stream of results. `hasColors` is Node's, which heeds NO_COLOR, FORCE_COLOR and TERM. */
 export type Output = NodeJS.WritableStream & { isTTY?: boolean; columns?: number; hasColors?(): boolean }
+
+/** The platform that a command works on, and where its results go. */
+export interface CommandContext {
+  config: PlatformConfig
+  log: Log
+  output: Output
+}
 
 export interface Column<T> {
   head: string
@@ -37,8 +46,8 @@ export const wantsTable = (output: Pick<Output, 'isTTY'>, options: { json?: bool
 export async function writeResults<T extends object>(
   output: Output,
   options: { json?: boolean },
-  columns: readonly Column<T>[],
   results: readonly T[],
+  columns: readonly Column<T>[],
 ): Promise<void> {
   if (wantsTable(output, options)) return write(output, tableText(output, columns, results))
   for (const result of results) await write(output, `${JSON.stringify(result)}\n`)

@@ -65,5 +65,15 @@ export function openProgress(stream: ProgressStream): Progress {
   }
 }
 
+/** Shows the progress of a command on standard error while it works. */
+export async function withProgress<T>(work: (progress: Progress) => Promise<T>): Promise<T> {
+  const progress = openProgress(process.stderr)
+  try {
+    return await work(progress)
+  } finally {
+    progress.stop()
+  }
+}
+
 /** A step is the text before its first colon; what follows are its details. */
 const headOf = (text: string): string => text.split(':', 1)[0] ?? text

@@ -14,22 +14,14 @@ import type { HostPorts } from '#infra/runtime/http-host.ts'
 import type { Environment } from '#infra/runtime/secret.ts'
 import { type LaunchedProcess, launch, rotateLog } from '#infra/stack/launch.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
-import type { RoleGroup, RoleName } from './roles.ts'
+import type { RoleName } from './roles.ts'
 import type { RunDirectory } from './run-directory.ts'
 
-export interface RoleProcess {
-  readonly group: RoleGroup
-  pid(): number | undefined
-  /** Where it listens; undefined while it starts. */
-  ports(): HostPorts | undefined
-  restarts(): number
-  /** The last warnings of one of its roles since the start, quoted below a message. */
-  warnings(role: RoleName): string
-  stop(): Promise<void>
-}
+export type RoleProcess = ReturnType<typeof keepRunning>
 
-export interface RoleProcessOptions {
-  group: RoleGroup
+interface RoleProcessOptions {
+  /** Roles that share the process. */
+  group: { name: string; roles: readonly RoleName[] }
   environment: Environment
   directory: RunDirectory
   report: (line: string) => void
@@ -52,7 +44,7 @@ const LOG_TAIL_LINES = 6
 const LINE_LENGTH = 400
 
 /** Starts a group and keeps it running until it is stopped or has failed too often. */
-export function keepRunning(options: RoleProcessOptions): RoleProcess {
+export function keepRunning(options: RoleProcessOptions) {
   const { group, refusedPauseMs = REFUSED_PAUSE_MS } = options
   const logFile = join(options.directory.logs, `${group.name}.log`)
   const stopping = new AbortController()
@@ -95,12 +87,8 @@ export function keepRunning(options: RoleProcessOptions): RoleProcess {
       }
       isRefused = false
       failures = wasSteady ? 1 : failures + 1
-      if (failures >= ATTEMPTS) {
-        options.onGivenUp(
-          new Error(`${group.name} ended ${failures} times (last: ${how}).${endOfLog(logFile, logStart)}`),
-        )
-        return
-      }
+      const last = `${group.name} ended ${failures} times (last: ${how}).${endOfLog(logFile, logStart)}`
+      if (failures >= ATTEMPTS) return options.onGivenUp(new Error(last))
       const backoffMs = Math.min(FIRST_BACKOFF_MS * 2 ** (failures - 1), LONGEST_BACKOFF_MS)
       options.report(`${group.name} ended (${how}); starting it again in ${backoffMs / 1000} s, its log is ${logFile}`)
       await pause(backoffMs, undefined, { signal: stopping.signal }).catch(() => {})
@@ -111,10 +99,12 @@ export function keepRunning(options: RoleProcessOptions): RoleProcess {
   return {
     group,
     pid: () => current?.pid,
+    /** Where it listens; undefined while it starts. */
     ports: () => ports,
     restarts: () => restarts,
-    warnings: role => endOfLog(logFile, logStart, line => line.startsWith(`warn: ${role}: `)),
-    async stop() {
+    /** The last warnings of one of its roles since the start, quoted below a message. */
+    warnings: (role: RoleName): string => endOfLog(logFile, logStart, line => line.startsWith(`warn: ${role}: `)),
+    async stop(): Promise<void> {
       stopping.abort()
       await current?.stop()
       await loop

@@ -71,17 +71,10 @@ export const ROLE_NAMES = Object.keys(ROLES) as RoleName[]
 export const isRoleThat = (fact: Exclude<keyof Role, 'process' | 'load'>, name: string): boolean =>
   (ROLES as Record<string, Role | undefined>)[name]?.[fact] ?? false
 
-/** Roles that share a process. */
-export interface RoleGroup {
-  name: string
-  roles: readonly RoleName[]
-}
-
-/** How a platform on one machine spreads its roles, in starting order. */
-export const GROUPS: readonly RoleGroup[] = PROCESSES.map(name => ({
-  name,
-  roles: ROLE_NAMES.filter(role => ROLES[role].process === name),
-}))
+/** How a platform on one machine spreads its roles over processes, in starting order. */
+export const GROUPS = PROCESSES.map(name => {
+  return { name, roles: ROLE_NAMES.filter(role => ROLES[role].process === name) }
+})
 
 export async function loadRole(name: RoleName): Promise<StartRole> {
   return (await ROLES[name].load()).start
@@ -90,11 +83,8 @@ export async function loadRole(name: RoleName): Promise<StartRole> {
 /** The named roles without repeats, in starting order; all but stand-ins when none is named. Throws on an unknown name. */
 export function chooseRoles(names: readonly string[]): RoleName[] {
   const unknown = names.filter(name => !(name in ROLES))
-  if (unknown.length > 0) {
-    throw new CommandFailure(
-      `no role is called ${unknown.join(', ')}. Roles: ${[...ROLE_NAMES].sort().join(', ')}`,
-      exitCodes.usage,
-    )
-  }
+  const roles = ROLE_NAMES.toSorted().join(', ')
+  if (unknown.length > 0)
+    throw new CommandFailure(`no role is called ${unknown.join(', ')}. Roles: ${roles}`, exitCodes.usage)
   return ROLE_NAMES.filter(name => (names.length === 0 ? !ROLES[name].isStandIn : names.includes(name)))
 }

@@ -46,7 +46,7 @@ export async function runProcess(
   }
   await Promise.all([checkAccess(connectKafka({ config, role: roles.join('-'), log })), checkStores(config)])
   if (!isSetUp) await (await import('./set-up.ts')).setUp(config, log)
-  await runRoles({ roles, config, log, signal: stop.signal })
+  await runRoles(roles, config, log, stop.signal)
   // What was not closed must not keep a stopped process alive; the log names it.
   process.exit()
 }
@@ -69,25 +69,18 @@ async function checkStores(config: PlatformConfig): Promise<void> {
     if (outcome.status === 'rejected' && outcome.reason instanceof Refused) throw outcome.reason
 }
 
-interface RunOptions {
-  roles: readonly RoleName[]
-  config: PlatformConfig
-  log: Log
-  /** Begins the stop. */
-  signal: AbortSignal
-}
-
 /** Starts the roles, serves until the signal aborts, stops them; resolves when all have stopped. */
-async function runRoles(options: RunOptions): Promise<void> {
-  const { config, log, roles } = options
+async function runRoles(
+  roles: readonly RoleName[],
+  config: PlatformConfig,
+  log: Log,
+  signal: AbortSignal,
+): Promise<void> {
   const fail = (role: string, error: unknown): never => {
     const refusal = refusalOf(error)
-    if (refusal !== undefined) {
-      log.fatal({ role }, `${role} cannot go on: ${refusal}`)
-      return process.exit(exitCodes.serverUnavailable)
-    }
-    log.fatal({ role, err: error }, `${role} cannot go on; the process ends`)
-    return process.exit(exitCodes.bug)
+    if (refusal !== undefined) log.fatal({ role }, `${role} cannot go on: ${refusal}`)
+    else log.fatal({ role, err: error }, `${role} cannot go on; the process ends`)
+    return process.exit(refusal === undefined ? exitCodes.bug : exitCodes.serverUnavailable)
   }
   const load = async (name: RoleName) => ({ name, start: await loadRole(name).catch(error => fail(name, error)) })
   const rooms = await Promise.all(roles.map(load))
@@ -111,7 +104,7 @@ async function runRoles(options: RunOptions): Promise<void> {
     log: log.child({ role }),
     metrics,
     http,
-    signal: options.signal,
+    signal,
     fail: error => fail(role, error),
     stopped: reason => {
       if (roles.length === 1) fail(role, reason)
@@ -126,7 +119,7 @@ async function runRoles(options: RunOptions): Promise<void> {
         started[order] = role
         http.watch(name, () => role.ready())
       } catch (error) {
-        if (!options.signal.aborted) fail(name, error)
+        if (!signal.aborted) fail(name, error)
       }
     }),
   )
@@ -137,7 +130,7 @@ async function runRoles(options: RunOptions): Promise<void> {
   process.send?.(ports)
   // A pending promise alone would not keep the process alive.
   const alive = setInterval(() => {}, 60_000)
-  if (!options.signal.aborted) await once(options.signal, 'abort')
+  if (!signal.aborted) await once(signal, 'abort')
   clearInterval(alive)
   log.info({ roles }, 'stopping')
   const limit = setTimeout(() => fail('stop', new Error(`not stopped within ${STOP_LIMIT_MS} ms`)), STOP_LIMIT_MS)

@@ -1,5 +1,5 @@
 /**
- * What a live platform prints for its user: address, keys and calls to try, each as one line for a shell.
+ * The text that a live platform prints for its user: address, keys and calls to try, each as one line for a shell.
  *
  * Invariant: every printed command works in a POSIX shell unchanged, whatever the item's name, with a key whose tier may
  * make the call.
@@ -10,27 +10,16 @@ import type { PlatformFile } from './run-directory.ts'
 /** Named when the market has no bids yet. */
 const WELL_KNOWN = 'AK-47 | Redline (Field-Tested)'
 
-export interface SampleCall {
-  title: string
-  command: string
-}
-
 /** Calls to try on a platform, about an item that it should list. */
-export function sampleCalls(platform: PlatformFile, item = WELL_KNOWN): SampleCall[] {
+export function sampleCalls(platform: PlatformFile, item = WELL_KNOWN) {
   const { base_url: base, keys } = platform
   const query = `--data-urlencode ${quoted(`market_hash_name=${item}`)}`
   const get = (key: string, path: string, ...options: string[]) =>
     ['curl -sG', ...options, `-H "Authorization: Bearer ${key}"`, `"${base}/v1${path}"`].join(' ')
   return [
     { title: 'lowest asks of an item', command: get(keys.free, '/prices', query, '-d limit=3') },
-    {
-      title: 'highest bids of it, in euro',
-      command: get(keys.starter, '/bids', query, '-d currency=EUR', '-d limit=3'),
-    },
-    {
-      title: 'its hourly candles',
-      command: get(keys.pro, '/prices/candles', query, '-d interval=1h', '-d lookback=2d'),
-    },
+    { title: 'highest bids of it, in euro', command: get(keys.starter, '/bids', query, '-d currency=EUR -d limit=3') },
+    { title: 'its hourly candles', command: get(keys.pro, '/prices/candles', query, '-d interval=1h -d lookback=2d') },
     { title: 'its last price changes', command: get(keys.pro, '/prices/history', query, '-d limit=3') },
     { title: 'the last sales', command: get(keys.pro, '/sales', '-d limit=3') },
     {

@@ -6,6 +6,7 @@
  * throws, nothing of it is left running. Invariant: at most one supervisor per run directory; what a killed one left behind is
  * ended before anything starts. `platform.json` exists exactly while the platform is live.
  */
+import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { type PlatformConfig, readConfig, type ServerAddresses } from '#infra/runtime/config.ts'
 import { collectGarbage } from '#infra/runtime/heap.ts'
@@ -15,13 +16,13 @@ import { FIRST_COMPILER_ONLY } from '#infra/stack/java.ts'
 import { acquireOwnership, endNotedProcesses } from '#infra/stack/owner.ts'
 import { provideServers } from '#infra/stack/servers.ts'
 import { STAND_IN_PATH } from '#services/inventory/main.ts'
+import { provideKeys } from './accounts.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
 import { publishCurrentRates } from './ingest.ts'
 import { originOf, untilLive, untilReady } from './live-check.ts'
 import type { Steps } from './progress.ts'
-import { linkStandIn, provideKeys } from './provide-keys.ts'
-import { keepRunning, type RoleProcess, type RoleProcessOptions } from './role-process.ts'
-import { GROUPS, isRoleThat } from './roles.ts'
+import { keepRunning, type RoleProcess } from './role-process.ts'
+import { GROUPS, isRoleThat, type RoleName } from './roles.ts'
 import {
   cursorKey,
   dropAnnouncements,
@@ -39,24 +40,28 @@ interface SuperviseOptions {
   environment: Environment
   directory: RunDirectory
   progress: Steps
-  /** Called once prices are live, or the platform is ready when its market has no feeds. */
-  onLive: (platform: PlatformFile) => void
   signal: AbortSignal
+}
+
+interface Run extends SuperviseOptions {
+  undo: AsyncDisposableStack
+  /** Ends the platform: a part of it is lost for good. */
+  lose(error: Error): void
 }
 
 const EMPTY_MARKET = 'empty'
 
-/** Runs the platform until the signal aborts; throws when it cannot start or a part of it is lost for good. */
-export async function supervise(options: SuperviseOptions): Promise<void> {
+/**
+ * Runs the platform until the signal aborts; throws when it cannot start or a part of it is lost for good. Calls `onLive` once
+ * prices are live, or the platform is ready when its market has no feeds.
+ */
+export async function supervise(options: SuperviseOptions, onLive: (platform: PlatformFile) => void): Promise<void> {
   const undo = new AsyncDisposableStack()
   const lost = new AbortController()
   const signal = AbortSignal.any([options.signal, lost.signal])
   try {
-    options.onLive(await start({ ...options, signal }, undo, error => lost.abort(error)))
-    await new Promise(resolve => {
-      if (signal.aborted) resolve(undefined)
-      signal.addEventListener('abort', resolve, { once: true })
-    })
+    onLive(await start({ ...options, signal, undo, lose: error => lost.abort(error) }))
+    if (!signal.aborted) await once(signal, 'abort')
     if (lost.signal.aborted) throw lost.signal.reason
   } catch (error) {
     // A stop in the middle of starting is no failure of the platform.
@@ -68,67 +73,59 @@ export async function supervise(options: SuperviseOptions): Promise<void> {
   }
 }
 
-async function start(
-  options: SuperviseOptions,
-  undo: AsyncDisposableStack,
-  lose: (error: Error) => void,
-): Promise<PlatformFile> {
-  const { directory, progress, signal } = options
+async function start(run: Run): Promise<PlatformFile> {
+  const { directory, progress, signal, undo } = run
   prepareRunDirectory(directory)
   undo.defer(await acquireOwnership(directory.supervisor))
   dropAnnouncements(directory)
   progress.step('looking for what an earlier run left')
   const leftovers = await endNotedProcesses(directory.supervisor)
   if (leftovers.length > 0) progress.note(`ended what an earlier run had left: ${leftovers.join(', ')}`)
-  await refuseBusyPort(options.environment)
-  writePrivate(directory.settingsFile, settingsOf(options.environment))
+  await refuseBusyPort(run.environment)
+  writePrivate(directory.settingsFile, settingsOf(run.environment))
 
   // Sign-in and mail work out of the box on a machine of one's own; they start while the servers do.
-  const standIns = startStandIns(options.environment, directory, baseUrlOf(options.environment))
+  const standIns = startStandIns(run.environment, directory, baseUrlOf(run.environment))
   undo.defer(async () => (await standIns)?.stop())
-  const addresses = await startServers(options, undo, lose)
-  const environment = { ...platformEnvironment(options, addresses), ...(await standIns)?.variables }
+  const addresses = await startServers(run)
+  const environment = { ...platformEnvironment(run, addresses), ...(await standIns)?.variables }
   const config = readConfig(environment)
   const log = openLog({ level: config.logLevel, name: 'marketlog' })
   await setUp(config, log, { onPart: part => progress.step(`setting up: ${part}`) })
   if (config.market === EMPTY_MARKET) await publishCurrentRates(config, log, signal)
   signal.throwIfAborted()
   const keys = await provideKeys(config, log, directory)
-  if (config.market !== EMPTY_MARKET) await linkStandIn(config, log, keys.quant)
-  let announce = (): void => {}
-  const processes = startGroups(options, environment, undo, { onGivenUp: lose, onListening: () => announce() })
+  let isLive = false
+  const announce = (): PlatformFile => {
+    const platform = describe(config, keys, processes, addresses)
+    // A role that is started again has another process, and mostly another port.
+    if (isLive) writePrivate(directory.platformFile, platform)
+    return platform
+  }
+  const processes = startGroups(run, environment, announce)
   undo.defer(() => {
-    announce = () => {}
+    isLive = false
     dropAnnouncements(directory)
   })
   const check = { config, processes, log, key: keys.quant, progress, signal }
   await untilReady(check)
   if (config.market !== EMPTY_MARKET) await untilLive(check)
-  // A role that is started again has another process, and mostly another port.
-  announce = () => writePrivate(directory.platformFile, describe(config, keys, processes, addresses))
-  announce()
+  isLive = true
   // The set-up has left much, and nothing follows that would have it collected.
   collectGarbage()
-  return describe(config, keys, processes, addresses)
+  return announce()
 }
 
-/** On one machine the user waits for the start, and roles start beside the broker; the environment overrides these. */
-const SERVER_OPTIONS = { KAFKA_JVM_PERFORMANCE_OPTS: FIRST_COMPILER_ONLY }
-
 /** One that ends is started again, and one that does not come back ends the platform. */
-async function startServers(
-  options: SuperviseOptions,
-  undo: AsyncDisposableStack,
-  lose: (error: Error) => void,
-): Promise<ServerAddresses> {
-  const { directory, progress } = options
+async function startServers({ directory, environment, progress, signal, undo, lose }: Run): Promise<ServerAddresses> {
   progress.step('starting the servers')
   let haveStarted = false
   const servers = await provideServers({
     dataDir: directory.servers,
-    environment: { ...SERVER_OPTIONS, ...options.environment },
+    // The user waits for the start, and roles start beside the broker.
+    environment: { KAFKA_JVM_PERFORMANCE_OPTS: FIRST_COMPILER_ONLY, ...environment },
     say: line => (haveStarted ? progress.note(line) : progress.step(`starting the servers: ${line}`)),
-    signal: options.signal,
+    signal,
     onLost: (name, error) =>
       lose(new CommandFailure(`${name} has ended and does not come back, and the platform ends. ${error.message}`)),
   })
@@ -140,8 +137,7 @@ async function startServers(
 }
 
 /** Children get everything by environment, as any role on any machine does. */
-function platformEnvironment(options: SuperviseOptions, addresses: ServerAddresses): Environment {
-  const { directory, environment } = options
+function platformEnvironment({ directory, environment }: Run, addresses: ServerAddresses): Environment {
   const local = {
     servers: addresses,
     stateDir: directory.state,
@@ -159,37 +155,31 @@ function platformEnvironment(options: SuperviseOptions, addresses: ServerAddress
 }
 
 function startGroups(
-  options: SuperviseOptions,
+  { directory, progress, undo, lose }: Run,
   environment: Environment,
-  undo: AsyncDisposableStack,
-  listeners: Pick<RoleProcessOptions, 'onGivenUp' | 'onListening'>,
+  onListening: () => void,
 ): RoleProcess[] {
   const hasStandIn = environment.MARKETLOG_INVENTORY_URL?.endsWith(STAND_IN_PATH) ?? false
-  const isEmpty = environment.MARKET === EMPTY_MARKET
-  const groups = GROUPS.map(({ name, roles }) => ({
-    name,
-    roles: roles.filter(role => (hasStandIn || !isRoleThat('isStandIn', role)) && !(isEmpty && role === 'ingest')),
-  }))
-  const processes = groups.map(group => {
-    const serves = group.roles.some(role => isRoleThat('serves', role))
-    return keepRunning({
+  const isRun = (role: RoleName): boolean =>
+    role === 'ingest' ? environment.MARKET !== EMPTY_MARKET : hasStandIn || !isRoleThat('isStandIn', role)
+  const groups = GROUPS.map(({ name, roles }) => ({ name, roles: roles.filter(isRun) }))
+  const elsewhere = { ...environment, PORT: '0', OPERATOR_PORT: '0', BASE_URL: baseUrlOf(environment) }
+  const processes = groups.map(group =>
+    keepRunning({
       group,
-      environment: serves ? environment : { ...environment, ...ANY_PORTS, BASE_URL: baseUrlOf(environment) },
-      directory: options.directory,
-      report: text => options.progress.note(text),
-      ...listeners,
-    })
-  })
+      environment: group.roles.some(role => isRoleThat('serves', role)) ? environment : elsewhere,
+      ...{ directory, onListening, onGivenUp: lose },
+      report: progress.note,
+    }),
+  )
   // Groups depend on the servers alone, never on each other: they may end at once.
   undo.defer(async () => {
-    options.progress.step('stopping the roles')
+    progress.step('stopping the roles')
     await Promise.all([...processes].reverse().map(each => each.stop()))
-    options.progress.step('stopping the servers')
+    progress.step('stopping the servers')
   })
   return processes
 }
-
-const ANY_PORTS: Environment = { PORT: '0', OPERATOR_PORT: '0' }
 
 const baseUrlOf = (environment: Environment): string =>
   environment.BASE_URL || `http://127.0.0.1:${environment.PORT || '8080'}`
@@ -200,17 +190,11 @@ function describe(
   processes: readonly RoleProcess[],
   servers: ServerAddresses,
 ): PlatformFile {
-  const services = processes.flatMap(each =>
-    each.group.roles.map(role => {
-      const { port = 0, operatorPort = 0 } = each.ports() ?? {}
-      const url = originOf(config.host, port)
-      const entry = {
-        ...{ process: each.group.name, pid: each.pid() ?? 0, url },
-        operator_url: originOf(config.operatorHost, operatorPort),
-      }
-      return [role, entry] as const
-    }),
-  )
+  const services = processes.flatMap(({ group, ports, pid }) => {
+    const { port = 0, operatorPort = 0 } = ports() ?? {}
+    const [url, operator_url] = [originOf(config.host, port), originOf(config.operatorHost, operatorPort)]
+    return group.roles.map(role => [role, { process: group.name, pid: pid() ?? 0, url, operator_url }] as const)
+  })
   return {
     base_url: config.baseUrl,
     market: config.market,
@@ -233,16 +217,12 @@ async function refuseBusyPort(environment: Environment): Promise<void> {
   if (!Number.isInteger(port) || port < 1 || port > 65_535) {
     throw new CommandFailure(`PORT must be 1 to 65535, not ${environment.PORT}`, exitCodes.usage)
   }
-  await new Promise<void>((resolve, reject) => {
-    const probe = createServer()
-    probe.once('error', error =>
-      reject(
-        new CommandFailure(
-          `port ${port} cannot be used (${(error as NodeJS.ErrnoException).code}). Choose another one: make demo PORT=${port + 1}`,
-          exitCodes.cannotCreate,
-        ),
-      ),
+  const probe = createServer().listen({ port, host: environment.HOST || '127.0.0.1', exclusive: true })
+  await once(probe, 'listening').catch((error: NodeJS.ErrnoException) => {
+    throw new CommandFailure(
+      `port ${port} cannot be used (${error.code}). Choose another one: make demo PORT=${port + 1}`,
+      exitCodes.cannotCreate,
     )
-    probe.listen({ port, host: environment.HOST || '127.0.0.1', exclusive: true }, () => probe.close(() => resolve()))
   })
+  await new Promise(resolve => probe.close(resolve))
 }

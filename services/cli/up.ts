@@ -18,7 +18,7 @@ import { endProcess, readJson } from '#infra/stack/processes.ts'
 import { removeServerData, stopLeftovers } from '#infra/stack/servers.ts'
 import { CommandFailure, exitCodes, messageOf } from './command-failure.ts'
 import { findSampleItem } from './live-check.ts'
-import { openProgress } from './progress.ts'
+import { openProgress, withProgress } from './progress.ts'
 import { endOfLog } from './role-process.ts'
 import {
   dropAnnouncements,
@@ -40,6 +40,7 @@ type UpMessage =
 
 const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))
 const PARENT_EVERY_MS = 1_000
+const GRACE_MS = 60_000
 
 /** Runs the platform in this process until it is stopped. */
 export async function demo(directory: RunDirectory, environment: Environment): Promise<void> {
@@ -64,16 +65,13 @@ export async function demo(directory: RunDirectory, environment: Environment): P
   const show = (kind: 'step' | 'note') => (text: string) =>
     sendToStarter ? sendToStarter({ kind, text }) : progress[kind](text)
   try {
-    await supervise({
-      ...{ environment, directory, signal: stop.signal },
-      progress: { step: show('step'), note: show('note') },
-      onLive(platform) {
-        progress.stop()
-        if (!hasStarter) return void showPlatform(platform, 'Ctrl-C stops it')
-        progress.note(`live at ${platform.base_url}`)
-        sendToStarter?.({ kind: 'live', platform })
-        sendToStarter = undefined
-      },
+    const steps = { step: show('step'), note: show('note') }
+    await supervise({ environment, directory, progress: steps, signal: stop.signal }, platform => {
+      progress.stop()
+      if (!hasStarter) return void showPlatform(platform, 'Ctrl-C stops it')
+      progress.note(`live at ${platform.base_url}`)
+      sendToStarter?.({ kind: 'live', platform })
+      sendToStarter = undefined
     })
   } catch (error) {
     const exitCode = error instanceof CommandFailure ? error.exitCode : exitCodes.failed
@@ -89,10 +87,8 @@ export async function demo(directory: RunDirectory, environment: Environment): P
 /** `make`, npm or a test runner that is killed does not reach its children. */
 function endWithParent(stop: AbortController): void {
   const parent = process.ppid
-  const timer = setInterval(() => {
-    if (process.ppid !== parent) stop.abort(new Error('the process that started this one is gone'))
-  }, PARENT_EVERY_MS)
-  timer.unref()
+  const look = () => process.ppid !== parent && stop.abort(new Error('the process that started this one is gone'))
+  setInterval(look, PARENT_EVERY_MS).unref()
 }
 
 /** Starts the platform in the background, unless it runs already, and shows it once it is live. */
@@ -135,13 +131,12 @@ async function start(directory: RunDirectory, environment: Environment): Promise
     detached: true,
   })
   closeSync(log)
-  const progress = openProgress(process.stderr)
-  const stop = listenForStop(() => {
-    progress.step('stopping')
-    child.kill('SIGTERM')
-  })
-  try {
-    return await new Promise<PlatformFile>((resolve, reject) => {
+  return withProgress(progress => {
+    const stop = listenForStop(() => {
+      progress.step('stopping')
+      child.kill('SIGTERM')
+    })
+    return new Promise<PlatformFile>((resolve, reject) => {
       child.on('message', (message: UpMessage) => {
         if (message.kind === 'live') {
           child.disconnect()
@@ -158,19 +153,21 @@ async function start(directory: RunDirectory, environment: Environment): Promise
         else reject(new CommandFailure(`the platform ended while starting (${how}`))
       })
     })
-  } finally {
-    progress.stop()
-  }
+  })
 }
-
-const GRACE_MS = 60_000
 
 /** Ends the platform and whatever an earlier run has left, and says what it was. */
 export async function down(directory: RunDirectory): Promise<void> {
-  const progress = openProgress(process.stderr)
-  progress.step('stopping the platform')
-  const ended = await endPlatform(directory).finally(() => progress.stop())
-  progress.note(ended.length === 0 ? 'nothing was running' : `stopped: ${ended.join(', ')}`)
+  const names = await withProgress(async progress => {
+    progress.step('stopping the platform')
+    const owner = runningSupervisor(directory)
+    if (owner !== undefined) await endProcess(owner, 'SIGTERM', GRACE_MS)
+    const roles = await endNotedProcesses(directory.supervisor)
+    const servers = await stopLeftovers(directory.servers)
+    dropAnnouncements(directory)
+    return [...(owner === undefined ? [] : ['the platform']), ...roles, ...servers]
+  })
+  console.error(names.length === 0 ? 'nothing was running' : `stopped: ${names.join(', ')}`)
 }
 
 /** Ends the platform and removes its data, logs and keys; data of servers that were given by address stays. */
@@ -180,13 +177,4 @@ export async function clean(directory: RunDirectory): Promise<void> {
   const { root, ...paths } = directory
   for (const path of Object.values(paths)) rmSync(path, { recursive: true, force: true })
   console.error(`removed what ${root} held`)
-}
-
-async function endPlatform(directory: RunDirectory): Promise<string[]> {
-  const owner = runningSupervisor(directory)
-  if (owner !== undefined) await endProcess(owner, 'SIGTERM', GRACE_MS)
-  const roles = await endNotedProcesses(directory.supervisor)
-  const servers = await stopLeftovers(directory.servers)
-  dropAnnouncements(directory)
-  return [...(owner === undefined ? [] : ['the platform']), ...roles, ...servers]
 }

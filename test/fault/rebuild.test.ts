@@ -14,7 +14,7 @@ import { HOUR_MS } from '#schemas/values/instant.ts'
 import { findingsOf, rebuild } from '#services/cli/log-tools/views.ts'
 import { VIEWS } from '#streams/views.ts'
 import { openSmallMarket, type SmallMarket } from '#test/fixtures/small-market.ts'
-import { collectOutput } from '#test/harness/collected-output.ts'
+import { collectOutput, contextOf } from '#test/harness/collected-output.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectBalanced, type Ledger } from '#test/harness/ledger.ts'
 import { ratesRecord } from '#test/harness/published-records.ts'
@@ -151,11 +151,9 @@ describe('killed rebuilds', function () {
   })
 
   it('leave a rebuild that is let live the same views, and nothing of the others behind', async () => {
-    const { config, log } = platform
     for (const view of STORED_VIEWS) {
-      await rebuild(config, log, view, collectOutput().stream, {
-        ...{ acceptLoss: false, signal: AbortSignal.timeout(REBUILD_LIMIT_MS) },
-      })
+      const options = { acceptLoss: false, signal: AbortSignal.timeout(REBUILD_LIMIT_MS) }
+      await rebuild(contextOf(platform, collectOutput()), view, options)
     }
     await settled()
     expectBalanced(await ledgers(false))

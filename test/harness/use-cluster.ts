@@ -81,7 +81,8 @@ const newUsers = (names: readonly string[]): Record<string, string> =>
 /** Each role its rights, by the command that gives them in production. */
 async function giveRights({ config, log }: OpenedPlatform): Promise<void> {
   const { showAcls } = await import('#services/cli/acls.ts')
-  await showAcls(config, log, { roles: [], principal: 'User:{role}', apply: true }, new PassThrough().resume())
+  const output = new PassThrough().resume()
+  await showAcls({ config, log, output }, { roles: [], principal: 'User:{role}', apply: true })
 }
 
 async function openCluster(users: Record<string, string>, onEnd: OnEnd) {

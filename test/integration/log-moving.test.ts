@@ -9,9 +9,8 @@ import { topics } from '#schemas/topics.ts'
 import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { exportTopic } from '#services/cli/log-tools/export.ts'
 import { play, replay } from '#services/cli/log-tools/replay.ts'
-import { collectOutput } from '#test/harness/collected-output.ts'
+import { collectOutput, contextOf } from '#test/harness/collected-output.ts'
 import { type PublishedRefresh, refreshOf, refreshRecords } from '#test/harness/published-records.ts'
-import { readTopic } from '#test/harness/read-topic.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const REFRESHES = 12
@@ -33,9 +32,9 @@ describe('replay and export', () => {
     folder = mkdtempSync(join(platform.config.stateDir, 'export-'))
   })
 
-  const replayed = async (options: Partial<Parameters<typeof replay>[4]>) => {
+  const replayed = async (options: Partial<Parameters<typeof replay>[2]>) => {
     const output = collectOutput()
-    await replay(platform.config, platform.log, TOPIC, output.stream, { speed: 0, ...going, ...options })
+    await replay(contextOf(platform, output), TOPIC, { speed: 0, ...going, ...options })
     return output.lines()
   }
 
@@ -90,7 +89,7 @@ describe('replay and export', () => {
   it('exports to Parquet with bounded row groups; another library reads back what the log holds', async () => {
     const path = join(folder, 'quotes.parquet')
     const options = { parquet: path, rowsPerGroup: 200, ...going }
-    await exportTopic(platform.config, platform.log, TOPIC, collectOutput().stream, options)
+    await exportTopic(contextOf(platform, collectOutput()), TOPIC, options)
     expect(readdirSync(folder)).to.deep.equal(['quotes.parquet'])
     const file = await asyncBufferFromFile(path)
     const { row_groups } = await parquetMetadataAsync(file)
@@ -101,8 +100,8 @@ describe('replay and export', () => {
     expect(poison).to.have.length(1)
     const fields = [...new Set(topics.quotes.events.flatMap(({ avro }) => avro.fields.map(({ name }) => name)))]
     const shown = rows.filter(({ _event }) => _event !== null).map(row => JSON.stringify(row, numbers))
-    const records = (await readDecoded()).map(record => {
-      const { partition, offset, key, event, value, timestamp } = record
+    const decoded = (await replayed({})).filter(({ event }) => event !== null)
+    const records = decoded.map(({ partition, offset, key, event, value, timestamp }) => {
       const at = { _partition: partition, _offset: offset, _timestamp: new Date(timestamp) }
       const position = { ...at, _key: key, _event: event }
       const content = Object.fromEntries(fields.map(name => [name, value[name] ?? null]))
@@ -113,23 +112,12 @@ describe('replay and export', () => {
 
   it('exports to NDJSON, as a file and on an output', async () => {
     const path = join(folder, 'quotes.ndjson')
-    await exportTopic(platform.config, platform.log, TOPIC, collectOutput().stream, { ndjson: path, ...going })
+    await exportTopic(contextOf(platform, collectOutput()), TOPIC, { ndjson: path, ...going })
     const output = collectOutput()
-    await exportTopic(platform.config, platform.log, TOPIC, output.stream, { ndjson: '-', ...going })
+    await exportTopic(contextOf(platform, output), TOPIC, { ndjson: '-', ...going })
     expect(readFileSync(path, 'utf8').split('\n').toSorted()).to.deep.equal(output.text().split('\n').toSorted())
     expect(output.lines()).to.have.length(REFRESHES * (ITEMS + 1) + 1)
   })
-
-  /** The decoded records by the harness's own reader, with the log's times. */
-  async function readDecoded() {
-    const records = await readAll(kafka, kafka.topicName('quotes'))
-    const times = new Map(records.map(one => [positionOf(one), one.timestamp]))
-    const good = await readTopic(kafka, 'quotes').catch(() => undefined)
-    if (good) throw new Error('the poison is gone')
-    return (await replayed({}))
-      .filter(({ event }) => event !== null)
-      .map(line => ({ ...line, timestamp: times.get(positionOf(line)) ?? 0 }))
-  }
 })
 
 const positionOf = ({ partition, offset }: { partition: number; offset: number }): string => `${partition}@${offset}`

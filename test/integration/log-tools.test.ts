@@ -11,8 +11,9 @@ import { DAY_MS } from '#schemas/values/instant.ts'
 import { listDeadLetters, listUnresolved, showDeadLetter } from '#services/cli/log-tools/dead-letters.ts'
 import { tail } from '#services/cli/log-tools/tail.ts'
 import { showTopics } from '#services/cli/log-tools/topics.ts'
+import type { CommandContext } from '#services/cli/output.ts'
 import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
-import { type CollectedOutput, collectOutput } from '#test/harness/collected-output.ts'
+import { collectOutput, contextOf } from '#test/harness/collected-output.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { saleRecord, sold } from '#test/harness/published-records.ts'
 import { runCommand, runOnTerminal } from '#test/harness/run-command.ts'
@@ -52,16 +53,15 @@ describe('log tools', () => {
   const environment = () => ({ PATH: process.env.PATH, ...platform.environment })
   const call = (...args: string[]) => runCommand(args, environment())
 
-  const run = async (command: (output: CollectedOutput['stream']) => Promise<void>) => {
+  const run = async (command: (context: CommandContext) => Promise<void>) => {
     const output = collectOutput()
-    await command(output.stream)
+    await command(contextOf(platform, output))
     return output
   }
 
   const tailed = async (options: { from?: string; key?: string; filter?: string; limit?: number }) => {
     const { signal } = new AbortController()
-    const { config, log } = platform
-    return (await run(out => tail(config, log, 'market.sales', out, { follow: false, signal, ...options }))).lines()
+    return (await run(context => tail(context, 'market.sales', { follow: false, signal, ...options }))).lines()
   }
 
   const storedSales = async (): Promise<string[]> => {
@@ -70,26 +70,25 @@ describe('log tools', () => {
   }
 
   it('list every topic of the catalogue with its offsets, bytes, retention and the lag of its readers', async () => {
-    const { config, log } = platform
-    const lines = (await run(out => showTopics(config, log, out, {}))).lines()
+    const lines = (await run(context => showTopics(context, {}))).lines()
     expect(lines.map(({ topic }) => topic)).to.deep.equal(allTopics.map(({ name }) => name))
-    const found = lines.find(({ topic }) => topic === 'market.sales')
-    expect(found).to.include({ writer: 'ingest', offsets: SALES + 2 })
-    expect(found.bytes).to.be.greaterThan(1_000)
-    expect(found.readers).to.deep.equal([
+    const line = lines.find(({ topic }) => topic === 'market.sales')
+    expect(line).to.include({ writer: 'ingest', offsets: SALES + 2 })
+    expect(line.bytes).to.be.greaterThan(1_000)
+    expect(line.readers).to.deep.equal([
       { reader: 'sales', lag: 0 },
       { reader: 'feed', lag: null },
       { reader: 'market-summary', lag: null },
     ])
-    expect(found.retention).to.deep.include({ isCompacted: false, ms: 30 * DAY_MS })
+    expect(line.retention).to.deep.include({ isCompacted: false, ms: 30 * DAY_MS })
     expect(lines.find(({ topic }) => topic === 'catalog.items').retention.isCompacted).to.equal(true)
   })
 
   it('show records decoded, from an offset, a time or so many before the end', async () => {
     const all = await tailed({ from: '0' })
     expect(all).to.have.length(SALES + 2)
-    const shown = all.filter(({ event }) => event === 'SaleObserved').map(({ value }) => value.sale_id)
-    expect(shown.toSorted()).to.deep.equal([...sales.map(({ sale_id }) => sale_id), `s${SALES}`].toSorted())
+    const saleIds = all.filter(({ event }) => event === 'SaleObserved').map(({ value }) => value.sale_id)
+    expect(saleIds.toSorted()).to.deep.equal([...sales.map(({ sale_id }) => sale_id), `s${SALES}`].toSorted())
     const poison = all.find(({ event }) => event === null)
     expect(Buffer.from(poison.value, 'base64').toString()).to.equal('no event of ours')
     const inOrder = all.toSorted(
@@ -104,12 +103,12 @@ describe('log tools', () => {
   })
 
   it('filter by key and by a JSONata expression over the record', async () => {
-    const wanted = [...sales, saleOf(UNKNOWN_NAME, null, SALES)].filter(
+    const dearSales = [...sales, saleOf(UNKNOWN_NAME, null, SALES)].filter(
       ({ provider, price }) => provider === 'provider_02' && price > 1_010,
     )
     const filter = 'value.price > 1010 and event = "SaleObserved"'
-    const found = await tailed({ from: '0', key: 'provider_02', filter })
-    expect(found.map(({ value }) => value.sale_id)).to.have.members(wanted.map(({ sale_id }) => sale_id))
+    const lines = await tailed({ from: '0', key: 'provider_02', filter })
+    expect(lines.map(({ value }) => value.sale_id)).to.have.members(dearSales.map(({ sale_id }) => sale_id))
     expect(await tailed({ from: '0', limit: 5 })).to.have.length(5)
   })
 
@@ -189,8 +188,7 @@ describe('log tools', () => {
   })
 
   it('list a name, and once the catalog knows it `rebuild sales` adds its sale', async () => {
-    const { config, log } = platform
-    const list = async () => (await run(out => listUnresolved(config, log, out, {}))).lines()
+    const list = async () => (await run(context => listUnresolved(context, {}))).lines()
     expect(await list()).to.have.length(1)
     expect((await list())[0]).to.deep.include({ name: UNKNOWN_NAME, groups: ['sales'], item_id: null })
     expect(await storedSales()).to.have.length(SALES)
@@ -210,12 +208,11 @@ describe('log tools', () => {
   })
 
   it('list a record that cannot be read as a dead letter, and show its bytes', async () => {
-    const { config, log } = platform
-    const letters = (await run(out => listDeadLetters(config, log, out, {}))).lines()
+    const letters = (await run(context => listDeadLetters(context, {}))).lines()
     expect(letters).to.have.length(1)
     expect(letters[0]).to.include({ group: 'sales', topic: 'market.sales', reason: 'undecodable' })
-    const shown = JSON.parse((await run(out => showDeadLetter(config, log, out, letters[0].number))).text())
-    expect(Buffer.from(shown.value_base64, 'base64').toString()).to.equal('no event of ours')
+    const letter = JSON.parse((await run(context => showDeadLetter(context, letters[0].number))).text())
+    expect(Buffer.from(letter.value_base64, 'base64').toString()).to.equal('no event of ours')
   })
 })
 

@@ -14,7 +14,7 @@ import { openWholeTables } from '#streams/runner/whole-tables.ts'
 import { VIEWS } from '#streams/views.ts'
 import { openSmallMarket, type SmallMarket } from '#test/fixtures/small-market.ts'
 import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
-import { collectOutput } from '#test/harness/collected-output.ts'
+import { collectOutput, contextOf } from '#test/harness/collected-output.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -52,7 +52,7 @@ describe('rebuild and verify', () => {
   const rebuilt = async (name: string) => {
     const output = collectOutput()
     const options = { acceptLoss: false, signal: new AbortController().signal }
-    await rebuild(platform.config, platform.log, name, output.stream, options)
+    await rebuild(contextOf(platform, output), name, options)
     return output.lines()[0]
   }
 
@@ -99,7 +99,7 @@ describe('rebuild and verify', () => {
     await redis.hdel(key, others[0] ?? '')
     await redis.hset(key, 'provider_41', '5|50000|1|1|USD')
     const output = collectOutput()
-    const failure = await verify(platform.config, platform.log, 'live-view', output.stream).catch(error => error)
+    const failure = await verify(contextOf(platform, output), 'live-view').catch(error => error)
     expect(failure.exitCode).to.equal(1)
     const found = output.lines().filter(({ kind }) => kind !== undefined)
     expect(found.map(({ kind, row }) => `${kind} ${row}`)).to.have.members([

@@ -11,7 +11,7 @@ import { findingsOf, rebuild, verify } from '#services/cli/log-tools/views.ts'
 import { openItemBook } from '#streams/alert-triggers/item-book.ts'
 import { openRowReader } from '#streams/alert-triggers/rows.ts'
 import { type AlertMarket, openAlertMarket } from '#test/fixtures/alert-market.ts'
-import { collectOutput } from '#test/harness/collected-output.ts'
+import { collectOutput, contextOf } from '#test/harness/collected-output.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -103,7 +103,7 @@ describe('alerts, verified', () => {
     await database.rows(`UPDATE alerts SET threshold_value = 30 WHERE id = $1`, [late])
     await database.rows(`UPDATE alert_events SET best_ask_micro_usd = 5 WHERE id = $1`, [event?.id])
     const output = collectOutput()
-    const failure = await verify(platform.config, platform.log, 'alerts', output.stream).catch(error => error)
+    const failure = await verify(contextOf(platform, output), 'alerts').catch(error => error)
     expect(failure.exitCode).to.equal(1)
     const found = output.lines().filter(({ kind }) => kind !== undefined)
     expect(found.map(({ kind, row }) => `${kind} ${row}`)).to.have.members([
@@ -123,7 +123,7 @@ describe('alerts, verified', () => {
     await eventually(async () => (await check()).differences === 0)
     const output = collectOutput()
     const options = { acceptLoss: false, signal: new AbortController().signal }
-    const rebuilding = rebuild(platform.config, platform.log, 'alerts', output.stream, options)
+    const rebuilding = rebuild(contextOf(platform, output), 'alerts', options)
     await price(21, 5)
     await rebuilding
     expect(output.lines()[0]).to.include({ view: 'alerts', members: 1 })
@@ -131,7 +131,7 @@ describe('alerts, verified', () => {
     await haveFired(ids.slice(0, 2))
     await eventually(async () => expect((await check()).examples).to.deep.equal([]) !== undefined, 'agreement')
     await triggers.stop()
-    const failed = rebuild(platform.config, platform.log, 'alerts', output.stream, options)
+    const failed = rebuild(contextOf(platform, output), 'alerts', options)
     expect(await failed.catch(error => error.message)).to.include('alert-triggers does not run')
   })
 

@@ -13,7 +13,7 @@ import { readStoredViews } from '#streams/runner/table-versions.ts'
 import { healthKeyNow } from '#test/fixtures/redis-views.ts'
 import { judgedRecords } from '#test/fixtures/sink-records.ts'
 import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
-import { collectOutput } from '#test/harness/collected-output.ts'
+import { collectOutput, contextOf } from '#test/harness/collected-output.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { ratesRecord } from '#test/harness/published-records.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
@@ -96,7 +96,7 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
   it('pass as a command, which used to pass too where it compared nothing', async () => {
     const failureOf = async (name: string) => {
       const output = collectOutput()
-      const failure = await verifyView(platform.config, platform.log, name, output.stream).catch(error => error)
+      const failure = await verifyView(contextOf(platform, output), name).catch(error => error)
       return [JSON.parse(output.text()).compared > 0, failure?.exitCode, failure?.message]
     }
     expect(await failureOf('fx')).to.deep.equal([true, undefined, undefined])

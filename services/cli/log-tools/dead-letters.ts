@@ -6,38 +6,29 @@
  * once, by the last.
  */
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
-import { type LogAccess, openLogAccess, rangesOf } from '#infra/kafka/log-access.ts'
-import type { PlatformConfig } from '#infra/runtime/config.ts'
-import type { Log } from '#infra/runtime/log.ts'
+import { type LogAccess, rangesOf, withLogAccess } from '#infra/kafka/log-access.ts'
 import type { DeadLettered, NameUnresolved } from '#schemas/events/dead-lettered.ts'
 import { CommandFailure } from '../command-failure.ts'
-import { type Column, type Output, write, writeResults } from '../output.ts'
+import { type CommandContext, write, writeResults } from '../output.ts'
 import { showBytes } from './record-text.ts'
-
-/** A dead letter or unresolved name, with its number and the time at which the log took it. */
-interface NumberedRecord<T> {
-  number: number
-  at: string
-  value: T
-}
 
 const SHOWN_DETAIL = 60
 
 /** Prints the dead letters, of a group and of a reason where these are named. */
 export async function listDeadLetters(
-  config: PlatformConfig,
-  log: Log,
-  output: Output,
+  { config, log, output }: CommandContext,
   options: { group?: string; reason?: string; json?: boolean },
 ): Promise<void> {
-  const letters = await withAccess(config, log, 'deadLetters', readRecords<DeadLettered>)
-  const chosen = letters
+  const records = await withLogAccess(config, log, ['deadLetters'], access =>
+    readRecords<DeadLettered>(access, 'deadLetters'),
+  )
+  const letters = records
     .map(({ number, at, value: { group, topic, partition, offset, reason, detail } }) => {
       return { number, at, group, topic, partition, offset, reason, detail }
     })
     .filter(({ group }) => options.group === undefined || options.group === group)
     .filter(({ reason }) => options.reason === undefined || options.reason === reason)
-  const columns: Column<(typeof chosen)[number]>[] = [
+  await writeResults(output, options, letters, [
     { head: 'no', cell: ({ number }) => number },
     { head: 'group', cell: ({ group }) => group },
     { head: 'record', cell: ({ topic, partition, offset }) => `${topic} ${partition}@${offset}` },
@@ -48,54 +39,49 @@ export async function listDeadLetters(
       cell: ({ detail }) => (detail.length > SHOWN_DETAIL ? `${detail.slice(0, SHOWN_DETAIL)}…` : detail),
       spare: true,
     },
-  ]
-  await writeResults(output, options, columns, chosen)
+  ])
 }
 
 /** Prints one dead letter whole. */
-export async function showDeadLetter(config: PlatformConfig, log: Log, output: Output, number: number): Promise<void> {
-  await withAccess(config, log, 'deadLetters', async (access, topic) => {
-    const letter = (await readRecords<DeadLettered>(access, topic)).find(each => each.number === number)
+export async function showDeadLetter({ config, log, output }: CommandContext, number: number): Promise<void> {
+  const whole = await withLogAccess(config, log, ['deadLetters'], async access => {
+    const letter = (await readRecords<DeadLettered>(access, 'deadLetters')).find(each => each.number === number)
     if (!letter) throw new CommandFailure(`there is no dead letter ${number}; \`dead-letters list\` has them`)
     const { key, value, ...about } = letter.value
     const { codec } = access.kafka
     await codec.learn([letter.value])
     const record = { key: key?.toString() ?? null, ...showBytes(codec, value) }
     const bytes = { value_base64: value?.toString('base64') ?? null, value_bytes: value?.length ?? 0 }
-    const whole = { number, at: letter.at, ...about, record, ...bytes }
-    await write(output, `${JSON.stringify(whole, null, output.isTTY ? 2 : 0)}\n`)
+    return { number, at: letter.at, ...about, record, ...bytes }
   })
+  await write(output, `${JSON.stringify(whole, null, output.isTTY ? 2 : 0)}\n`)
 }
 
 /** Prints the names that the catalog lacked, one line for each. */
 export async function listUnresolved(
-  config: PlatformConfig,
-  log: Log,
-  output: Output,
+  { config, log, output }: CommandContext,
   options: { json?: boolean },
 ): Promise<void> {
-  const names = await withAccess(config, log, 'unresolved', async (access, topic) => {
-    const records = await readRecords<NameUnresolved>(access, topic)
+  const names = await withLogAccess(config, log, ['unresolved'], async access => {
+    const records = await readRecords<NameUnresolved>(access, 'unresolved')
     const catalog = await openCatalogReader(access.kafka)
     const byName = Map.groupBy(records, ({ value }) => JSON.stringify([value.market_hash_name, value.phase]))
     const unique = (texts: string[]): string[] => [...new Set(texts)].sort()
-    try {
-      return [...byName].map(([text, each]) => {
-        const [name, phase] = JSON.parse(text) as [string, NameUnresolved['phase']]
-        return {
-          ...{ name, phase },
-          numbers: each.map(({ number }) => number),
-          groups: unique(each.map(({ value }) => value.group)),
-          providers: unique(each.map(({ value }) => value.provider)),
-          last_at: unique(each.map(({ at }) => at)).at(-1) ?? '',
-          item_id: catalog.idOf(name, phase) ?? null,
-        }
-      })
-    } finally {
-      await catalog.close()
-    }
+    const rows = [...byName].map(([text, each]) => {
+      const [name, phase] = JSON.parse(text) as [string, NameUnresolved['phase']]
+      return {
+        ...{ name, phase },
+        numbers: each.map(({ number }) => number),
+        groups: unique(each.map(({ value }) => value.group)),
+        providers: unique(each.map(({ value }) => value.provider)),
+        last_at: unique(each.map(({ at }) => at)).at(-1) ?? '',
+        item_id: catalog.idOf(name, phase) ?? null,
+      }
+    })
+    await catalog.close()
+    return rows
   })
-  const columns: Column<(typeof names)[number]>[] = [
+  await writeResults(output, options, names, [
     { head: 'name', cell: ({ name }) => name },
     { head: 'phase', cell: ({ phase }) => phase },
     { head: 'records', cell: ({ numbers }) => numbers.length },
@@ -103,33 +89,16 @@ export async function listUnresolved(
     { head: 'groups', cell: ({ groups }) => groups.join('\n') },
     { head: 'providers', cell: ({ providers }) => providers.join('\n'), spare: true },
     { head: 'last', cell: ({ last_at }) => last_at, spare: true },
-  ]
-  await writeResults(output, options, columns, names)
+  ])
 }
 
-type LetterTopic = 'deadLetters' | 'unresolved'
-
-async function withAccess<T>(
-  config: PlatformConfig,
-  log: Log,
-  topic: LetterTopic,
-  work: (access: LogAccess, topic: LetterTopic) => Promise<T>,
-): Promise<T> {
-  const access = await openLogAccess(config, log, [topic])
-  try {
-    return await work(access, topic)
-  } finally {
-    await access.close()
-  }
-}
-
-/** The records of a topic, each source offset of a group once. */
+/** The records of a topic, each source offset of a group once, with their number and the time at which the log took them. */
 async function readRecords<T extends { group: string; topic: string; partition: number; offset: number }>(
   access: LogAccess,
-  key: LetterTopic,
-): Promise<NumberedRecord<T>[]> {
+  key: 'deadLetters' | 'unresolved',
+) {
   const { topic, ranges } = await rangesOf(access, key, undefined)
-  const records = new Map<string, NumberedRecord<T>>()
+  const records = new Map<string, { number: number; at: string; value: T }>()
   for await (const page of access.reader.range(topic, ranges)) {
     for (const { offset, timestamp, value: bytes } of page) {
       if (bytes === null) continue

@@ -5,92 +5,50 @@
  * `_key`, `_event`) and a column for every field of the topic's events, typed as in Avro; a field that an event lacks is
  * null, and what has no flat form is JSON text. Invariant: a file has its name only when it is whole.
  */
-import { once } from 'node:events'
-import { createWriteStream, renameSync, rmSync } from 'node:fs'
+import { renameSync, rmSync } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { type Codec, eventOf } from '#infra/kafka/codec.ts'
-import type { LogRecord } from '#infra/kafka/range-reader.ts'
 import { type ColumnType, openRecordFile, type RecordColumn } from '#infra/parquet/record-file.ts'
-import type { PlatformConfig } from '#infra/runtime/config.ts'
-import type { Log } from '#infra/runtime/log.ts'
 import type { AvroType } from '#schemas/events/event.ts'
-import { type TopicDefinition, topics } from '#schemas/topics.ts'
+import type { TopicDefinition } from '#schemas/topics.ts'
 import { CommandFailure, exitCodes } from '../command-failure.ts'
-import type { Output } from '../output.ts'
-import { openRecordWriter } from './record-text.ts'
-import { withTopicRange } from './topic-range.ts'
+import type { CommandContext } from '../output.ts'
+import { openRecordText, openRecordWriter } from './record-text.ts'
+import { moveRange, type RangeOptions, type Target } from './replay.ts'
 
-export interface ExportOptions {
-  from?: string
-  to?: string
-  parquet?: string
-  /** `-` is the output. */
-  ndjson?: string
-  rowsPerGroup?: number
-  signal: AbortSignal
-}
-
-/** A file that has its name when finished. */
-interface Target {
-  add(records: readonly LogRecord[]): Promise<void>
-  finish(): Promise<void>
-  abandon(): void
-}
-
-/** Exports; prints the number of records at the end. */
+/** Exports to one of two forms; `-` is the output. */
 export async function exportTopic(
-  config: PlatformConfig,
-  log: Log,
+  context: CommandContext,
   topicText: string,
-  output: Output,
-  options: ExportOptions,
+  {
+    parquet,
+    ndjson,
+    rowsPerGroup,
+    ...range
+  }: RangeOptions & { parquet?: string; ndjson?: string; rowsPerGroup?: number },
 ): Promise<void> {
-  const { from, to, parquet, ndjson, rowsPerGroup, signal } = options
   if ((parquet === undefined) === (ndjson === undefined)) {
     throw new CommandFailure('name one of --parquet FILE and --ndjson FILE', exitCodes.usage)
   }
-  const stretch = { topic: topicText, from, to, verb: 'export' } as const
-  await withTopicRange(config, log, stretch, async ({ access, key, topic, ranges, progress }) => {
-    const { codec } = access.kafka
-    const target =
-      parquet === undefined
-        ? lines(codec, topics[key], ndjson ?? '-', output)
-        : table(codec, topics[key], parquet, rowsPerGroup)
-    let count = 0
-    try {
-      for await (const page of access.reader.range(topic, ranges)) {
-        if (signal.aborted) throw new CommandFailure('stopped before the end', exitCodes.stoppedBySignal)
-        await target.add(page)
-        count += page.length
-        progress(count)
-      }
-      await target.finish()
-      return count
-    } catch (error) {
-      target.abandon()
-      throw error
-    }
+  await moveRange(context, topicText, { ...range, verb: 'export' }, async ({ kafka: { codec } }, topic) => {
+    if (parquet !== undefined) return table(codec, topic, parquet, rowsPerGroup)
+    if (ndjson === undefined || ndjson === '-') return { add: openRecordWriter(codec, topic, context.output, false) }
+    return lines(codec, topic, ndjson)
   })
 }
 
-function lines(codec: Codec, topic: TopicDefinition, path: string, output: Output): Target {
-  if (path === '-') {
-    const add = openRecordWriter(codec, topic, output, false)
-    return { add, finish: async () => undefined, abandon: () => undefined }
-  }
+async function lines(codec: Codec, topic: TopicDefinition, path: string): Promise<Target> {
   const unfinished = `${path}.part`
-  const file = createWriteStream(unfinished)
-  const failed = once(file, 'error').then(([error]) => Promise.reject(error))
-  failed.catch(() => undefined)
-  const writeRecords = openRecordWriter(codec, topic, file, false)
+  const textOf = openRecordText(codec, topic, false)
+  const file = await open(unfinished, 'w')
   return {
-    add: records => Promise.race([writeRecords(records), failed]),
+    add: records => file.appendFile(textOf(records)),
     async finish() {
-      file.end()
-      await Promise.race([once(file, 'finish'), failed])
+      await file.close()
       renameSync(unfinished, path)
     },
-    abandon() {
-      file.destroy()
+    async abandon() {
+      await file.close()
       rmSync(unfinished, { force: true })
     },
   }
@@ -100,6 +58,7 @@ function table(codec: Codec, topic: TopicDefinition, path: string, rowsPerGroup?
   const fields = fieldColumns(topic)
   const file = openRecordFile(path, [...ORIGIN, ...fields.map(({ name, type }) => ({ name, type }))], rowsPerGroup)
   return {
+    ...file,
     async add(records) {
       for (const { partition, offset, timestamp, key, value } of records) {
         // A record that cannot be read is a row with its origin alone.
@@ -108,8 +67,6 @@ function table(codec: Codec, topic: TopicDefinition, path: string, rowsPerGroup?
         await file.append([...origin, ...fields.map(({ name, cell }) => cell(decoded?.value[name]))])
       }
     },
-    finish: () => file.finish(),
-    abandon: () => file.abandon(),
   }
 }
 
@@ -121,12 +78,8 @@ const ORIGIN: readonly RecordColumn[] = [
   { name: '_event', type: 'STRING' },
 ]
 
-interface FieldColumn extends RecordColumn {
-  cell(value: unknown): unknown
-}
-
 /** A column for every field of any event of a topic; one that has several types is JSON text. */
-function fieldColumns({ events }: Pick<TopicDefinition, 'events'>): FieldColumn[] {
+function fieldColumns({ events }: TopicDefinition): (RecordColumn & { cell(value: unknown): unknown })[] {
   const types = new Map<string, ColumnType | 'JSON'>()
   for (const { avro } of events) {
     for (const { name, type } of avro.fields) {

@@ -45,26 +45,31 @@ const plain = (value: object): object =>
 
 const RECORDS_PER_WRITE = 1_000
 
-/**
- * Writes records as lines, as `tail` prints them; raw lines hold the value's bytes as base64 under `raw` and no event. Resolves when the
- * output has taken them, so a slow one slows its writer and nothing accumulates.
- */
+/** The text of records as lines, as `tail` prints them; raw lines hold the value's bytes as base64 under `raw` and no event. */
+export function openRecordText(
+  codec: Codec,
+  { name }: Pick<TopicDefinition, 'name'>,
+  isRaw: boolean,
+): (records: readonly LogRecord[]) => string {
+  const showRaw = ({ partition, offset, key, timestamp, value }: LogRecord): object => {
+    const origin = { topic: name, partition, offset, key: key?.toString() ?? null, timestamp }
+    return { ...origin, raw: value?.toString('base64') ?? null }
+  }
+  const show = isRaw ? showRaw : (record: LogRecord) => showRecord(codec, name, record)
+  return records => records.map(record => `${JSON.stringify(show(record))}\n`).join('')
+}
+
+/** Writes the same lines. Resolves when the output has taken them, so a slow one slows its writer and nothing accumulates. */
 export function openRecordWriter(
   codec: Codec,
   topic: Pick<TopicDefinition, 'name'>,
   output: Output,
   isRaw: boolean,
 ): (records: readonly LogRecord[]) => Promise<void> {
-  const show = isRaw ? showRaw : (record: LogRecord) => showRecord(codec, topic.name, record)
+  const textOf = openRecordText(codec, topic, isRaw)
   return async records => {
     for (let at = 0; at < records.length; at += RECORDS_PER_WRITE) {
-      const some = records.slice(at, at + RECORDS_PER_WRITE)
-      await write(output, some.map(record => `${JSON.stringify(show(record))}\n`).join(''))
+      await write(output, textOf(records.slice(at, at + RECORDS_PER_WRITE)))
     }
-  }
-
-  function showRaw({ partition, offset, key, timestamp, value }: LogRecord): object {
-    const origin = { topic: topic.name, partition, offset, key: key?.toString() ?? null, timestamp }
-    return { ...origin, raw: value?.toString('base64') ?? null }
   }
 }

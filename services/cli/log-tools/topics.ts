@@ -4,61 +4,41 @@
  * Reads the brokers only. Sizes are compressed bytes on disk; offsets count transaction markers too, so they bound the records
  * from above.
  */
-
 import { type LiveRetention, liveRetentions, readDiskBytes } from '#infra/kafka/admin.ts'
-import { offsetsIn, openLogAccess, rangesOf } from '#infra/kafka/log-access.ts'
-import type { PlatformConfig } from '#infra/runtime/config.ts'
-import type { Log } from '#infra/runtime/log.ts'
+import { offsetsIn, rangesOf, withLogAccess } from '#infra/kafka/log-access.ts'
 import { type TopicDefinition, type TopicKey, topics } from '#schemas/topics.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
 import { readLags, sumByGroup } from '../lag.ts'
-import { bytesText, type Column, type Output, writeResults } from '../output.ts'
+import { bytesText, type CommandContext, writeResults } from '../output.ts'
 
-interface TopicFacts {
-  topic: string
-  key: string
-  events: string[]
-  writer: string
-  /** Lag is null for a reader without a group. */
-  readers: { reader: string; lag: number | null }[]
-  partitions: { partition: number; from: number; to: number; bytes: number }[]
-  offsets: number
-  bytes: number
-  retention: LiveRetention | null
+export async function showTopics(context: CommandContext, options: { json?: boolean }): Promise<void> {
+  await writeResults(context.output, options, await readFacts(context), [
+    { head: 'topic', cell: ({ topic }) => topic },
+    { head: 'parts', cell: ({ partitions }) => partitions.length },
+    { head: 'offsets', cell: ({ offsets }) => offsets.toLocaleString('en') },
+    { head: 'on disk', cell: ({ bytes }) => bytesText(bytes) },
+    { head: 'kept', cell: ({ retention }) => keptText(retention) },
+    {
+      head: 'readers (behind)',
+      cell: ({ readers }) =>
+        readers.map(({ reader, lag }) => (lag ? `${reader} (${lag.toLocaleString('en')})` : reader)).join('\n'),
+    },
+    { head: 'writer', cell: ({ writer }) => writer, spare: true },
+    { head: 'key', cell: ({ key }) => key.replaceAll(', ', '\n'), spare: true },
+    { head: 'events', cell: ({ events }) => events.join('\n'), spare: true },
+  ])
 }
 
-const COLUMNS: readonly Column<TopicFacts>[] = [
-  { head: 'topic', cell: ({ topic }) => topic },
-  { head: 'parts', cell: ({ partitions }) => partitions.length },
-  { head: 'offsets', cell: ({ offsets }) => offsets.toLocaleString('en') },
-  { head: 'on disk', cell: ({ bytes }) => bytesText(bytes) },
-  { head: 'kept', cell: ({ retention }) => keptText(retention) },
-  {
-    head: 'readers (behind)',
-    cell: ({ readers }) =>
-      readers.map(({ reader, lag }) => (lag ? `${reader} (${lag.toLocaleString('en')})` : reader)).join('\n'),
-  },
-  { head: 'writer', cell: ({ writer }) => writer, spare: true },
-  { head: 'key', cell: ({ key }) => key.replaceAll(', ', '\n'), spare: true },
-  { head: 'events', cell: ({ events }) => events.join('\n'), spare: true },
-]
-
-export async function showTopics(
-  config: PlatformConfig,
-  log: Log,
-  output: Output,
-  options: { json?: boolean },
-): Promise<void> {
+function readFacts({ config, log }: CommandContext) {
   const keys = Object.keys(topics) as TopicKey[]
-  const access = await openLogAccess(config, log, keys)
-  try {
+  return withLogAccess(config, log, keys, async access => {
     const groupLags = sumByGroup(await readLags(config, log))
     const lags = new Map(groupLags.map(({ group, topic, lag }) => [`${group} ${topic}`, lag]))
     const diskBytes = new Map(
       (await readDiskBytes(access.kafka)).map(({ topic, partition, bytes }) => [`${topic}/${partition}`, bytes]),
     )
     const retentions = await liveRetentions(access.kafka)
-    const facts: TopicFacts[] = []
+    const facts = []
     for (const topicKey of keys) {
       const { name, key, events, writer, readers }: TopicDefinition = topics[topicKey]
       const ranges = await rangesOf(access, topicKey, undefined)
@@ -70,6 +50,7 @@ export async function showTopics(
         key,
         events: events.map(event => `${event.name} v${event.version}`),
         writer,
+        // A reader without a group has no lag.
         readers: readers.map(reader => ({ reader, lag: lags.get(`${reader} ${name}`) ?? null })),
         partitions,
         offsets: offsetsIn(ranges),
@@ -77,10 +58,8 @@ export async function showTopics(
         retention: retentions.get(name) ?? null,
       })
     }
-    await writeResults(output, options, COLUMNS, facts)
-  } finally {
-    await access.close()
-  }
+    return facts
+  })
 }
 
 function keptText(retention: LiveRetention | null): string {

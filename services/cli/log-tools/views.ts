@@ -5,34 +5,26 @@
  * the state of a role, streams/alert-triggers/rebuild.ts). A comparison changes nothing that is read: another version is made
  * and dropped (streams/runner/verify.ts); the cut is the view's own position, and alerts are read until they settle.
  */
-import { openLogAccess } from '#infra/kafka/log-access.ts'
+import { withLogAccess } from '#infra/kafka/log-access.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { readAllRules, readAllTriggers } from '#services/alerts/rules/reader.ts'
 import { alerts } from '#streams/alert-triggers/view.ts'
 import type { Findings } from '#streams/runner/findings.ts'
-import type { RebuildTask, Verification } from '#streams/runner/view.ts'
 import { VIEWS } from '#streams/views.ts'
+import { withDatabase } from '../accounts.ts'
 import { CommandFailure, exitCodes, messageOf } from '../command-failure.ts'
-import { type Output, write } from '../output.ts'
-import { openProgress } from '../progress.ts'
-import { withDatabase } from '../provide-keys.ts'
-
-interface CommandView {
-  name: string
-  aliases: readonly string[]
-  rebuild(task: RebuildTask): Promise<object>
-  verify: Verification
-}
+import { type CommandContext, write } from '../output.ts'
+import { withProgress } from '../progress.ts'
 
 /** Every view that can be rebuilt and verified, and the accounts' alerts, which no single store holds. */
-const COMMAND_VIEWS: readonly CommandView[] = [
+const COMMAND_VIEWS = [
   ...VIEWS.flatMap(({ name, aliases = [], rebuild, verify }) =>
     rebuild && verify ? [{ name, aliases, rebuild, verify }] : [],
   ),
   {
     name: 'alerts',
-    aliases: [],
+    aliases: [] as string[],
     rebuild: alerts.rebuild,
     verify: alerts.verifyWith(({ config, log }, use) =>
       withDatabase(config, log, database =>
@@ -43,7 +35,7 @@ const COMMAND_VIEWS: readonly CommandView[] = [
 ]
 
 /** The view of a name; throws where it can be neither rebuilt nor verified. */
-export function viewOf(text: string): CommandView {
+export function viewOf(text: string): (typeof COMMAND_VIEWS)[number] {
   const view = COMMAND_VIEWS.find(({ name, aliases }) => name === text || aliases.includes(text))
   if (view !== undefined) return view
   const { computedOf } = VIEWS.find(({ name }) => name === text) ?? {}
@@ -58,24 +50,22 @@ export function viewOf(text: string): CommandView {
 
 /** Rebuilds a view; prints the result as a JSON line. */
 export async function rebuild(
-  config: PlatformConfig,
-  log: Log,
-  name: string,
-  output: Output,
-  { acceptLoss, signal }: { acceptLoss: boolean; signal: AbortSignal },
+  { config, log, output }: CommandContext,
+  text: string,
+  options: { acceptLoss: boolean; signal: AbortSignal },
 ): Promise<void> {
-  const progress = openProgress(process.stderr)
+  const { name, rebuild } = viewOf(text)
   const startedAt = performance.now()
-  const onProgress = (step: string): void => progress.step(`rebuilding ${name}: ${step}`)
   try {
-    const result = await viewOf(name).rebuild({ config, log, onProgress, signal, acceptLoss })
+    const result = await withProgress(progress => {
+      const onProgress = (step: string): void => progress.step(`rebuilding ${name}: ${step}`)
+      return rebuild({ config, log, onProgress, ...options })
+    })
     const seconds = Number(((performance.now() - startedAt) / 1000).toFixed(1))
     await write(output, `${JSON.stringify({ view: name, seconds, ...result })}\n`)
   } catch (error) {
-    if (!signal.aborted) throw new CommandFailure(`${name} is as it was: ${messageOf(error)}`, exitCodes.failed, error)
-    throw new CommandFailure(`stopped; ${name} is as it was`, exitCodes.stoppedBySignal)
-  } finally {
-    progress.stop()
+    if (options.signal.aborted) throw new CommandFailure(`stopped; ${name} is as it was`, exitCodes.stoppedBySignal)
+    throw new CommandFailure(`${name} is as it was: ${messageOf(error)}`, exitCodes.failed, error)
   }
 }
 
@@ -83,10 +73,11 @@ export async function rebuild(
  * Compares a view with the log; prints differences and a summary as JSON lines. Throws when it differs, or when nothing was
  * compared, which proves nothing.
  */
-export async function verify(config: PlatformConfig, log: Log, name: string, output: Output): Promise<void> {
-  const progress = openProgress(process.stderr)
-  const report = (step: string): void => progress.step(`verifying ${name}: ${step}`)
-  const { examples, ...summary } = await findingsOf(config, log, name, report).finally(() => progress.stop())
+export async function verify({ config, log, output }: CommandContext, text: string): Promise<void> {
+  const { name } = viewOf(text)
+  const { examples, ...summary } = await withProgress(progress =>
+    findingsOf(config, log, name, step => progress.step(`verifying ${name}: ${step}`)),
+  )
   for (const line of [...examples, { view: name, ...summary }]) await write(output, `${JSON.stringify(line)}\n`)
   if (summary.differences > 0) {
     const differ = `${summary.differences.toLocaleString('en')} rows of ${name} differ from the log`
@@ -95,17 +86,12 @@ export async function verify(config: PlatformConfig, log: Log, name: string, out
   if (summary.compared === 0) throw new CommandFailure(`no row of ${name} was compared with the log`)
 }
 
-export async function findingsOf(
+export function findingsOf(
   config: PlatformConfig,
   log: Log,
   name: string,
   report: (step: string) => void,
 ): Promise<Findings> {
   const { topics, compare } = viewOf(name).verify
-  const access = await openLogAccess(config, log, topics)
-  try {
-    return await compare({ config, log, access, report })
-  } finally {
-    await access.close()
-  }
+  return withLogAccess(config, log, topics, access => compare({ config, log, access, report }))
 }
