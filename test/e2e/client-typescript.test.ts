@@ -2,7 +2,6 @@
  * The TypeScript client as its users have it: packed, installed into a fresh project, and run by the snippets of its README against a
  * platform that `make up` has started.
  */
-import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
@@ -10,8 +9,8 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import { runTool } from '#infra/stack/one-shot.ts'
 import { openChromium } from '#test/harness/chromium.ts'
-import { within } from '#test/harness/eventually.ts'
 import { listen } from '#test/harness/listen.ts'
+import { runUntilPrinted } from '#test/harness/run-command.ts'
 import { type OwnPlatform, prepareOwnPlatform } from './own-platform.ts'
 
 const LIMIT_MS = 600_000
@@ -119,26 +118,15 @@ describe('the TypeScript client, packed and installed,', function () {
     it(title, async () => {
       const file = `snippets/${at}.ts`
       if (title.includes('webhook')) write(file, `${SNIPPETS[at]}\n${DELIVERIES}`)
-      await printed(file, output)
+      const { base_url, keys } = own.platform()
+      const env = {
+        ...process.env,
+        MARKETLOG_URL: base_url,
+        MARKETLOG_KEY: keys.quant,
+        WEBHOOK_SECRETS: `old,${SECRET}`,
+      }
+      await runUntilPrinted(text => output.test(text), [process.execPath, file], { cwd: project, env })
     })
-
-  /** Runs a file until it has printed what it should. */
-  async function printed(file: string, output: RegExp): Promise<void> {
-    const { base_url, keys } = own.platform()
-    const env = { ...process.env, MARKETLOG_URL: base_url, MARKETLOG_KEY: keys.quant, WEBHOOK_SECRETS: `old,${SECRET}` }
-    const child = spawn(process.execPath, [file], { cwd: project, env })
-    let text = ''
-    const done = new Promise<string>((resolve, reject) => {
-      for (const stream of [child.stdout, child.stderr])
-        stream.setEncoding('utf8').on('data', (chunk: string) => {
-          text += chunk
-          if (output.test(text)) resolve(text)
-        })
-      child.once('error', reject)
-      child.once('close', () => reject(new Error(`it printed ${text}`)))
-    })
-    await within(done, `${file}, which printed ${text}`).finally(() => child.kill())
-  }
 
   it('runs in a page, which has the key in no address', async () => {
     const types: Record<string, string> = { js: 'text/javascript', html: 'text/html' }

@@ -1,6 +1,6 @@
 /**
- * The guides and the reference in a browser: nothing of them comes from another host, they can be read in light and dark, on wide and
- * narrow screens, and links into the reference lead to their operation.
+ * The landing page, the guides and the reference in a browser: nothing of them comes from another host, they can be read in light and dark,
+ * on wide and narrow screens, and links into the reference lead to their operation.
  */
 import { expect } from 'chai'
 import type { Browser } from 'playwright-core'
@@ -11,7 +11,7 @@ import { eventually } from '#test/harness/eventually.ts'
 import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-const GUIDES = guideNames().map(name => (name === 'overview' ? 'docs' : `docs/${name}`))
+const PAGES = ['', ...guideNames().map(name => (name === 'overview' ? 'docs' : `docs/${name}`))]
 const HEIGHT = 900
 /** Of the vendor of the reference. */
 const VENDOR = /scalar|ask ai|\bshare\b|\bdeploy\b|\bmcp\b|powered by/i
@@ -31,7 +31,7 @@ function operationsWithTags(): { tag: string; anchor: string }[] {
   )
 }
 
-describe('the guides in a browser', function () {
+describe('the documents in a browser', function () {
   this.timeout(300_000)
   const platform = useServers()
   let browser: Browser
@@ -46,15 +46,17 @@ describe('the guides in a browser', function () {
 
   for (const colorScheme of ['light', 'dark'] as const)
     for (const width of [1400, 380])
-      it(`show every guide without an error and from this host alone: ${colorScheme}, ${width} px`, async () => {
-        for (const guide of GUIDES) {
+      it(`show every page without an error and from this host alone: ${colorScheme}, ${width} px`, async () => {
+        const ground = colorScheme === 'light' ? 'rgb(246, 247, 245)' : 'rgb(16, 21, 19)'
+        for (const path of PAGES) {
           const options = { colorScheme, viewport: { width, height: HEIGHT } }
-          const { page, addresses, complaints } = await openWatchedPage(browser, `${base}/${guide}`, options)
-          expect(await page.evaluate('document.documentElement.scrollWidth'), guide).to.equal(width)
-          expect(await page.evaluate(FAINT_TEXTS), guide).to.deep.equal([])
-          expect(new Set(addresses).size, guide).to.equal(6)
+          const { page, addresses, complaints } = await openWatchedPage(browser, `${base}/${path}`, options)
+          expect(await page.evaluate('document.documentElement.scrollWidth'), path).to.equal(width)
+          expect(await page.evaluate(FAINT_TEXTS), path).to.deep.equal([])
+          expect(await page.evaluate('getComputedStyle(document.body).backgroundColor'), path).to.equal(ground)
+          expect(new Set(addresses).size, path).to.be.within(5, 6)
           for (const address of addresses) expect(address.startsWith(`${base}/`), address).to.equal(true)
-          expect(complaints, guide).to.deep.equal([])
+          expect(complaints, path).to.deep.equal([])
           await page.close()
         }
       })

@@ -5,7 +5,6 @@
  * for ever and has shown what it shows once it prints the word, `waiting=WORD` prints it after a while, `refused` is no success. What a block
  * prints has the members that the guide shows of it.
  */
-import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
@@ -16,7 +15,7 @@ import { runTool } from '#infra/stack/one-shot.ts'
 import { guideNames, type Snippet, snippetsOf } from '#test/fixtures/guide-snippets.ts'
 import { noteAbsence } from '#test/harness/absences.ts'
 import { eventually } from '#test/harness/eventually.ts'
-
+import { runUntilPrinted } from '#test/harness/run-command.ts'
 import { type OwnPlatform, prepareOwnPlatform } from './own-platform.ts'
 
 const LIMIT_MS = 600_000
@@ -107,24 +106,8 @@ describe('the code of the guides', function () {
   }
 
   /** Runs what goes on for ever until it has printed a word. */
-  async function runUntil(word: string, command: string, args: string[]): Promise<void> {
-    const child = spawn(command, args, { cwd: folder, env: environment, detached: true })
-    let printed = ''
-    for (const stream of [child.stdout, child.stderr])
-      stream.setEncoding('utf8').on('data', (text: string) => {
-        printed += text
-      })
-    const ended = new Promise(resolve => child.once('close', resolve))
-    try {
-      await eventually(() => {
-        if (child.exitCode !== null) throw new Error(`it has ended with ${child.exitCode}: ${printed.slice(-500)}`)
-        return printed.includes(word)
-      }, `${word} to be printed`)
-    } finally {
-      if (child.exitCode === null) process.kill(-(child.pid as number), 'SIGKILL')
-      await ended
-    }
-  }
+  const runUntil = (word: string, ...command: string[]): Promise<void> =>
+    runUntilPrinted(output => output.includes(word), command, { cwd: folder, env: environment })
 
   /** A command that prints a word after a while, again until it does. */
   const awaited = (word: string, code: string): string => `for attempt in $(seq 300); do
@@ -160,7 +143,7 @@ echo "$printed"
     for (const { label, code } of commands) {
       const word = wordOf(label, 'until')
       if (word === undefined) continue
-      it(`${guide}: a stream sends ${word}`, () => runUntil(word, 'bash', shell(PRELUDE + here(code))))
+      it(`${guide}: a stream sends ${word}`, () => runUntil(word, 'bash', ...shell(PRELUDE + here(code))))
     }
 
     for (const { language, label, code } of snippets) {
@@ -169,11 +152,11 @@ echo "$printed"
       const { command, args, file } = program
       it(`${guide}: ${language} ${label}`, async () => {
         if (!(await isPresent(language))) return
-        const whole = [file, ...args].length > 0 ? [...args, file] : []
+        const whole = [...args, file]
         if (label !== 'verifier') {
           writeFileSync(join(folder, file), here(code))
           const word = wordOf(label, 'until')
-          if (word !== undefined) return runUntil(word, command, whole)
+          if (word !== undefined) return runUntil(word, command, ...whole)
           expect(await run(command, whole)).to.match(/\S/)
           return
         }

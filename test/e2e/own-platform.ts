@@ -5,7 +5,7 @@
  * Addresses of the test run's own servers never reach it, so it provides its own; `remaining` finds every process that
  * names the run directory.
  */
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openPortBook } from '#infra/stack/ports.ts'
@@ -64,25 +64,22 @@ export async function prepareOwnPlatform(market: string) {
       })
       return { status: response.status, body: await response.json() }
     },
-    /** Processes that name the run directory in their command line or environment. */
     remaining: () => processesNaming(runDir),
   }
 }
 
-function processesNaming(text: string): string[] {
+/** Processes that work in one of the folders, or name it in their command line or environment. */
+export function processesNaming(...folders: string[]): { pid: number; command: string }[] {
   const pids = readdirSync('/proc').filter(name => /^\d+$/.test(name) && Number(name) !== process.pid)
   return pids.flatMap(pid => {
-    const command = readProcess(pid, 'cmdline')
-    const names = command.includes(text) || readProcess(pid, 'environ').includes(text)
-    return names ? [`${pid} ${command.replaceAll('\0', ' ').slice(0, 160)}`] : []
+    try {
+      const [command, environment] = ['cmdline', 'environ'].map(file => readFileSync(`/proc/${pid}/${file}`, 'utf8'))
+      const texts = [command, environment, readlinkSync(`/proc/${pid}/cwd`)].join('\0')
+      const isNamed = folders.some(folder => texts.includes(folder))
+      return isNamed ? [{ pid: Number(pid), command: `${command}`.replaceAll('\0', ' ').slice(0, 160) }] : []
+    } catch {
+      // One that has ended meanwhile, or a zombie, has nothing to read.
+      return []
+    }
   })
-}
-
-/** A process that has ended meanwhile, or a zombie, has nothing to read. */
-function readProcess(pid: string, file: 'cmdline' | 'environ'): string {
-  try {
-    return readFileSync(`/proc/${pid}/${file}`, 'utf8')
-  } catch {
-    return ''
-  }
 }

@@ -12,19 +12,14 @@ import { runTool } from '#infra/stack/one-shot.ts'
 const LIMIT_MS = 900_000
 
 /** The tools of some versions; `commands` are the folders with their commands. */
-export function openCachedTools(
-  name: string,
-  versions: unknown,
-  commands: readonly string[],
-  variables: Record<string, string> = {},
-) {
+export function openCachedTools(name: string, versions: unknown, commands: readonly string[]) {
   const digest = createHash('sha256').update(JSON.stringify(versions)).digest('hex').slice(0, 12)
   const folder = join(cacheDirectory(process.env), `${name}-${digest}`)
   return {
     folder,
     run(directory: string, command: string, ...args: string[]): Promise<string> {
       const PATH = [...commands.map(one => join(folder, one)), process.env.PATH].join(delimiter)
-      const environment = { ...process.env, PATH, ...variables }
+      const environment = { ...process.env, PATH }
       const signal = AbortSignal.timeout(LIMIT_MS)
       return runTool({ command, args, directory, environment, limitMs: LIMIT_MS, signal })
     },

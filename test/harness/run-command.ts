@@ -1,6 +1,8 @@
 /** The environment is exactly the given one, so nothing of the test's own reaches the command. */
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
+import { eventually } from './eventually.ts'
 
 export interface Finished {
   code: number | null
@@ -28,6 +30,28 @@ export function runOnTerminal(
   const words = [process.execPath, MAIN, ...args].map(word => `'${word}'`).join(' ')
   const onTerminal = `stty cols ${columns} rows 50; exec ${words}`
   return runToEnd('script', ['-qefc', onTerminal, '/dev/null'], { TERM: 'xterm-256color', ...environment })
+}
+
+/** Runs a program until its output is as expected, then kills it and what it has started; rejects when it ends before. */
+export async function runUntilPrinted(
+  isPrinted: (output: string) => boolean,
+  [program = '', ...args]: readonly string[],
+  options: { cwd: string; env: NodeJS.ProcessEnv },
+): Promise<void> {
+  const child = spawn(program, args, { ...options, detached: true })
+  let printed = ''
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      printed += text
+    })
+  const end = once(child, 'close')
+  try {
+    await Promise.race([eventually(() => isPrinted(printed), `what ${program} prints`), end])
+    if (!isPrinted(printed)) throw new Error(`it has ended with ${child.exitCode}: ${printed.slice(-500)}`)
+  } finally {
+    if (child.exitCode === null) process.kill(-(child.pid as number), 'SIGKILL')
+    await end
+  }
 }
 
 export function runToEnd(
