@@ -207,7 +207,7 @@ const headersOf = (shared: readonly string[] = [], own: Record<string, string> =
 
 /** All that an operation may refuse with: its own errors, and those of any of its kind. */
 function codesOf(operation: Operation): ErrorCode[] {
-  const { errors, tiers, access = 'key', params, isCreate } = operation
+  const { errors = [], tiers, access = 'key', params, isCreate } = operation
   const hasBody = operation.body !== undefined || operation.upload !== undefined
   const hasQuery = operation.query !== undefined || operation.method === 'get'
   const codes: ErrorCode[] = ['BAD_REQUEST', 'RATE_LIMIT_EXCEEDED', 'INTERNAL_ERROR', 'SERVICE_UNAVAILABLE', ...errors]

@@ -77,7 +77,7 @@ export interface Operation {
   violations?: NamedSchema
   reply: Reply
   /** Refusals beside those that every operation of its kind has. */
-  errors: readonly ErrorCode[]
+  errors?: readonly ErrorCode[]
 }
 
 /** Where the page of the reference shows an operation, as Scalar names its parts. */

@@ -61,7 +61,6 @@ const readOwnKey = (api: ApiContext): Route =>
     summary: 'Metadata of the key that asks',
     description: 'A session shows the active root key of its account, a child key itself.',
     reply: json('KeyReply', keyReply, 'The key, without its text.'),
-    errors: [],
     handle: async ({ credential }) => ({
       key: infoOf(api, credential, await readKey(api.database, credential.keyId)),
     }),
@@ -108,7 +107,6 @@ function childKeysRoutes(api: ApiContext): Route[] {
       description: 'Oldest first. `limit` is moved into 1 to 100.',
       query: childKeysQuery,
       reply: json('ChildKeysReply', childKeysReply, 'A page of child keys and their counted requests of the month.'),
-      errors: [],
       async handle({ query: { limit, offset }, credential }) {
         const page = { limit, offset, now: now() }
         const { rows, total } = await listChildKeys(database, credential.accountId, page)
@@ -128,11 +126,11 @@ function childKeysRoutes(api: ApiContext): Route[] {
       errors: ['EMAIL_NOT_VERIFIED', 'CHILD_KEY_LIMIT_REACHED'],
       async handle({ body, credential, request }) {
         const limits = { most: tiers[credential.tier].child_keys, now: now(), usedOf: api.readUse }
-        const wanted = { name: body.name, ...overridesOf(body) }
+        const child = { name: body.name, ...overridesOf(body) }
         return issued(
           api,
           credential,
-          await createChildKey(database, actorOf(api, { credential, request }), wanted, limits),
+          await createChildKey(database, actorOf(api, { credential, request }), child, limits),
         )
       },
     }),

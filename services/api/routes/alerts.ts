@@ -65,10 +65,10 @@ function creations(api: ApiContext): Route[] {
       reply: json('Alert', alertReply, 'The alert.', 201),
       errors: [...ENABLING, 'ITEM_NOT_FOUND'],
       async handle({ body, credential }) {
-        const wanted = newAlertOf(api, body)
-        if (!wanted) throw itemNotFound()
+        const alert = newAlertOf(api, body)
+        if (!alert) throw itemNotFound()
         const terms = termsOf(api, credential)
-        const [created] = await createAlerts(api.database, credential.accountId, [wanted], terms)
+        const [created] = await createAlerts(api.database, credential.accountId, [alert], terms)
         return shownAlert(created as StoredAlert)
       },
     }),
@@ -97,7 +97,6 @@ const lists = ({ reads, budget }: ApiContext): Route[] => [
     description: '`limit` is moved into 1 to 100. With every e-mail and webhook delivery. Kept for 90 days.',
     query: alertEventsQuery,
     reply: json('AlertEventsReply', alertEventsReply, 'A page of events.'),
-    errors: [],
     async handle({ query, credential }) {
       const { rows: events, total } = await listAlertEvents(reads, credential.accountId, query)
       return { events, pagination: paginationOf(query, total) }
@@ -112,11 +111,10 @@ const lists = ({ reads, budget }: ApiContext): Route[] => [
     description: `\`limit\` is moved into 1 to 200. A \`search\` of digits alone is an item id, any other a part of a name. With it: ${EXPENSIVE}`,
     query: alertsQuery,
     reply: json('AlertsReply', alertsReply, 'A page of alerts.'),
-    errors: [],
     async handle({ query: { search, ...page }, credential }) {
       if (search !== undefined) await budget.charge(credential)
-      const { rows: alerts, total } = await listAlerts(reads, credential.accountId, { ...page, search })
-      return { alerts: alerts.map(shownAlert), pagination: paginationOf(page, total) }
+      const { rows, total } = await listAlerts(reads, credential.accountId, { ...page, search })
+      return { alerts: rows.map(shownAlert), pagination: paginationOf(page, total) }
     },
   }),
 ]
@@ -186,7 +184,7 @@ async function createBatch(
   alerts: readonly AlertBody[],
 ): Promise<z.infer<typeof alertBatchReply>> {
   const firstOf = new Map<string, number>()
-  const wanted: NewAlert[] = []
+  const newAlerts: NewAlert[] = []
   const results = alerts.map((body, index): BatchResult => {
     const alert = newAlertOf(api, body)
     if (!alert) return failure(index, 'ITEM_NOT_FOUND', 'No catalog item has this id.')
@@ -195,11 +193,11 @@ async function createBatch(
     const first = firstOf.get(same)
     if (first !== undefined) return failure(index, 'DUPLICATE_ALERT', `Repeats entry ${first} of this request.`)
     firstOf.set(same, index)
-    wanted.push(alert)
+    newAlerts.push(alert)
     return { index, status: 'created', alert_id: null, code: null, message: null }
   })
   const terms = termsOf(api, credential)
-  const created = wanted.length === 0 ? [] : await createAlerts(api.database, credential.accountId, wanted, terms)
+  const created = newAlerts.length === 0 ? [] : await createAlerts(api.database, credential.accountId, newAlerts, terms)
   const ids = created.map(({ id }) => id)
   for (const result of results) if (result.status === 'created') result.alert_id = ids.shift() ?? null
   return { created: created.length, failed: alerts.length - created.length, results }

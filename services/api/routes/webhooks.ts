@@ -63,7 +63,6 @@ function deliveryLists({ database }: ApiContext): Route[] {
       description: 'Newest first, kept 90 days. `limit` is moved into 1 to 100.',
       query: deliveriesQuery,
       reply: json('DeliveriesReply', deliveriesReply, 'A page of deliveries.'),
-      errors: [],
       async handle({ query, credential }) {
         const { rows: deliveries, total } = await listDeliveries(database, credential.accountId, query)
         return { deliveries, pagination: paginationOf(query, total) }
@@ -135,7 +134,6 @@ function destinationRoutes(api: ApiContext): Route[] {
       summary: 'Webhook destinations',
       description: 'Newest first; never with their secrets.',
       reply: json('WebhooksReply', webhooksReply, 'All destinations of the account.'),
-      errors: [],
       handle: async ({ credential }) => ({ webhooks: await listWebhooks(database, credential.accountId) }),
     }),
     defineRoute({
@@ -196,9 +194,9 @@ function secretRoutes(api: ApiContext): Route[] {
       body: webhookBody(refusesUrl),
       reply: json('WebhookSecretReply', webhookSecretReply, 'The destination and its secret, shown this once.', 201),
       errors: ['WEBHOOK_LIMIT_REACHED'],
-      handle({ body: wanted, credential, request }) {
+      handle({ body: webhook, credential, request }) {
         const actor = actorOf(api, { credential, request })
-        return issue(actor, (query, key) => createWebhook(query, actor, wanted, key))
+        return issue(actor, (query, key) => createWebhook(query, actor, webhook, key))
       },
     }),
     defineRoute({
