@@ -11,7 +11,7 @@ import { errorExample } from '#schemas/api/error-meanings.ts'
 import { feedItem } from '#schemas/api/feed.ts'
 import { ACCESS, type Delivered, GROUPS, type NamedSchema, type Operation } from '#schemas/api/operation.ts'
 import { getQuery } from '#schemas/api/query-values.ts'
-import { amount } from '#schemas/api/reply-values.ts'
+import { exampleOf } from '#schemas/api/reply-values.ts'
 import { saleRecord } from '#schemas/api/sales.ts'
 import { type NeededScope, scopeNeeded } from '#schemas/api/scopes.ts'
 
@@ -116,7 +116,7 @@ function describeDelivered({ id, group, summary, description, headers, body, res
   const parameters = parametersOf('header', headers)
   return {
     ...{ operationId: id, tags: [group], summary, description, security: [], parameters },
-    requestBody: { required: true, content: jsonOf(body.name, { example: body.schema.meta()?.example }) },
+    requestBody: { required: true, content: jsonOf(body.name, { example: exampleOf(body.schema) }) },
     responses: mapped(responses, answered => ({ description: answered })),
   }
 }
@@ -293,9 +293,8 @@ function inputSchema(schema: z.ZodObject): Json {
  */
 const trim =
   (io: 'input' | 'output'): z.core.ToJSONSchemaParams['override'] =>
-  ({ zodSchema, jsonSchema, path }) => {
+  ({ jsonSchema, path }) => {
     if (io === 'output' || path.length > 2) delete jsonSchema.example
-    if (zodSchema === amount) jsonSchema.type = 'integer'
     if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
     if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
     if (jsonSchema.format !== undefined) delete jsonSchema.pattern

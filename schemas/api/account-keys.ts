@@ -4,13 +4,13 @@
  */
 import { z } from 'zod'
 import { clampedPage, optional, text, uuid, violates } from './query-values.ts'
-import { examplePage, instant, offsetPagination } from './reply-values.ts'
+import { exampleOf, instant, offsetPages } from './reply-values.ts'
 import { SCOPES, type Scope } from './scopes.ts'
 
 /** The tier's limits, which bound a child key's. */
-export interface ChildKeyScope {
-  quotaMax: number
-  rateMax: number
+interface ChildKeyScope {
+  requests_per_month: number
+  requests_per_minute: number
 }
 
 const NAME_MAX = 100
@@ -29,16 +29,10 @@ const NOTES = {
   },
 }
 
-const limitsOf = ({ quotaMax, rateMax }: ChildKeyScope) => ({
-  quota: z.int().min(1).max(quotaMax),
-  rate: z.int().min(1).max(rateMax),
+const limitsOf = ({ requests_per_month, requests_per_minute }: ChildKeyScope) => ({
+  quota: z.int().min(1).max(requests_per_month),
+  rate: z.int().min(1).max(requests_per_minute),
   scopes: z.array(z.enum(SCOPES)).min(1).max(SCOPES.length),
-})
-
-/** The bounds that a tier's limits set. */
-export const childKeyScope = (tier: { requests_per_month: number; requests_per_minute: number }): ChildKeyScope => ({
-  quotaMax: tier.requests_per_month,
-  rateMax: tier.requests_per_minute,
 })
 
 export const childKeyParams = z.object({ id: uuid().meta({ description: 'Id of the child key.', example: CHILD_ID }) })
@@ -71,98 +65,74 @@ export const childKeyPatch = (scope: ChildKeyScope) => {
     )
 }
 
+const createdAt = instant.meta({ example: '2026-03-01T09:00:00.000Z' })
+
 export const keyInfo = z
   .strictObject({
-    id: z.uuid(),
+    id: z.uuid().meta({ example: ROOT_ID }),
     key_prefix: z.enum(['sk_live_root', 'sk_live_child']),
     name: z.string().nullable(),
-    root_key_id: z.uuid(),
-    is_root_key: z.boolean(),
-    is_active: z.boolean(),
-    created_at: instant,
-    last_used_at: instant.nullable(),
+    root_key_id: z.uuid().meta({ example: ROOT_ID }),
+    is_root_key: z.boolean().meta({ example: true }),
+    is_active: z.boolean().meta({ example: true }),
+    created_at: createdAt,
+    last_used_at: instant.nullable().meta({ example: '2026-03-03T21:41:00.000Z' }),
     expires_at: instant.nullable(),
     quota_requests_per_month_override: z.int().nullable(),
     rate_requests_per_minute_override: z.int().nullable(),
-    effective_quota_requests_per_month: z.int(),
-    effective_rate_requests_per_minute: z.int(),
+    effective_quota_requests_per_month: z.int().meta({ example: 1_000_000 }),
+    effective_rate_requests_per_minute: z.int().meta({ example: 300 }),
     scopes: z.array(z.enum(SCOPES)).nullable().describe('All that a child key may do; null where it is not confined.'),
   })
   .meta({ id: 'KeyInfo' })
 
 export type KeyInfo = z.infer<typeof keyInfo>
 
-const exampleRootKey: KeyInfo = {
-  id: ROOT_ID,
-  key_prefix: 'sk_live_root',
-  name: null,
-  root_key_id: ROOT_ID,
-  is_root_key: true,
-  is_active: true,
-  created_at: '2026-03-01T09:00:00.000Z',
-  last_used_at: '2026-03-03T21:41:00.000Z',
-  expires_at: null,
-  quota_requests_per_month_override: null,
-  rate_requests_per_minute_override: null,
-  effective_quota_requests_per_month: 1_000_000,
-  effective_rate_requests_per_minute: 300,
-  scopes: null,
-}
-
-const exampleChildKey: KeyInfo = {
-  ...exampleRootKey,
-  id: CHILD_ID,
-  key_prefix: 'sk_live_child',
-  name: 'dashboard',
-  is_root_key: false,
-  quota_requests_per_month_override: 50_000,
-  effective_quota_requests_per_month: 50_000,
-  scopes: ['market:read', 'feeds'],
-}
-
-export const keyReply = z.strictObject({ key: keyInfo }).meta({ example: { key: exampleRootKey } })
-
-const keyText = z.string().describe('The text of the key, in no other reply.')
-
-export const reissuedKeyReply = z
-  .strictObject({
-    key: keyText,
-    key_prefix: z.literal('sk_live_root'),
-    id: z.uuid(),
-    created_at: instant,
-    message: z.string(),
-  })
-  .meta({
-    example: {
-      key: `sk_live_root_${EXAMPLE_TEXT}`,
-      key_prefix: 'sk_live_root',
-      id: ROOT_ID,
-      created_at: exampleRootKey.created_at,
-      message: 'Keep this key now: it is shown this once. The former root key and its child keys are revoked.',
-    },
-  })
-
-const exampleChild = { key: exampleChildKey, requests_this_month: 1_204 }
-
-export const childKeyReply = z
-  .strictObject({
-    key: keyInfo,
-    requests_this_month: z.int().min(0).describe('Counted requests of the calendar month (UTC).'),
-  })
-  .meta({ example: exampleChild })
-
-export const childKeysReply = z
-  .strictObject({ keys: z.array(childKeyReply), pagination: offsetPagination })
-  .meta({ example: { keys: [exampleChild], pagination: examplePage(25) } })
-
-export const issuedChildKeyReply = z.strictObject({ key: keyText, key_info: keyInfo, message: z.string() }).meta({
+const childKeyInfo = keyInfo.meta({
   example: {
-    key: `sk_live_child_${EXAMPLE_TEXT}`,
-    key_info: exampleChildKey,
-    message: 'Keep this key now: it is shown this once.',
+    ...(exampleOf(keyInfo) as KeyInfo),
+    id: CHILD_ID,
+    key_prefix: 'sk_live_child',
+    name: 'dashboard',
+    is_root_key: false,
+    quota_requests_per_month_override: 50_000,
+    effective_quota_requests_per_month: 50_000,
+    scopes: ['market:read', 'feeds'],
   },
 })
 
-export const revokedKeyReply = z
-  .strictObject({ ok: z.literal(true), key_id: z.uuid(), revoked_at: instant })
-  .meta({ example: { ok: true, key_id: CHILD_ID, revoked_at: '2026-03-04T08:00:00.000Z' } })
+export const keyReply = z.strictObject({ key: keyInfo })
+
+const keyText = z.string().describe('The text of the key, in no other reply.')
+
+export const reissuedKeyReply = z.strictObject({
+  key: keyText.meta({ example: `sk_live_root_${EXAMPLE_TEXT}` }),
+  key_prefix: z.literal('sk_live_root'),
+  id: z.uuid().meta({ example: ROOT_ID }),
+  created_at: createdAt,
+  message: z.string().meta({
+    example: 'Keep this key now: it is shown this once. The former root key and its child keys are revoked.',
+  }),
+})
+
+export const childKeyReply = z.strictObject({
+  key: childKeyInfo,
+  requests_this_month: z
+    .int()
+    .min(0)
+    .meta({ description: 'Counted requests of the calendar month (UTC).', example: 1_204 }),
+})
+
+export const childKeysReply = z.strictObject({ keys: z.array(childKeyReply), pagination: offsetPages(25) })
+
+export const issuedChildKeyReply = z.strictObject({
+  key: keyText.meta({ example: `sk_live_child_${EXAMPLE_TEXT}` }),
+  key_info: childKeyInfo,
+  message: z.string().meta({ example: 'Keep this key now: it is shown this once.' }),
+})
+
+export const revokedKeyReply = z.strictObject({
+  ok: z.literal(true),
+  key_id: z.uuid().meta({ example: CHILD_ID }),
+  revoked_at: instant.meta({ example: '2026-03-04T08:00:00.000Z' }),
+})

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { ALERT_KINDS } from '../values/alert.ts'
 import type { Delivered } from './operation.ts'
-import { exampleItem, instant, itemMembers } from './reply-values.ts'
+import { instant, itemMembers } from './reply-values.ts'
 
 /** Type of the one kind of event. */
 export const ALERT_TRIGGERED = 'alert.triggered'
@@ -13,45 +13,25 @@ export const RETRY_PAUSES_SECONDS = [5, 30, 120, 600, 3_600, 21_600] as const
 const pauseText = (seconds: number): string =>
   seconds < 60 ? `${seconds} s` : seconds < 3_600 ? `${seconds / 60} min` : `${seconds / 3_600} h`
 
-const decimalText = z.string()
-
-export const alertTriggeredBody = z
-  .strictObject({
-    id: z.uuid(),
-    type: z.literal(ALERT_TRIGGERED),
-    created_at: instant,
-    data: z.strictObject({
-      alert_id: z.uuid(),
-      kind: z.enum(ALERT_KINDS),
-      ...itemMembers,
-      threshold_value: decimalText,
-      threshold_currency: z.string().nullable(),
-      triggered_value: decimalText,
-      triggered_currency: z.string().nullable(),
-      best_ask_usd: decimalText,
-      best_bid_usd: decimalText.nullable(),
-      providers: z.strictObject({ ask: z.string(), bid: z.string().nullable() }),
-    }),
-  })
-  .meta({
-    example: {
-      id: '0195a3d0-10f3-7d11-a2b4-0c9d8e7f6a5b',
-      type: ALERT_TRIGGERED,
-      created_at: '2026-03-03T21:41:00.000Z',
-      data: {
-        alert_id: '0195a3b0-2f10-7a54-9c1d-3e2f1a0b9c8d',
-        kind: 'price_below',
-        ...exampleItem,
-        threshold_value: '30.00',
-        threshold_currency: 'USD',
-        triggered_value: '29.31',
-        triggered_currency: 'USD',
-        best_ask_usd: '29.31',
-        best_bid_usd: '27.10',
-        providers: { ask: 'provider_02', bid: 'provider_12' },
-      },
-    },
-  })
+export const alertTriggeredBody = z.strictObject({
+  id: z.uuid().meta({ example: '0195a3d0-10f3-7d11-a2b4-0c9d8e7f6a5b' }),
+  type: z.literal(ALERT_TRIGGERED),
+  created_at: instant.meta({ example: '2026-03-03T21:41:00.000Z' }),
+  data: z.strictObject({
+    alert_id: z.uuid().meta({ example: '0195a3b0-2f10-7a54-9c1d-3e2f1a0b9c8d' }),
+    kind: z.enum(ALERT_KINDS),
+    ...itemMembers,
+    threshold_value: z.string().meta({ example: '30.00' }),
+    threshold_currency: z.string().nullable().meta({ example: 'USD' }),
+    triggered_value: z.string().meta({ example: '29.31' }),
+    triggered_currency: z.string().nullable().meta({ example: 'USD' }),
+    best_ask_usd: z.string().meta({ example: '29.31' }),
+    best_bid_usd: z.string().nullable().meta({ example: '27.10' }),
+    providers: z
+      .strictObject({ ask: z.string(), bid: z.string().nullable() })
+      .meta({ example: { ask: 'provider_02', bid: 'provider_12' } }),
+  }),
+})
 
 export type AlertTriggeredBody = z.infer<typeof alertTriggeredBody>
 

@@ -15,7 +15,7 @@ import {
   uuid,
   violates,
 } from './query-values.ts'
-import { exampleItem, examplePage, instant, itemMembers, offsetPagination } from './reply-values.ts'
+import { instant, itemMembers, offsetPages } from './reply-values.ts'
 
 const BATCH_MAX = 100
 const EXAMPLE_ID = '019515d4-8a00-7c31-9b52-6f0de1a4c733'
@@ -50,7 +50,7 @@ const ENABLED_NOTE = { description: 'Whether the alert waits for its condition.'
 export const alertBody = (scope: Pick<MarketScope, 'isCurrency'>) =>
   z
     .strictObject({
-      item_id: z.int().min(1).meta({ description: 'Catalog id of the item.', example: exampleItem.item_id }),
+      item_id: z.int().min(1).meta({ description: 'Catalog id of the item.', example: 4940 }),
       kind: kind.meta({
         description: 'What to watch: the best ask below or above the threshold, or (ask - bid) / ask x 100 above it.',
         example: 'price_below',
@@ -103,58 +103,38 @@ export const alertsQuery = z.object({
 export const alertEventsQuery = z.object(clampedPage({ max: 100, otherwise: 50 }))
 
 const item = z.strictObject(itemMembers).meta({ id: 'AlertItem' })
+const createdAt = instant.meta({ example: '2026-03-01T09:00:00.000Z' })
 
-const exampleAlert = {
-  id: EXAMPLE_ID,
-  kind: 'price_below',
-  threshold_value: '13.50',
-  threshold_currency: 'EUR',
-  is_enabled: true,
-  last_triggered_at: null,
-  created_at: '2026-03-01T09:00:00.000Z',
-  updated_at: '2026-03-01T09:00:00.000Z',
-  item: exampleItem,
-}
+export const alertReply = z.strictObject({
+  id: z.uuid().meta({ example: EXAMPLE_ID }),
+  kind,
+  threshold_value: z.string().meta({ example: '13.50' }),
+  threshold_currency: z.string().nullable().meta({ description: 'Null for spreads.', example: 'EUR' }),
+  is_enabled: z.boolean().meta({ example: true }),
+  last_triggered_at: instant.nullable(),
+  created_at: createdAt,
+  updated_at: createdAt,
+  item,
+})
 
-export const alertReply = z
-  .strictObject({
-    id: z.uuid(),
-    kind,
-    threshold_value: z.string(),
-    threshold_currency: z.string().nullable().describe('Null for spreads.'),
-    is_enabled: z.boolean(),
-    last_triggered_at: instant.nullable(),
-    created_at: instant,
-    updated_at: instant,
-    item,
-  })
-  .meta({ example: exampleAlert })
+export const alertsReply = z.strictObject({ alerts: z.array(alertReply), pagination: offsetPages(50) })
 
-export const alertsReply = z
-  .strictObject({ alerts: z.array(alertReply), pagination: offsetPagination })
-  .meta({ example: { alerts: [exampleAlert], pagination: examplePage(50) } })
-
-export const alertBatchReply = z
-  .strictObject({
-    created: z.int().min(0),
-    failed: z.int().min(0),
-    results: z
-      .array(
-        z.strictObject({
-          index: z.int().min(0),
-          status: z.enum(['created', 'error']),
-          alert_id: z.uuid().nullable(),
-          code: z.enum(['DUPLICATE_ALERT', 'ITEM_NOT_FOUND']).nullable(),
-          message: z.string().nullable(),
-        }),
-      )
-      .describe('In the order of the request.'),
-  })
-  .meta({
-    example: {
-      created: 1,
-      failed: 1,
-      results: [
+export const alertBatchReply = z.strictObject({
+  created: z.int().min(0).meta({ example: 1 }),
+  failed: z.int().min(0).meta({ example: 1 }),
+  results: z
+    .array(
+      z.strictObject({
+        index: z.int().min(0),
+        status: z.enum(['created', 'error']),
+        alert_id: z.uuid().nullable(),
+        code: z.enum(['DUPLICATE_ALERT', 'ITEM_NOT_FOUND']).nullable(),
+        message: z.string().nullable(),
+      }),
+    )
+    .meta({
+      description: 'In the order of the request.',
+      example: [
         { index: 0, status: 'created', alert_id: EXAMPLE_ID, code: null, message: null },
         {
           index: 1,
@@ -164,73 +144,42 @@ export const alertBatchReply = z
           message: 'Repeats entry 0 of this request.',
         },
       ],
-    },
-  })
+    }),
+})
 
-export const deletedAlertReply = z.strictObject({ ok: z.literal(true) }).meta({ example: { ok: true } })
+export const deletedAlertReply = z.strictObject({ ok: z.literal(true) })
 
 const delivery = z
   .strictObject({
     channel: z.enum(['email', 'webhook']),
-    status: z.enum(['pending', 'succeeded', 'failed']),
-    delivery_id: z.uuid().nullable(),
+    status: z.enum(['pending', 'succeeded', 'failed']).meta({ example: 'succeeded' }),
+    delivery_id: z.uuid().nullable().meta({ example: '01951d2b-1260-7a07-8d17-0f6d2e4a9c11' }),
     endpoint_id: z.uuid().nullable(),
     endpoint_label: z.string().nullable(),
     platform: z.string().nullable(),
-    attempt_count: z.int().nullable(),
+    attempt_count: z.int().nullable().meta({ example: 1 }),
     last_http_status: z.int().nullable(),
     next_attempt_at: instant.nullable(),
     error: z.string().nullable(),
-    created_at: instant,
+    created_at: instant.meta({ example: '2026-03-02T19:11:02.100Z' }),
   })
   .meta({ id: 'AlertDelivery' })
 
 /** Reported when an alert fired. */
 export const alertEventReply = z
   .strictObject({
-    id: z.uuid(),
-    alert_id: z.uuid(),
+    id: z.uuid().meta({ example: '01951d2b-11f0-7f40-a0c8-4d1a6be2f915' }),
+    alert_id: z.uuid().meta({ example: EXAMPLE_ID }),
     kind,
     item,
-    triggered_value: z.string().describe('The best ask in `triggered_currency`, or the spread in percent.'),
-    triggered_currency: z.string().nullable(),
-    reason: z.string(),
-    created_at: instant,
+    triggered_value: z
+      .string()
+      .meta({ description: 'The best ask in `triggered_currency`, or the spread in percent.', example: '13.42' }),
+    triggered_currency: z.string().nullable().meta({ example: 'EUR' }),
+    reason: z.string().meta({ example: 'The best ask of 13.42 EUR at provider_05 is below 13.50 EUR.' }),
+    created_at: instant.meta({ example: '2026-03-02T19:11:02.000Z' }),
     deliveries: z.array(delivery),
   })
   .meta({ id: 'AlertEvent' })
 
-export const alertEventsReply = z
-  .strictObject({ events: z.array(alertEventReply), pagination: offsetPagination })
-  .meta({
-    example: {
-      events: [
-        {
-          id: '01951d2b-11f0-7f40-a0c8-4d1a6be2f915',
-          alert_id: EXAMPLE_ID,
-          kind: 'price_below',
-          item: exampleItem,
-          triggered_value: '13.42',
-          triggered_currency: 'EUR',
-          reason: 'The best ask of 13.42 EUR at provider_05 is below 13.50 EUR.',
-          created_at: '2026-03-02T19:11:02.000Z',
-          deliveries: [
-            {
-              channel: 'email',
-              status: 'succeeded',
-              delivery_id: '01951d2b-1260-7a07-8d17-0f6d2e4a9c11',
-              endpoint_id: null,
-              endpoint_label: null,
-              platform: null,
-              attempt_count: 1,
-              last_http_status: null,
-              next_attempt_at: null,
-              error: null,
-              created_at: '2026-03-02T19:11:02.100Z',
-            },
-          ],
-        },
-      ],
-      pagination: examplePage(50),
-    },
-  })
+export const alertEventsReply = z.strictObject({ events: z.array(alertEventReply), pagination: offsetPages(50) })

@@ -1,8 +1,8 @@
 /** GET /market/arbitrage. Rules: DECISIONS.md, "Arbitrage". Amounts are decimal texts in US dollars. */
 import { z } from 'zod'
-import { count, exampleMarketMeta, marketMeta, usd } from './market.ts'
+import { count, marketMeta, usd } from './market.ts'
 import { decimal, integer, pageOffset, providerKey, repeated } from './query-values.ts'
-import { exampleItem, instant, itemMembers } from './reply-values.ts'
+import { instant, itemMembers, providerName } from './reply-values.ts'
 
 /** Parameters of GET /market/arbitrage; `cursor` is refused before they are read. */
 export const arbitrageQuery = ({ askKeys, bidKeys }: { askKeys: readonly string[]; bidKeys: readonly string[] }) =>
@@ -33,62 +33,40 @@ export type ArbitrageQuery = z.infer<ReturnType<typeof arbitrageQuery>>
 const arbitrageItem = z
   .strictObject({
     ...itemMembers,
-    buy_provider: z.string(),
-    sell_provider: z.string(),
-    buy_price_usd: usd,
-    sell_price_usd: usd,
-    estimated_fees_usd: usd,
-    net_profit_usd: usd,
-    gross_spread_pct: z.number(),
-    quantity: count.describe('The smaller of the two quantities.'),
-    last_updated: instant.describe('Of the leg that was updated last.'),
-    buy_last_updated: instant,
-    sell_last_updated: instant,
+    buy_provider: providerName.meta({ example: 'provider_09' }),
+    sell_provider: providerName,
+    buy_price_usd: usd.meta({ example: '25.80' }),
+    sell_price_usd: usd.meta({ example: '27.10' }),
+    estimated_fees_usd: usd.meta({ example: '0.68' }),
+    net_profit_usd: usd.meta({ example: '0.62' }),
+    gross_spread_pct: z.number().meta({ example: 5.0388 }),
+    quantity: count.meta({ description: 'The smaller of the two quantities.', example: 3 }),
+    last_updated: instant.meta({
+      description: 'Of the leg that was updated last.',
+      example: '2026-03-03T21:40:40.000Z',
+    }),
+    buy_last_updated: instant.meta({ example: '2026-03-03T21:40:02.000Z' }),
+    sell_last_updated: instant.meta({ example: '2026-03-03T21:40:40.000Z' }),
   })
   .meta({ id: 'ArbitragePair' })
 
-export const arbitrageReply = z
-  .strictObject({
-    meta: z.strictObject({
-      ...marketMeta,
-      excluded: z
-        .strictObject({ stale: count, down: count, quarantined: count })
-        .describe('Quotes of the queried providers that were left out, by reason.'),
+export const arbitrageReply = z.strictObject({
+  meta: z.strictObject({
+    ...marketMeta,
+    window: marketMeta.window.meta({ example: { timeframe: '60m' } }),
+    excluded: z.strictObject({ stale: count, down: count, quarantined: count }).meta({
+      description: 'Quotes of the queried providers that were left out, by reason.',
+      example: { stale: 102, down: 8_411, quarantined: 0 },
     }),
-    data: z.strictObject({ items: z.array(arbitrageItem) }),
-    pagination: z.strictObject({
+  }),
+  data: z.strictObject({ items: z.array(arbitrageItem) }),
+  pagination: z
+    .strictObject({
       limit: z.int().min(1),
       offset: z.int().min(0),
       total: z.literal(-1),
       has_next: z.boolean(),
       has_prev: z.boolean(),
-    }),
-  })
-  .meta({
-    example: {
-      meta: {
-        ...exampleMarketMeta,
-        window: { timeframe: '60m' },
-        excluded: { stale: 102, down: 8_411, quarantined: 0 },
-      },
-      data: {
-        items: [
-          {
-            ...exampleItem,
-            buy_provider: 'provider_09',
-            sell_provider: 'provider_02',
-            buy_price_usd: '25.80',
-            sell_price_usd: '27.10',
-            estimated_fees_usd: '0.68',
-            net_profit_usd: '0.62',
-            gross_spread_pct: 5.0388,
-            quantity: 3,
-            last_updated: '2026-03-03T21:40:40.000Z',
-            buy_last_updated: '2026-03-03T21:40:02.000Z',
-            sell_last_updated: '2026-03-03T21:40:40.000Z',
-          },
-        ],
-      },
-      pagination: { limit: 100, offset: 0, total: -1, has_next: false, has_prev: false },
-    },
-  })
+    })
+    .meta({ example: { limit: 100, offset: 0, total: -1, has_next: false, has_prev: false } }),
+})

@@ -22,44 +22,26 @@ const FEED_MESSAGES: Record<string, { schema: z.ZodType; summary: string }> = {
   'replay.end': { schema: replayEndEvent, summary: 'A replay is complete.' },
 }
 
-const FEEDS = [
-  {
-    name: 'feedPrices',
-    address: '/v1/feed/prices',
-    messages: ['ready', 'prices.changed', 'resync', 'snapshot.end'],
-    description: 'Changes of asks as Server-Sent Events.',
-  },
-  {
-    name: 'feedBids',
-    address: '/v1/feed/bids',
-    messages: ['ready', 'bids.changed', 'resync', 'snapshot.end'],
-    description: 'Changes of buy orders as Server-Sent Events.',
-  },
-  {
-    name: 'feedSales',
-    address: '/v1/feed/sales',
-    messages: ['ready', 'sales.recorded', 'resync'],
-    description: 'Sales as Server-Sent Events.',
-  },
-  {
-    name: 'feedReplayPrices',
-    address: '/v1/feed/replay/prices',
-    messages: ['ready', 'prices.changed', 'replay.end'],
-    description: 'Recorded changes of asks, at any speed, as Server-Sent Events.',
-  },
-  {
-    name: 'feedReplayBids',
-    address: '/v1/feed/replay/bids',
-    messages: ['ready', 'bids.changed', 'replay.end'],
-    description: 'Recorded changes of buy orders, at any speed, as Server-Sent Events.',
-  },
-  {
-    name: 'feedReplaySales',
-    address: '/v1/feed/replay/sales',
-    messages: ['ready', 'sales.recorded', 'replay.end'],
-    description: 'Recorded sales, at any speed, as Server-Sent Events.',
-  },
+const SIDES = [
+  { name: 'Prices', path: 'prices', event: 'prices.changed', records: 'changes of asks' },
+  { name: 'Bids', path: 'bids', event: 'bids.changed', records: 'changes of buy orders' },
+  { name: 'Sales', path: 'sales', event: 'sales.recorded', records: 'sales' },
 ]
+
+const FEEDS = SIDES.flatMap(({ name, path, event, records }) => [
+  {
+    name: `feed${name}`,
+    address: `/v1/feed/${path}`,
+    messages: ['ready', event, 'resync', ...(event === 'sales.recorded' ? [] : ['snapshot.end'])],
+    description: `${records.replace(/^./, first => first.toUpperCase())} as Server-Sent Events.`,
+  },
+  {
+    name: `feedReplay${name}`,
+    address: `/v1/feed/replay/${path}`,
+    messages: ['ready', event, 'replay.end'],
+    description: `Recorded ${records}, at any speed, as Server-Sent Events.`,
+  },
+])
 
 const AVRO = 'application/vnd.apache.avro;version=1.9.0'
 
@@ -127,7 +109,9 @@ const channelName = ({ name }: TopicDefinition): string => `topic.${name}`
 const sendOn = (channel: string, summary: string) => ({ action: 'send', channel: ref('channels', channel), summary })
 
 function feedMessage(name: string, { schema, summary }: { schema: z.ZodType; summary: string }): object {
-  const { $schema, ...payload } = z.toJSONSchema(schema)
+  const { $schema, ...payload } = z.toJSONSchema(schema, {
+    override: ({ jsonSchema }) => void delete jsonSchema.example,
+  })
   return { name, title: name, summary, contentType: 'application/json', payload }
 }
 

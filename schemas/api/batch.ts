@@ -5,7 +5,7 @@
  * hundredths of the reply's currency.
  */
 import { z } from 'zod'
-import { askMembers, bidMembers, exampleAsk, exampleBid, exampleTimes, quoteTimes } from './listing.ts'
+import { askQuote, bidQuote } from './listing.ts'
 import {
   currencyMember,
   list,
@@ -16,7 +16,7 @@ import {
   text,
   violates,
 } from './query-values.ts'
-import { exampleItem, instant, itemMembers } from './reply-values.ts'
+import { currencyName, instant, itemMembers, providerName } from './reply-values.ts'
 
 /** Ids and names that one batch may hold together. */
 const BATCH_ITEMS_MAX = 100
@@ -30,7 +30,7 @@ export const batchBody = ({ providers, isCurrency }: MarketScope) =>
       }),
       market_hash_names: optional(list(text(), { max: BATCH_ITEMS_MAX })).meta({
         description: `Names. ${NAME_NOTE} The name of a phased finish means its cheapest phase. Ids and names together at most ${BATCH_ITEMS_MAX}.`,
-        example: [exampleItem.market_hash_name],
+        example: ['AK-47 | Redline (Field-Tested)'],
       }),
       providers: providersMember(providers),
       currency: currencyMember(isCurrency),
@@ -59,42 +59,27 @@ const sizeOf = (body: object): number => sizesOf(body).reduce((sum, size) => sum
 /** A list that is too long by itself is a violation of its own. */
 const hasLongList = (body: object): boolean => sizesOf(body).some(size => size > BATCH_ITEMS_MAX)
 
-const askQuote = z.strictObject({ provider: z.string(), ...askMembers, ...quoteTimes }).meta({ id: 'PriceQuote' })
-const bidQuote = z.strictObject({ provider: z.string(), ...bidMembers, ...quoteTimes }).meta({ id: 'BidQuote' })
+const replyOf = <T extends z.ZodType>(quote: T) =>
+  z.strictObject({
+    meta: z.strictObject({
+      currency: currencyName,
+      requested_item_count: z.int().min(1).max(BATCH_ITEMS_MAX).meta({ example: 3 }),
+      found_item_count: z.int().min(0).meta({ example: 1 }),
+      providers_queried: z.array(providerName),
+      generated_at: instant.meta({ example: '2026-03-03T21:41:00.000Z' }),
+    }),
+    items: z
+      .array(z.strictObject({ ...itemMembers, quotes: z.array(quote).min(1) }))
+      .describe('One entry per item with a quote, in the order of the request.'),
+    items_not_found: z.array(z.int()).meta({
+      description: 'Ids, those of names included, without a quote of any queried provider.',
+      example: [4941],
+    }),
+    names_not_found: z
+      .array(z.string())
+      .meta({ description: 'Names that no catalog item has.', example: ['No Such Item'] }),
+  })
 
-const replyOf = <T extends z.ZodType>(quote: T, exampleQuote: object) =>
-  z
-    .strictObject({
-      meta: z.strictObject({
-        currency: z.string(),
-        requested_item_count: z.int().min(1).max(BATCH_ITEMS_MAX),
-        found_item_count: z.int().min(0),
-        providers_queried: z.array(z.string()),
-        generated_at: instant,
-      }),
-      items: z
-        .array(z.strictObject({ ...itemMembers, quotes: z.array(quote).min(1) }))
-        .describe('One entry per item with a quote, in the order of the request.'),
-      items_not_found: z
-        .array(z.int())
-        .describe('Ids, those of names included, without a quote of any queried provider.'),
-      names_not_found: z.array(z.string()).describe('Names that no catalog item has.'),
-    })
-    .meta({
-      example: {
-        meta: {
-          currency: 'USD',
-          requested_item_count: 3,
-          found_item_count: 1,
-          providers_queried: ['provider_02'],
-          generated_at: '2026-03-03T21:41:00.000Z',
-        },
-        items: [{ ...exampleItem, quotes: [{ provider: 'provider_02', ...exampleQuote, ...exampleTimes }] }],
-        items_not_found: [4941],
-        names_not_found: ['No Such Item'],
-      },
-    })
+export const pricesBatchReply = replyOf(askQuote.meta({ id: 'PriceQuote' }))
 
-export const pricesBatchReply = replyOf(askQuote, exampleAsk)
-
-export const bidsBatchReply = replyOf(bidQuote, exampleBid)
+export const bidsBatchReply = replyOf(bidQuote.meta({ id: 'BidQuote' }))

@@ -15,7 +15,7 @@ import {
   timeWindow,
   violates,
 } from './query-values.ts'
-import { amount, exampleItem, instant, itemMembers } from './reply-values.ts'
+import { amount, currencyName, instant, itemMembers } from './reply-values.ts'
 
 const LOOKBACK_FORM = /^(\d{1,5})([dh]?)$/
 
@@ -67,52 +67,28 @@ export type CandlesQuery = z.infer<ReturnType<typeof candlesQuery>>
 
 const candle = z
   .strictObject({
-    t: z.int().describe('Start of the bucket.'),
-    o: amount,
-    h: amount,
-    l: amount,
-    c: amount,
-    v: z.int().describe('Estimated from falls of the listing counts.'),
-    q: z.int().nullable().describe('Listings at the end of the bucket.'),
-    providers: z
-      .strictObject({ o: z.string(), h: z.string(), l: z.string(), c: z.string() })
-      .describe('Keys of the providers whose asks these were.'),
+    t: z.int().meta({ description: 'Start of the bucket.', example: 1_772_409_600 }),
+    o: amount.meta({ example: 2950 }),
+    h: amount.meta({ example: 3200 }),
+    l: amount.meta({ example: 2899 }),
+    c: amount.meta({ example: 2931 }),
+    v: z.int().meta({ description: 'Estimated from falls of the listing counts.', example: 41 }),
+    q: z.int().nullable().meta({ description: 'Listings at the end of the bucket.', example: 512 }),
+    providers: z.strictObject({ o: z.string(), h: z.string(), l: z.string(), c: z.string() }).meta({
+      description: 'Keys of the providers whose asks these were.',
+      example: { o: 'provider_02', h: 'provider_09', l: 'provider_12', c: 'provider_02' },
+    }),
   })
   .meta({ id: 'Candle' })
 
-export const candlesReply = z
-  .strictObject({
-    meta: z.strictObject({
-      ...itemMembers,
-      provider: z.literal('All Providers'),
-      currency: z.string(),
-      interval: z.enum(['5m', '1h', '1d']),
-      start: instant,
-      end: instant,
-    }),
-    data: z.array(candle),
-  })
-  .meta({
-    example: {
-      meta: {
-        ...exampleItem,
-        provider: 'All Providers',
-        currency: 'USD',
-        interval: '1d',
-        start: '2026-03-02T00:00:00.000Z',
-        end: '2026-03-03T00:00:00.000Z',
-      },
-      data: [
-        {
-          t: 1_772_409_600,
-          o: 2950,
-          h: 3200,
-          l: 2899,
-          c: 2931,
-          v: 41,
-          q: 512,
-          providers: { o: 'provider_02', h: 'provider_09', l: 'provider_12', c: 'provider_02' },
-        },
-      ],
-    },
-  })
+export const candlesReply = z.strictObject({
+  meta: z.strictObject({
+    ...itemMembers,
+    provider: z.literal('All Providers'),
+    currency: currencyName,
+    interval: z.enum(['5m', '1h', '1d']).meta({ example: '1d' }),
+    start: instant.meta({ example: '2026-03-02T00:00:00.000Z' }),
+    end: instant.meta({ example: '2026-03-03T00:00:00.000Z' }),
+  }),
+  data: z.array(candle),
+})

@@ -17,7 +17,13 @@ import {
 import { feedQuery, replayQuery, salesFeedQuery } from './feed-query.ts'
 import { json, type NamedSchema, type Operation, QUANT, type Reply } from './operation.ts'
 
-const STREAM = { method: 'get', group: 'Feeds', tiers: QUANT, access: 'stream' } as const
+const STREAM = {
+  method: 'get',
+  group: 'Feeds',
+  tiers: QUANT,
+  access: 'stream',
+  errors: ['RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'],
+} as const
 const liveOf = (what: string) =>
   `Server-Sent Events: \`ready\` first, then ${what} as refreshes bring them, one event per provider and moment, or several with 1000 items and a line of 65,535 bytes at most; a comment \`: ping\` every 20 seconds while idle. Nothing is kept for who is away. A key holds two connections at once over all feeds. The stream ends within a second of the end of its key, and when its client leaves more than 16 MiB unread.`
 const LIVE = liveOf('changes')
@@ -68,7 +74,6 @@ export function feedOperations(providers: readonly string[]) {
       description: LIVE,
       query: feedQuery(providers),
       reply: streamOf('PricesFeed', 'The stream of asks.', { 'prices.changed': CHANGED, ...BEYOND }),
-      errors: ['RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'],
     },
     bids: {
       ...STREAM,
@@ -78,7 +83,6 @@ export function feedOperations(providers: readonly string[]) {
       description: LIVE,
       query: feedQuery(providers),
       reply: streamOf('BidsFeed', 'The stream of buy orders.', { 'bids.changed': CHANGED, ...BEYOND }),
-      errors: ['RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'],
     },
     sales: {
       ...STREAM,
@@ -88,7 +92,6 @@ export function feedOperations(providers: readonly string[]) {
       description: `${liveOf('sales')} A sale comes once, though its provider lists it for long.`,
       query: salesFeedQuery(providers),
       reply: streamOf('SalesFeed', 'The stream of sales.', { 'sales.recorded': RECORDED, ...RESYNC }),
-      errors: ['RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'],
     },
     replayPrices: {
       ...STREAM,
@@ -98,7 +101,6 @@ export function feedOperations(providers: readonly string[]) {
       description: REPLAY,
       query: replayQuery(providers),
       reply: streamOf('PricesReplay', 'The recorded changes of asks.', { 'prices.changed': CHANGED, ...END }),
-      errors: ['RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'],
     },
     replayBids: {
       ...STREAM,
@@ -108,7 +110,6 @@ export function feedOperations(providers: readonly string[]) {
       description: REPLAY,
       query: replayQuery(providers),
       reply: streamOf('BidsReplay', 'The recorded changes of buy orders.', { 'bids.changed': CHANGED, ...END }),
-      errors: ['RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'],
     },
     replaySales: {
       ...STREAM,
@@ -118,7 +119,6 @@ export function feedOperations(providers: readonly string[]) {
       description: replayOf('Sales'),
       query: replayQuery(providers),
       reply: streamOf('SalesReplay', 'The recorded sales.', { 'sales.recorded': RECORDED, ...END }),
-      errors: ['RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'],
     },
     token: {
       ...STREAM,

@@ -82,6 +82,11 @@ const tooMany = (at: 'item_ids' | 'market_hash_names') => ({
   when: () => true,
 })
 
+const bounded = <Query extends z.ZodObject>(query: Query) =>
+  query
+    .refine(within100('item_ids'), tooMany('item_ids'))
+    .refine(within100('market_hash_names'), tooMany('market_hash_names'))
+
 /** Of all live feeds. */
 const live = (providers: readonly string[]) => ({
   ...filters(providers),
@@ -95,15 +100,11 @@ const live = (providers: readonly string[]) => ({
   token,
 })
 
-export const salesFeedQuery = (providers: readonly string[]) =>
-  z
-    .object(live(providers))
-    .refine(within100('item_ids'), tooMany('item_ids'))
-    .refine(within100('market_hash_names'), tooMany('market_hash_names'))
+export const salesFeedQuery = (providers: readonly string[]) => bounded(z.object(live(providers)))
 
 export const feedQuery = (providers: readonly string[]) =>
-  z
-    .object({
+  bounded(
+    z.object({
       ...live(providers),
       snapshot: boolean().optional().meta({
         description: 'Beyond the specification: the current state comes first, ended by an event `snapshot.end`.',
@@ -114,20 +115,18 @@ export const feedQuery = (providers: readonly string[]) =>
           'Beyond the specification: a slow client is sent the latest state of each row instead of being disconnected.',
         example: 'conflate',
       }),
-    })
-    .refine(within100('item_ids'), tooMany('item_ids'))
-    .refine(within100('market_hash_names'), tooMany('market_hash_names'))
-    .refine(({ policy, resume }) => !(policy && resume), {
-      ...violates(
-        'value_error',
-        'A stream that leaves changes out cannot be resumed: take policy=conflate or resume=true',
-      ),
-      path: ['policy'],
-    })
+    }),
+  ).refine(({ policy, resume }) => !(policy && resume), {
+    ...violates(
+      'value_error',
+      'A stream that leaves changes out cannot be resumed: take policy=conflate or resume=true',
+    ),
+    path: ['policy'],
+  })
 
 export const replayQuery = (providers: readonly string[]) =>
-  z
-    .object({
+  bounded(
+    z.object({
       from: time().meta({
         description:
           'First moment, by `seen_at`: `YYYY-MM-DD`, `YYYY-MM-DDThh:mm:ss` or ISO 8601; UTC without an offset.',
@@ -159,9 +158,8 @@ export const replayQuery = (providers: readonly string[]) =>
         }),
       ...filters(providers),
       token,
-    })
-    .refine(within100('item_ids'), tooMany('item_ids'))
-    .refine(within100('market_hash_names'), tooMany('market_hash_names'))
+    }),
+  )
 
 export type FeedQuery = z.infer<ReturnType<typeof feedQuery>>
 

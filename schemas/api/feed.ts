@@ -5,8 +5,8 @@
  * AsyncAPI are generated.
  */
 import { z } from 'zod'
-import { exampleItem } from './reply-values.ts'
-import { exampleSale, saleRecord } from './sales.ts'
+import { exampleOf } from './reply-values.ts'
+import { saleRecord } from './sales.ts'
 
 const instant = z.iso.datetime().describe('ISO 8601, UTC')
 
@@ -52,12 +52,13 @@ export const snapshotEndEvent = z.strictObject({ items: z.int().min(0).describe(
 /** A replay is complete. */
 export const replayEndEvent = z.strictObject({ items: z.int().min(0).describe('Changes or sales that were replayed') })
 
-export const feedTokenReply = z
-  .strictObject({
-    token: z.string().describe('Opens one stream, as the query parameter `token`'),
-    expires_at: instant,
-  })
-  .meta({ example: { token: 'XvN2v0rJ8nM1mPq3y5cT7bWdKfHsLzAeRgUiOpQxYtE', expires_at: '2026-03-03T21:46:00.000Z' } })
+export const feedTokenReply = z.strictObject({
+  token: z.string().meta({
+    description: 'Opens one stream, as the query parameter `token`',
+    example: 'XvN2v0rJ8nM1mPq3y5cT7bWdKfHsLzAeRgUiOpQxYtE',
+  }),
+  expires_at: instant.meta({ example: '2026-03-03T21:46:00.000Z' }),
+})
 
 const eventText = (name: string, data: object): string => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`
 
@@ -67,12 +68,13 @@ const readyText = eventText('ready', {
   market_hash_names_filter_count: 0,
 })
 
+const EXAMPLE_ITEM = { item_id: 4940, market_hash_name: 'AK-47 | Redline (Field-Tested)', phase: null }
 const ABOUT = { provider: 'provider_02', seen_at: '2026-03-03T21:34:30.549Z' }
 
 const changedText = (name: string, price: number): string =>
-  eventText(name, { ...ABOUT, items: [{ ...exampleItem, price, qty: 14, change: 'updated' }] })
+  eventText(name, { ...ABOUT, items: [{ ...EXAMPLE_ITEM, price, qty: 14, change: 'updated' }] })
 
-const recordedText = eventText('sales.recorded', { ...ABOUT, items: [exampleSale] })
+const recordedText = eventText('sales.recorded', { ...ABOUT, items: [exampleOf(saleRecord)] })
 
 /** The beginning of each stream, by its name among the schemas of the document. */
 export const FEED_EXAMPLES = {

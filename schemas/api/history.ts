@@ -20,7 +20,7 @@ import {
   providersParameter,
   timeWindow,
 } from './query-values.ts'
-import { amount, cursorPagination, exampleCursorPage, exampleItem, instant, itemMembers } from './reply-values.ts'
+import { amount, currencyName, cursorPages, instant, itemMembers, providerName } from './reply-values.ts'
 
 export const historyQuery = ({ providers, isCurrency }: MarketScope) =>
   z
@@ -42,51 +42,32 @@ export const historyQuery = ({ providers, isCurrency }: MarketScope) =>
 const historyRecord = z
   .strictObject({
     ...itemMembers,
-    provider: z.string().describe('Display name of the provider.'),
-    time: instant,
-    price: amount,
-    currency: z.string(),
-    quantity: z.int(),
+    provider: z.string().meta({ description: 'Display name of the provider.', example: 'Market Two' }),
+    time: instant.meta({ example: '2026-03-03T21:34:30.549Z' }),
+    price: amount.meta({ example: 2931 }),
+    currency: currencyName,
+    quantity: z.int().meta({ example: 14 }),
   })
   .meta({ id: 'HistoryEntry' })
 
-export const historyReply = z
-  .strictObject({
-    meta: z.strictObject({
-      currency: z.string(),
-      filters: z.strictObject({
+export const historyReply = z.strictObject({
+  meta: z.strictObject({
+    currency: currencyName,
+    filters: z
+      .strictObject({
         item_id: z.int().optional(),
         market_hash_name: z.string().optional(),
         phase: z.string().optional(),
         provider: z.string().optional(),
         start: instant,
         end: instant,
-      }),
-      result_count: z.int(),
-    }),
-    items: z.array(historyRecord),
-    pagination: cursorPagination,
-  })
-  .meta({
-    example: {
-      meta: {
-        currency: 'USD',
-        filters: { item_id: 4940, start: '2026-02-17T21:41:00.000Z', end: '2026-03-03T21:41:00.000Z' },
-        result_count: 1,
-      },
-      items: [
-        {
-          ...exampleItem,
-          provider: 'Market Two',
-          time: '2026-03-03T21:34:30.549Z',
-          price: 2931,
-          currency: 'USD',
-          quantity: 14,
-        },
-      ],
-      pagination: exampleCursorPage(100),
-    },
-  })
+      })
+      .meta({ example: { item_id: 4940, start: '2026-02-17T21:41:00.000Z', end: '2026-03-03T21:41:00.000Z' } }),
+    result_count: z.int().meta({ example: 1 }),
+  }),
+  items: z.array(historyRecord),
+  pagination: cursorPages(100),
+})
 
 export const historyChartQuery = ({
   askKeys,
@@ -113,41 +94,24 @@ export const historyChartQuery = ({
 
 export type HistoryChartQuery = z.infer<ReturnType<typeof historyChartQuery>>
 
-export const historyChartReply = z
-  .strictObject({
-    meta: z.strictObject({
-      item_id: z.int(),
-      market_hash_name: z.string(),
-      currency: z.string(),
-      start: instant,
-      end: instant,
-      providers: z.array(z.string()),
-    }),
-    series: z.array(
-      z.strictObject({
-        provider: z.string(),
-        data: z.array(z.strictObject({ t: z.int(), price: amount, qty: z.int().nullable() })),
+export const historyChartReply = z.strictObject({
+  meta: z.strictObject({
+    item_id: itemMembers.item_id,
+    market_hash_name: itemMembers.market_hash_name,
+    currency: currencyName,
+    start: instant.meta({ example: '2026-03-01T00:00:00.000Z' }),
+    end: instant.meta({ example: '2026-03-03T00:00:00.000Z' }),
+    providers: z.array(providerName),
+  }),
+  series: z.array(
+    z.strictObject({
+      provider: providerName,
+      data: z.array(z.strictObject({ t: z.int(), price: amount, qty: z.int().nullable() })).meta({
+        example: [
+          { t: 1_772_323_200, price: 2920, qty: 12 },
+          { t: 1_772_409_600, price: 2931, qty: null },
+        ],
       }),
-    ),
-  })
-  .meta({
-    example: {
-      meta: {
-        item_id: exampleItem.item_id,
-        market_hash_name: exampleItem.market_hash_name,
-        currency: 'USD',
-        start: '2026-03-01T00:00:00.000Z',
-        end: '2026-03-03T00:00:00.000Z',
-        providers: ['provider_02'],
-      },
-      series: [
-        {
-          provider: 'provider_02',
-          data: [
-            { t: 1_772_323_200, price: 2920, qty: 12 },
-            { t: 1_772_409_600, price: 2931, qty: null },
-          ],
-        },
-      ],
-    },
-  })
+    }),
+  ),
+})

@@ -1,7 +1,8 @@
 /** Inventories of the game's platform. Rules: DECISIONS.md, "Portfolios and inventories". */
 import { z } from 'zod'
-import { assetMembers, exampleAsset } from './portfolios.ts'
+import { assetMembers } from './portfolios.ts'
 import { violates } from './query-values.ts'
+import { itemMembers } from './reply-values.ts'
 
 const ACCOUNT_FORM = /^(\d{17}|[A-Za-z0-9_-]{2,32})$/
 
@@ -19,38 +20,19 @@ export const lookupQuery = z.object({
     }),
 })
 
-export const inventoryReply = z
-  .strictObject({
-    data: z.array(
-      z.strictObject({
-        assetid: z.string(),
-        market_hash_name: z.string(),
-        phase: z.string().nullable(),
-        name: z.string().describe('Without the wear.'),
-        icon_url: z.string(),
-        tradable: z.boolean(),
-        marketable: z.boolean(),
-        quantity: z.int().min(1),
-        ...assetMembers,
-      }),
-    ),
-    total_count: z.int().min(0),
-  })
-  .meta({
-    example: {
-      data: [
-        {
-          assetid: '31204567890',
-          market_hash_name: 'AK-47 | Redline (Field-Tested)',
-          phase: null,
-          name: 'AK-47 | Redline',
-          icon_url: 'https://images.example.com/redline.png',
-          tradable: true,
-          marketable: true,
-          quantity: 1,
-          ...exampleAsset,
-        },
-      ],
-      total_count: 1,
-    },
-  })
+export const inventoryReply = z.strictObject({
+  data: z.array(
+    z.strictObject({
+      assetid: z.string().meta({ example: '31204567890' }),
+      market_hash_name: itemMembers.market_hash_name,
+      phase: z.string().nullable(),
+      name: z.string().meta({ description: 'Without the wear.', example: 'AK-47 | Redline' }),
+      icon_url: z.string().meta({ example: 'https://images.example.com/redline.png' }),
+      tradable: z.boolean().meta({ example: true }),
+      marketable: z.boolean().meta({ example: true }),
+      quantity: z.int().min(1).meta({ example: 1 }),
+      ...assetMembers,
+    }),
+  ),
+  total_count: z.int().min(0).meta({ example: 1 }),
+})

@@ -5,7 +5,7 @@
  */
 import { z } from 'zod'
 import { currency, integer, itemSelector, type MarketScope, pageOffset, providersParameter } from './query-values.ts'
-import { amount, exampleItem, examplePage, instant, itemMembers, offsetPagination } from './reply-values.ts'
+import { amount, currencyName, instant, itemMembers, offsetPages, providerName } from './reply-values.ts'
 
 export const listingQuery = (scope: MarketScope & { pageMax: number }) =>
   z.object({
@@ -26,57 +26,47 @@ export const snapshotQuery = (providers: readonly string[]) => z.object({ provid
 
 export const redirectParams = z.object({
   provider: z.string().meta({ description: 'One provider key.', example: 'provider_02' }),
-  item_id: integer({ min: 1 }).meta({ description: 'Catalog id of the item.', example: exampleItem.item_id }),
+  item_id: integer({ min: 1 }).meta({ description: 'Catalog id of the item.', example: 4940 }),
 })
 
 /** When the price or the quantity last changed, and when the provider was last refreshed. */
-export const quoteTimes = { timestamp: instant, last_updated: instant }
-
-/** Price and quantity of an ask. */
-export const askMembers = { lowest_ask: amount, lowest_ask_decimal: z.string(), quantity: z.int() }
-
-/** Price and quantity of a buy order. */
-export const bidMembers = { highest_bid: amount, highest_bid_decimal: z.string(), num_bids: z.int() }
-
-/** A provider's ask in examples. */
-export const exampleAsk = { lowest_ask: 2931, lowest_ask_decimal: '29.31', quantity: 14 }
-
-/** A provider's buy order in examples. */
-export const exampleBid = { highest_bid: 2710, highest_bid_decimal: '27.10', num_bids: 6 }
-
-/** The times of a quote in examples. */
-export const exampleTimes = { timestamp: '2026-03-03T21:34:30.549Z', last_updated: '2026-03-03T21:40:02.000Z' }
-
-const examplePriceEntry = {
-  provider: 'provider_02',
-  ...exampleItem,
-  ...exampleAsk,
-  link: 'https://api.example.com/r/provider_02/4940',
-  ...exampleTimes,
+const quoteTimes = {
+  timestamp: instant.meta({ example: '2026-03-03T21:34:30.549Z' }),
+  last_updated: instant.meta({ example: '2026-03-03T21:40:02.000Z' }),
 }
 
-const exampleBidEntry = { provider: 'provider_02', ...exampleItem, ...exampleBid, ...exampleTimes }
+const askMembers = {
+  lowest_ask: amount.meta({ example: 2931 }),
+  lowest_ask_decimal: z.string().meta({ example: '29.31' }),
+  quantity: z.int().meta({ example: 14 }),
+}
+
+const bidMembers = {
+  highest_bid: amount.meta({ example: 2710 }),
+  highest_bid_decimal: z.string().meta({ example: '27.10' }),
+  num_bids: z.int().meta({ example: 6 }),
+}
+
+/** The lowest ask of a provider for an item that is named elsewhere, and the highest buy order. */
+export const askQuote = z.strictObject({ provider: providerName, ...askMembers, ...quoteTimes })
+export const bidQuote = z.strictObject({ provider: providerName, ...bidMembers, ...quoteTimes })
 
 /** The lowest ask of a provider for an item. */
-export const priceEntry = z
-  .strictObject({
-    provider: z.string(),
-    ...itemMembers,
-    ...askMembers,
-    link: z.url(),
-    url: z.url().optional().describe('Where `link` leads; on pro and quant only. Absent where `link` is a 404.'),
-    ...quoteTimes,
-  })
-  .meta({ example: examplePriceEntry })
+export const priceEntry = z.strictObject({
+  provider: providerName,
+  ...itemMembers,
+  ...askMembers,
+  link: z.url().meta({ example: 'https://api.example.com/r/provider_02/4940' }),
+  url: z.url().optional().describe('Where `link` leads; on pro and quant only. Absent where `link` is a 404.'),
+  ...quoteTimes,
+})
 
 /** The highest buy order of a provider for an item. */
-export const bidEntry = z
-  .strictObject({ provider: z.string(), ...itemMembers, ...bidMembers, ...quoteTimes })
-  .meta({ example: exampleBidEntry })
+export const bidEntry = z.strictObject({ provider: providerName, ...itemMembers, ...bidMembers, ...quoteTimes })
 
 const meta = z
   .strictObject({
-    currency: z.string(),
+    currency: currencyName,
     filters: z
       .strictObject({
         item_id: z.int().optional(),
@@ -84,25 +74,17 @@ const meta = z
         phase: z.string().optional(),
         requested_providers: z.array(z.string()).optional(),
       })
-      .describe('The filters that were applied, and no others.'),
-    providers_queried: z.array(z.string()),
-    returned_providers: z.array(z.string()).describe('Providers of the entries of this page.'),
+      .meta({
+        description: 'The filters that were applied, and no others.',
+        example: { item_id: 4940, requested_providers: ['provider_02'] },
+      }),
+    providers_queried: z.array(providerName),
+    returned_providers: z.array(providerName).describe('Providers of the entries of this page.'),
   })
   .meta({ id: 'ListingMeta' })
 
-const exampleMeta = {
-  currency: 'USD',
-  filters: { item_id: exampleItem.item_id, requested_providers: ['provider_02'] },
-  providers_queried: ['provider_02'],
-  returned_providers: ['provider_02'],
-}
-
-export const pricesReply = z
-  .strictObject({ meta, items: z.array(priceEntry), pagination: offsetPagination })
-  .meta({ example: { meta: exampleMeta, items: [examplePriceEntry], pagination: examplePage(100) } })
-
-export const bidsReply = z
-  .strictObject({ meta, items: z.array(bidEntry), pagination: offsetPagination })
-  .meta({ example: { meta: exampleMeta, items: [exampleBidEntry], pagination: examplePage(100) } })
-
 export type ListingMeta = z.infer<typeof meta>
+
+export const pricesReply = z.strictObject({ meta, items: z.array(priceEntry), pagination: offsetPages(100) })
+
+export const bidsReply = z.strictObject({ meta, items: z.array(bidEntry), pagination: offsetPages(100) })

@@ -5,7 +5,7 @@
  */
 import { z } from 'zod'
 import { integer } from './query-values.ts'
-import { exampleItem, instant, itemMembers } from './reply-values.ts'
+import { instant, itemMembers, providerName } from './reply-values.ts'
 
 const groupBy = z.enum(['item_type', 'weapon_type'])
 
@@ -14,7 +14,7 @@ export const indexesQuery = z.object({
 })
 
 export const marketItemParams = z.object({
-  item_id: integer({ min: 1 }).meta({ description: 'Catalog id of the item.', example: exampleItem.item_id }),
+  item_id: integer({ min: 1 }).meta({ description: 'Catalog id of the item.', example: 4940 }),
 })
 
 /** A decimal text in US dollars with two places. */
@@ -25,194 +25,109 @@ export const count = z.int().min(0)
 
 /** `meta` of all answers of market analytics. */
 export const marketMeta = {
-  generated_at: instant,
+  generated_at: instant.meta({ example: '2026-03-03T21:41:00.000Z' }),
   data_source: z.enum(['cache', 'live', 'mixed']),
-  freshness_sec: count.describe('Whole seconds from the moment that the figures are of to the reply, rounded down.'),
-  window: z.strictObject({ timeframe: z.string() }),
+  freshness_sec: count.meta({
+    description: 'Whole seconds from the moment that the figures are of to the reply, rounded down.',
+    example: 4,
+  }),
+  window: z.strictObject({ timeframe: z.string() }).meta({ example: { timeframe: '24h' } }),
 }
 
-/** The same in examples. */
-export const exampleMarketMeta = {
-  generated_at: '2026-03-03T21:41:00.000Z',
-  data_source: 'cache',
-  freshness_sec: 4,
-  window: { timeframe: '24h' },
-}
+export const indexesReply = z.strictObject({
+  meta: z.strictObject({ ...marketMeta, group_by: groupBy }),
+  data: z.strictObject({
+    total_marketcap_usd: usd.meta({ example: '91244110.02' }),
+    groups: z.array(
+      z.strictObject({
+        group: z.string().meta({ example: 'Weapon' }),
+        marketcap_usd: usd.meta({ example: '91244110.02' }),
+        item_count: count.meta({ example: 16_112 }),
+        included_count: count.meta({ example: 12_980 }),
+        excluded_count: count.meta({ example: 3_132 }),
+      }),
+    ),
+  }),
+})
 
-export const indexesReply = z
-  .strictObject({
-    meta: z.strictObject({ ...marketMeta, group_by: groupBy }),
-    data: z.strictObject({
-      total_marketcap_usd: usd,
-      groups: z.array(
-        z.strictObject({
-          group: z.string(),
-          marketcap_usd: usd,
-          item_count: count,
-          included_count: count,
-          excluded_count: count,
-        }),
-      ),
-    }),
-  })
-  .meta({
-    example: {
-      meta: { ...exampleMarketMeta, group_by: 'item_type' },
-      data: {
-        total_marketcap_usd: '91244110.02',
-        groups: [
-          {
-            group: 'Weapon',
-            marketcap_usd: '91244110.02',
-            item_count: 16_112,
-            included_count: 12_980,
-            excluded_count: 3_132,
-          },
-        ],
-      },
-    },
-  })
+const score = (most: number, example: number) => z.int().min(0).max(most).nullable().meta({ example })
+const rank = z.int().min(1).meta({ example: 37 })
 
-const score = (most: number) => z.int().min(0).max(most).nullable()
+const difference = (example: string | null) => usd.nullable().meta({ example })
+const rate = (example: number | null) => z.number().nullable().meta({ example })
 
 /** The `summary` of an item. */
 const itemSummary = z
   .strictObject({
-    best_ask_usd: usd.nullable(),
-    best_bid_usd: usd.nullable(),
-    marketcap: usd.nullable(),
-    supply: count.nullable().describe('Estimated units in circulation.'),
-    price_diff_24h: usd.nullable(),
-    price_rate_24h: z.number().nullable(),
-    sales_1d: count.describe('Estimated from falls of the listing counts.'),
-    liquidity: score(100),
-    listing_score: score(18),
-    gap_score: score(12),
-    volume_score: score(45),
-    stability_score: score(8),
-    external_score: score(25),
-    provider_count: count,
-    avg_spread_pct: z.number().nullable(),
-    total_volume_24h: count,
-    rank: z.int().min(1),
-    price_rate_7d: z.number().nullable(),
-    price_diff_7d: usd.nullable(),
-    price_rate_30d: z.number().nullable(),
-    price_diff_30d: usd.nullable(),
-    sales_7d: count,
-    sales_30d: count,
-    liquidity_last_updated: instant,
+    best_ask_usd: usd.nullable().meta({ example: '29.31' }),
+    best_bid_usd: usd.nullable().meta({ example: '27.10' }),
+    marketcap: usd.nullable().meta({ example: '3664063.10' }),
+    supply: count.nullable().meta({ description: 'Estimated units in circulation.', example: 125_010 }),
+    price_diff_24h: difference('-0.42'),
+    price_rate_24h: rate(-1.41),
+    sales_1d: count.meta({ description: 'Estimated from falls of the listing counts.', example: 87 }),
+    liquidity: score(100, 84),
+    listing_score: score(18, 18),
+    gap_score: score(12, 11),
+    volume_score: score(45, 38),
+    stability_score: score(8, 7),
+    external_score: score(25, 10),
+    provider_count: count.meta({ example: 31 }),
+    avg_spread_pct: rate(9.12),
+    total_volume_24h: count.meta({ example: 87 }),
+    rank,
+    price_rate_7d: rate(2.2),
+    price_diff_7d: difference('0.63'),
+    price_rate_30d: rate(null),
+    price_diff_30d: difference(null),
+    sales_7d: count.meta({ example: 602 }),
+    sales_30d: count.meta({ example: 2411 }),
+    liquidity_last_updated: marketMeta.generated_at,
   })
   .meta({ id: 'MarketSummary' })
 
-const exampleSummary = {
-  best_ask_usd: '29.31',
-  best_bid_usd: '27.10',
-  marketcap: '3664063.10',
-  supply: 125_010,
-  price_diff_24h: '-0.42',
-  price_rate_24h: -1.41,
-  sales_1d: 87,
-  liquidity: 84,
-  listing_score: 18,
-  gap_score: 11,
-  volume_score: 38,
-  stability_score: 7,
-  external_score: 10,
-  provider_count: 31,
-  avg_spread_pct: 9.12,
-  total_volume_24h: 87,
-  rank: 37,
-  price_rate_7d: 2.2,
-  price_diff_7d: '0.63',
-  price_rate_30d: null,
-  price_diff_30d: null,
-  sales_7d: 602,
-  sales_30d: 2411,
-  liquidity_last_updated: exampleMarketMeta.generated_at,
-}
-
-export const marketItemsReply = z
-  .strictObject({
-    meta: z.strictObject(marketMeta),
-    data: z.strictObject({
-      items: z.array(z.strictObject({ ...itemMembers, rank: z.int().min(1), summary: itemSummary })),
-    }),
-  })
-  .meta({
-    example: { meta: exampleMarketMeta, data: { items: [{ ...exampleItem, rank: 37, summary: exampleSummary }] } },
-  })
+export const marketItemsReply = z.strictObject({
+  meta: z.strictObject(marketMeta),
+  data: z.strictObject({ items: z.array(z.strictObject({ ...itemMembers, rank, summary: itemSummary })) }),
+})
 
 /** A provider that has an ask. */
 const itemProvider = z
   .strictObject({
-    provider: z.string(),
-    ask_usd: usd,
-    bid_usd: usd.nullable(),
-    spread_usd: usd.nullable(),
-    spread_pct: z.number().nullable().describe('Percent of the ask.'),
-    ask_depth: count,
-    bid_depth: count.nullable(),
+    provider: providerName,
+    ask_usd: usd.meta({ example: '29.31' }),
+    bid_usd: usd.nullable().meta({ example: '27.10' }),
+    spread_usd: difference('2.21'),
+    spread_pct: z.number().nullable().meta({ description: 'Percent of the ask.', example: 7.54 }),
+    ask_depth: count.meta({ example: 14 }),
+    bid_depth: count.nullable().meta({ example: 6 }),
     bid_anomaly: z
       .boolean()
       .describe('The best bid exceeds the best ask: an anomaly of the data, not an opportunity to trade.'),
-    volume_24h: count,
-    volume_7d: count,
-    total_value_24h_usd: usd,
-    price_rate_24h: z.number().nullable(),
-    price_diff_24h: usd.nullable(),
-    price_rate_7d: z.number().nullable(),
-    price_diff_7d: usd.nullable(),
-    price_rate_30d: z.number().nullable(),
-    price_diff_30d: usd.nullable(),
+    volume_24h: count.meta({ example: 9 }),
+    volume_7d: count.meta({ example: 61 }),
+    total_value_24h_usd: usd.meta({ example: '265.14' }),
+    price_rate_24h: rate(-1.41),
+    price_diff_24h: difference('-0.42'),
+    price_rate_7d: rate(2.2),
+    price_diff_7d: difference('0.63'),
+    price_rate_30d: rate(null),
+    price_diff_30d: difference(null),
   })
   .meta({ id: 'MarketProvider' })
 
-/** A provider that has an ask. */
 export type ItemProvider = z.infer<typeof itemProvider>
 
-export const marketItemReply = z
-  .strictObject({
-    meta: z.strictObject(marketMeta),
-    data: z.strictObject({
-      ...itemMembers,
-      summary: itemSummary,
-      providers: z.array(itemProvider),
-      coverage: z.strictObject({
-        provider_count: count,
-        providers_with_volume: count,
-        providers_with_bid_side: count,
-      }),
+export const marketItemReply = z.strictObject({
+  meta: z.strictObject({ ...marketMeta, data_source: marketMeta.data_source.meta({ example: 'mixed' }) }),
+  data: z.strictObject({
+    ...itemMembers,
+    summary: itemSummary,
+    providers: z.array(itemProvider),
+    coverage: z.strictObject({
+      provider_count: count.meta({ example: 1 }),
+      providers_with_volume: count.meta({ example: 1 }),
+      providers_with_bid_side: count.meta({ example: 1 }),
     }),
-  })
-  .meta({
-    example: {
-      meta: { ...exampleMarketMeta, data_source: 'mixed' },
-      data: {
-        ...exampleItem,
-        summary: exampleSummary,
-        providers: [
-          {
-            provider: 'provider_02',
-            ask_usd: '29.31',
-            bid_usd: '27.10',
-            spread_usd: '2.21',
-            spread_pct: 7.54,
-            ask_depth: 14,
-            bid_depth: 6,
-            bid_anomaly: false,
-            volume_24h: 9,
-            volume_7d: 61,
-            total_value_24h_usd: '265.14',
-            price_rate_24h: -1.41,
-            price_diff_24h: '-0.42',
-            price_rate_7d: 2.2,
-            price_diff_7d: '0.63',
-            price_rate_30d: null,
-            price_diff_30d: null,
-          },
-        ],
-        coverage: { provider_count: 1, providers_with_volume: 1, providers_with_bid_side: 1 },
-      },
-    },
-  })
+  }),
+})

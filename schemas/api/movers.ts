@@ -1,8 +1,8 @@
 /** GET /market/movers. Rules: DECISIONS.md, "Movers". Amounts are decimal texts in US dollars. */
 import { z } from 'zod'
-import { count, exampleMarketMeta, marketMeta, usd } from './market.ts'
+import { count, marketMeta, usd } from './market.ts'
 import { decimal, integer, text } from './query-values.ts'
-import { exampleItem, instant, itemMembers } from './reply-values.ts'
+import { instant, itemMembers } from './reply-values.ts'
 
 export const moversQuery = z.object({
   window: z
@@ -29,38 +29,24 @@ export const moversQuery = z.object({
 
 export type MoversQuery = z.infer<typeof moversQuery>
 
-export const moversReply = z
-  .strictObject({
-    meta: z.strictObject(marketMeta),
-    data: z.array(
-      z.strictObject({
-        ...itemMembers,
-        item_type: z.string().nullable(),
-        best_ask_usd: usd,
-        previous_best_ask_usd: usd.describe('The composite best ask at the start of the window.'),
-        change_usd: usd,
-        change_pct: z.number().describe('In percent of the previous best ask, two decimals.'),
-        provider_count: count.describe('Providers that are up and list the item.'),
-        volume: count.describe('Units consumed in the window.'),
-        since: instant.describe('Start of the window.'),
+export const moversReply = z.strictObject({
+  meta: z.strictObject(marketMeta),
+  data: z.array(
+    z.strictObject({
+      ...itemMembers,
+      item_type: z.string().nullable().meta({ example: 'Weapon' }),
+      best_ask_usd: usd.meta({ example: '29.31' }),
+      previous_best_ask_usd: usd.meta({
+        description: 'The composite best ask at the start of the window.',
+        example: '26.05',
       }),
-    ),
-  })
-  .meta({
-    example: {
-      meta: exampleMarketMeta,
-      data: [
-        {
-          ...exampleItem,
-          item_type: 'Weapon',
-          best_ask_usd: '29.31',
-          previous_best_ask_usd: '26.05',
-          change_usd: '3.26',
-          change_pct: 12.51,
-          provider_count: 31,
-          volume: 87,
-          since: '2026-03-02T21:40:00.000Z',
-        },
-      ],
-    },
-  })
+      change_usd: usd.meta({ example: '3.26' }),
+      change_pct: z
+        .number()
+        .meta({ description: 'In percent of the previous best ask, two decimals.', example: 12.51 }),
+      provider_count: count.meta({ description: 'Providers that are up and list the item.', example: 31 }),
+      volume: count.meta({ description: 'Units consumed in the window.', example: 87 }),
+      since: instant.meta({ description: 'Start of the window.', example: '2026-03-02T21:40:00.000Z' }),
+    }),
+  ),
+})

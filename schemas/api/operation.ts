@@ -6,6 +6,7 @@
  */
 import type { z } from 'zod'
 import type { ErrorCode } from './error.ts'
+import { exampleOf } from './reply-values.ts'
 
 /** All tiers; the others leave out the lower ones. */
 export const ALL = ['free', 'starter', 'pro', 'quant'] as const
@@ -124,4 +125,4 @@ export const json = <V>(
   schema: z.ZodType<V>,
   description: string,
   status: 200 | 201 = 200,
-): Reply<V> => ({ status, name, schema, description, example: schema.meta()?.example })
+): Reply<V> => ({ status, name, schema, description, example: exampleOf(schema) })

@@ -36,8 +36,8 @@ const NUMBER_FORM = /^[+-]?(\d{1,15}(\.\d{0,20})?|\.\d{1,20})([eE][+-]?\d{1,2})?
 const reading =
   <T>(read: (text: string) => T | undefined, type: ViolationType, message: string) =>
   (value: unknown, context: z.RefinementCtx): T => {
-    const found = typeof value === 'string' ? read(value) : undefined
-    if (found !== undefined) return found
+    const parsed = typeof value === 'string' ? read(value) : undefined
+    if (parsed !== undefined) return parsed
     context.addIssue({ code: 'custom', ...violates(type, message) })
     return z.NEVER
   }
@@ -260,5 +260,5 @@ export const needsItem = {
 }
 
 /** Whether a request names an item. */
-export const hasItem = (query: { item_id?: unknown; market_hash_name?: unknown }): boolean =>
-  query.item_id !== undefined || query.market_hash_name !== undefined
+export const hasItem = (request: { item_id?: unknown; market_hash_name?: unknown }): boolean =>
+  (request.item_id ?? request.market_hash_name) != null

@@ -15,7 +15,7 @@ import {
   text,
   violates,
 } from './query-values.ts'
-import { amount, cursorPagination, exampleCursorPage, exampleItem, instant, itemMembers } from './reply-values.ts'
+import { amount, currencyName, cursorPages, instant, itemMembers, providerName } from './reply-values.ts'
 
 export const salesQuery = ({ providers, isCurrency, pageMax }: MarketScope & { pageMax: number }) =>
   z
@@ -56,15 +56,21 @@ function hasOrderedFloats({ min_float, max_float }: { min_float?: unknown; max_f
 }
 
 export const saleRecord = z.strictObject({
-  date: instant,
-  provider: z.string(),
-  price: amount,
-  currency: z.string(),
+  date: instant.meta({ example: '2026-03-03T20:11:09.000Z' }),
+  provider: providerName,
+  price: amount.meta({ example: 2900 }),
+  currency: currencyName,
   ...itemMembers,
-  float: z.number().nullable(),
-  paint_seed: z.int().nullable(),
-  stickers: z.array(z.strictObject({ name: z.string(), slot: z.int(), wear: z.number() })).nullable(),
-  charms: z.array(z.strictObject({ name: z.string(), pattern_id: z.int().nullable() })).nullable(),
+  float: z.number().nullable().meta({ example: 0.2113 }),
+  paint_seed: z.int().nullable().meta({ example: 661 }),
+  stickers: z
+    .array(z.strictObject({ name: z.string(), slot: z.int(), wear: z.number() }))
+    .nullable()
+    .meta({ example: [{ name: 'Crown (Foil)', slot: 2, wear: 0 }] }),
+  charms: z
+    .array(z.strictObject({ name: z.string(), pattern_id: z.int().nullable() }))
+    .nullable()
+    .meta({ example: [] }),
   inspect: z
     .strictObject({
       in_game: z.string().nullable(),
@@ -74,62 +80,24 @@ export const saleRecord = z.strictObject({
     .nullable(),
 })
 
-/** The sale of the examples. */
-export const exampleSale = {
-  date: '2026-03-03T20:11:09.000Z',
-  provider: 'provider_02',
-  price: 2900,
-  currency: 'USD',
-  ...exampleItem,
-  float: 0.2113,
-  paint_seed: 661,
-  stickers: [{ name: 'Crown (Foil)', slot: 2, wear: 0 }],
-  charms: [],
-  inspect: null,
-}
-
-export const salesReply = z
-  .strictObject({
-    meta: z.strictObject({
-      currency: z.string(),
-      filters: z.strictObject({
-        item_id: z.int().nullable(),
-        market_hash_name: z.string().nullable(),
-        phase: z.string().nullable(),
-        requested_providers: z.array(z.string()).nullable(),
-        min_float: z.number().nullable(),
-        max_float: z.number().nullable(),
-        paint_seed: z.int().nullable(),
-        stickers: z.array(z.string()).nullable(),
-        charms: z.string().nullable(),
-        limit: z.int(),
-      }),
-      providers_queried: z.array(z.string()),
-      result_count: z.int(),
+export const salesReply = z.strictObject({
+  meta: z.strictObject({
+    currency: currencyName,
+    filters: z.strictObject({
+      item_id: z.int().nullable().meta({ example: 4940 }),
+      market_hash_name: z.string().nullable(),
+      phase: z.string().nullable(),
+      requested_providers: z.array(z.string()).nullable(),
+      min_float: z.number().nullable(),
+      max_float: z.number().nullable(),
+      paint_seed: z.int().nullable(),
+      stickers: z.array(z.string()).nullable(),
+      charms: z.string().nullable(),
+      limit: z.int().meta({ example: 100 }),
     }),
-    items: z.array(saleRecord),
-    pagination: cursorPagination,
-  })
-  .meta({
-    example: {
-      meta: {
-        currency: 'USD',
-        filters: {
-          item_id: 4940,
-          market_hash_name: null,
-          phase: null,
-          requested_providers: null,
-          min_float: null,
-          max_float: null,
-          paint_seed: null,
-          stickers: null,
-          charms: null,
-          limit: 100,
-        },
-        providers_queried: ['provider_02'],
-        result_count: 1,
-      },
-      items: [exampleSale],
-      pagination: exampleCursorPage(100),
-    },
-  })
+    providers_queried: z.array(providerName),
+    result_count: z.int().meta({ example: 1 }),
+  }),
+  items: z.array(saleRecord),
+  pagination: cursorPages(100),
+})

@@ -16,10 +16,11 @@ const ADDRESS_FORM = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za
 const VERIFY_FORM = /^verify_[\w-]{43}$/
 
 const EXAMPLE_ID = '4b6f1f0e-3f4e-4c55-9a0e-2f5a6d1c7b90'
-const EXAMPLE_INSTANT = '2026-03-01T09:00:00.000Z'
 const EXAMPLE_EMAIL = 'trader@example.com'
 /** Was never a token. */
 const EXAMPLE_TEXT = 'Y2hpbGQga2V5IGV4YW1wbGUsIG5vdCBhIHJlYWwgb24'
+
+const exampleInstant = instant.meta({ example: '2026-03-01T09:00:00.000Z' })
 
 /** Query of a browser that returns from a sign-in; other members belong to the provider. */
 export const callbackQuery = z.object({
@@ -60,55 +61,34 @@ export const verifyQuery = z.object({
     }),
 })
 
-export const okReply = z.strictObject({ ok: z.literal(true) }).meta({ example: { ok: true } })
+export const okReply = z.strictObject({ ok: z.literal(true) })
 
-export const accountReply = z
-  .strictObject({
-    id: z.uuid(),
-    name: z.string().nullable(),
-    tier: z.enum(['free', 'starter', 'pro', 'quant']),
-    created_at: instant,
-    email: z.string().nullable(),
-    email_verified: z.boolean(),
-    platform_id: z.string().nullable(),
-  })
-  .meta({
-    example: {
-      id: EXAMPLE_ID,
-      name: null,
-      tier: 'quant',
-      created_at: EXAMPLE_INSTANT,
-      email: EXAMPLE_EMAIL,
-      email_verified: true,
-      platform_id: null,
-    },
-  })
+export const accountReply = z.strictObject({
+  id: z.uuid().meta({ example: EXAMPLE_ID }),
+  name: z.string().nullable(),
+  tier: z.enum(['free', 'starter', 'pro', 'quant']).meta({ example: 'quant' }),
+  created_at: exampleInstant,
+  email: z.string().nullable().meta({ example: EXAMPLE_EMAIL }),
+  email_verified: z.boolean().meta({ example: true }),
+  platform_id: z.string().nullable(),
+})
 
-export const signedInReply = z
-  .strictObject({
-    code: z.string().describe('For POST /account/session, once.'),
-    expires_at: instant,
-    account_id: z.uuid(),
-  })
-  .meta({ example: { code: `code_${EXAMPLE_TEXT}`, expires_at: EXAMPLE_INSTANT, account_id: EXAMPLE_ID } })
+export const signedInReply = z.strictObject({
+  code: z.string().meta({ description: 'For POST /account/session, once.', example: `code_${EXAMPLE_TEXT}` }),
+  expires_at: exampleInstant,
+  account_id: z.uuid().meta({ example: EXAMPLE_ID }),
+})
 
-export const sessionReply = z
-  .strictObject({
-    access_token: z.string(),
-    token_type: z.literal('Bearer'),
-    expires_in: z.int(),
-    refresh_token: z.string(),
-    session_expires_at: instant.describe('When the session ends, however often it is refreshed.'),
-  })
-  .meta({
-    example: {
-      access_token: 'header.claims.signature',
-      token_type: 'Bearer',
-      expires_in: 900,
-      refresh_token: `refresh_${EXAMPLE_TEXT}`,
-      session_expires_at: '2026-03-31T09:00:00.000Z',
-    },
-  })
+export const sessionReply = z.strictObject({
+  access_token: z.string().meta({ example: 'header.claims.signature' }),
+  token_type: z.literal('Bearer'),
+  expires_in: z.int().meta({ example: 900 }),
+  refresh_token: z.string().meta({ example: `refresh_${EXAMPLE_TEXT}` }),
+  session_expires_at: instant.meta({
+    description: 'When the session ends, however often it is refreshed.',
+    example: '2026-03-31T09:00:00.000Z',
+  }),
+})
 
 export const pageReply = z.string().meta({ example: '<!doctype html><html lang="en">…</html>' })
 
@@ -119,40 +99,27 @@ export const deletionBody = z.strictObject({
   }),
 })
 
-export const platformBegunReply = z
-  .strictObject({ url: z.string(), expires_at: instant })
-  .meta({ example: { url: 'https://platform.example.com/openid/login', expires_at: EXAMPLE_INSTANT } })
+export const platformBegunReply = z.strictObject({
+  url: z.string().meta({ example: 'https://platform.example.com/openid/login' }),
+  expires_at: exampleInstant,
+})
 
-export const platformLinkedReply = z
-  .strictObject({ ok: z.literal(true), platform_id: z.string(), linked_at: instant })
-  .meta({ example: { ok: true, platform_id: '70000000000000001', linked_at: EXAMPLE_INSTANT } })
+export const platformLinkedReply = z.strictObject({
+  ok: z.literal(true),
+  platform_id: z.string().meta({ example: '70000000000000001' }),
+  linked_at: exampleInstant,
+})
 
-export const keySetReply = z
-  .strictObject({
-    keys: z.array(
-      z.strictObject({
-        kty: z.string(),
-        crv: z.string(),
-        x: z.string(),
-        y: z.string(),
-        kid: z.string(),
-        alg: z.string(),
-        use: z.literal('sig'),
-      }),
-    ),
-  })
-  .meta({
-    example: {
-      keys: [
-        {
-          kty: 'EC',
-          crv: 'P-256',
-          x: EXAMPLE_TEXT,
-          y: EXAMPLE_TEXT,
-          kid: '9d0c2a4e-7b1d-4f7e-8f6a-51c3f2b8e6d4',
-          alg: 'ES256',
-          use: 'sig',
-        },
-      ],
-    },
-  })
+export const keySetReply = z.strictObject({
+  keys: z.array(
+    z.strictObject({
+      kty: z.string().meta({ example: 'EC' }),
+      crv: z.string().meta({ example: 'P-256' }),
+      x: z.string().meta({ example: EXAMPLE_TEXT }),
+      y: z.string().meta({ example: EXAMPLE_TEXT }),
+      kid: z.string().meta({ example: '9d0c2a4e-7b1d-4f7e-8f6a-51c3f2b8e6d4' }),
+      alg: z.string().meta({ example: 'ES256' }),
+      use: z.literal('sig'),
+    }),
+  ),
+})

@@ -5,9 +5,19 @@
  * for any other member means the same as leaving it out.
  */
 import { z } from 'zod'
-import { choosesItem, ITEM_MISSING, itemChoice, portfolioParams, QUANTITY_NOTE, quantity } from './portfolios.ts'
-import { currencyCode, currencyMember, day, optional, text, uuid, violates } from './query-values.ts'
-import { amount, exampleItem, instant, itemMembers } from './reply-values.ts'
+import { itemChoice, portfolioParams, QUANTITY_NOTE, quantity } from './portfolios.ts'
+import {
+  currencyCode,
+  currencyMember,
+  day,
+  hasItem,
+  needsItem,
+  optional,
+  text,
+  uuid,
+  violates,
+} from './query-values.ts'
+import { amount, currencyName, instant, itemMembers } from './reply-values.ts'
 
 interface TransactionScope {
   isCurrency: (code: string) => boolean
@@ -18,24 +28,10 @@ interface TransactionScope {
 /** The first day that a transaction may have. */
 const EARLIEST_DAY = '2000-01-01'
 
-const exampleTransaction = {
-  id: 'b0a4c4a2-22a7-4d0e-8a1c-7d4b5f1a9e02',
-  ...exampleItem,
-  type: 'buy',
-  quantity: 2,
-  price: 2710,
-  currency: 'USD',
-  date: '2026-02-14',
-  fee_amount: null,
-  fee_percentage: 2.5,
-  marketplace: 'provider_02',
-  note: null,
-  created_at: '2026-03-03T21:44:10.000Z',
-  updated_at: '2026-03-03T21:44:10.000Z',
-}
+const TRANSACTION_ID = 'b0a4c4a2-22a7-4d0e-8a1c-7d4b5f1a9e02'
 
 export const transactionParams = portfolioParams.extend({
-  tx_id: uuid().meta({ description: 'Id of the transaction.', example: exampleTransaction.id }),
+  tx_id: uuid().meta({ description: 'Id of the transaction.', example: TRANSACTION_ID }),
 })
 
 /** A calendar day within what a ledger may hold. */
@@ -68,10 +64,10 @@ const note = text(1000)
 
 const NOTES = {
   type: { description: 'Direction of the transaction.', example: 'buy' },
-  price: { description: 'Price of one unit in hundredths of `currency`.', example: exampleTransaction.price },
+  price: { description: 'Price of one unit in hundredths of `currency`.', example: 2710 },
   date: {
     description: `Day of the transaction, YYYY-MM-DD, from ${EARLIEST_DAY} to today.`,
-    example: exampleTransaction.date,
+    example: '2026-02-14',
   },
   fee_amount: { description: 'Fee in hundredths of `currency`.', example: 30 },
   fee_percentage: {
@@ -96,7 +92,7 @@ export const transactionBody = ({ isCurrency, latestDay }: TransactionScope) =>
       note: optional(note).meta(NOTES.note),
       currency: currencyMember(isCurrency),
     })
-    .refine(choosesItem, ITEM_MISSING)
+    .refine(hasItem, needsItem)
 
 /** Body of PATCH /portfolio/:id/transactions/:tx_id; `currency` has no default, since what is left out does not change. */
 export const transactionPatch = ({ isCurrency, latestDay }: TransactionScope) =>
@@ -120,22 +116,22 @@ export const transactionPatch = ({ isCurrency, latestDay }: TransactionScope) =>
       path: [],
     })
 
-export const transactionReply = z
-  .strictObject({
-    id: z.uuid(),
-    ...itemMembers,
-    type: direction,
-    quantity: z.int().min(1),
-    price: amount,
-    currency: z.string(),
-    date: z.iso.date(),
-    fee_amount: amount.nullable(),
-    fee_percentage: z.number().nullable(),
-    marketplace: z.string().nullable(),
-    note: z.string().nullable(),
-    created_at: instant,
-    updated_at: instant,
-  })
-  .meta({ example: exampleTransaction })
+const changedAt = instant.meta({ example: '2026-03-03T21:44:10.000Z' })
 
-export const transactionsReply = z.array(transactionReply).meta({ example: [exampleTransaction] })
+export const transactionReply = z.strictObject({
+  id: z.uuid().meta({ example: TRANSACTION_ID }),
+  ...itemMembers,
+  type: direction,
+  quantity: z.int().min(1).meta({ example: 2 }),
+  price: amount.meta({ example: 2710 }),
+  currency: currencyName,
+  date: z.iso.date().meta({ example: '2026-02-14' }),
+  fee_amount: amount.nullable(),
+  fee_percentage: z.number().nullable().meta({ example: 2.5 }),
+  marketplace: z.string().nullable().meta({ example: 'provider_02' }),
+  note: z.string().nullable(),
+  created_at: changedAt,
+  updated_at: changedAt,
+})
+
+export const transactionsReply = z.array(transactionReply)

@@ -5,7 +5,7 @@
 import { z } from 'zod'
 import { ALERT_TRIGGERED, alertTriggeredBody } from './alert-triggered.ts'
 import { clampedPage, optional, text, uuid, violates } from './query-values.ts'
-import { examplePage, instant, offsetPagination } from './reply-values.ts'
+import { exampleOf, instant, offsetPages } from './reply-values.ts'
 
 /** Kinds of destination; the last two are sent bodies of their own form. */
 const WEBHOOK_PLATFORMS = ['custom', 'google_sheets', 'discord', 'telegram'] as const
@@ -46,25 +46,14 @@ const CHAT_MISSING = violates('value_error', 'The URL of a telegram destination 
 /** The violation of the URL of a telegram destination, at its member. */
 export const chatMissing = { ...CHAT_MISSING, path: ['url'] }
 
-const exampleWebhook = {
-  id: '0195a3c2-6b1e-7c40-9d2e-5f0a1b2c3d4e',
-  label: 'Trading bot',
-  url: 'https://bot.example.com/hooks/prices',
-  platform: 'custom',
-  secret_last4: 'k3Zw',
-  is_active: true,
-  last_success_at: '2026-03-03T21:41:05.310Z',
-  last_failure_at: '2026-03-03T21:41:00.120Z',
-  last_failure_message: 'The destination answered 503.',
-  created_at: '2026-03-01T09:00:00.000Z',
-  updated_at: '2026-03-01T09:00:00.000Z',
-}
+const WEBHOOK_ID = '0195a3c2-6b1e-7c40-9d2e-5f0a1b2c3d4e'
+const DELIVERY_ID = '0195a3d0-11aa-7b21-8f3c-6a5b4c3d2e1f'
 
 const NOTES = {
-  label: { description: 'Name of the destination, 1 to 100 characters.', example: exampleWebhook.label },
+  label: { description: 'Name of the destination, 1 to 100 characters.', example: 'Trading bot' },
   url: {
     description: 'HTTP or HTTPS URL without user info; for telegram with a `chat_id` parameter.',
-    example: exampleWebhook.url,
+    example: 'https://bot.example.com/hooks/prices',
   },
   platform: { description: 'Kind of the destination, which decides the body that it is sent.', example: 'custom' },
   is_active: { description: 'false pauses the destination.', example: true },
@@ -102,94 +91,72 @@ export const webhookPatch = (refuses: RefusesUrl) =>
 export type WebhookPatch = z.infer<ReturnType<typeof webhookPatch>>
 
 export const webhookPath = z.object({
-  id: uuid().meta({ description: 'Id of the destination or delivery.', example: exampleWebhook.id }),
+  id: uuid().meta({ description: 'Id of the destination or delivery.', example: WEBHOOK_ID }),
 })
 
 export const deliveriesQuery = z.object(clampedPage({ max: 100, otherwise: 25 }))
 
-export const webhookRecord = z
-  .strictObject({
-    id: z.uuid(),
-    label: z.string(),
-    url: z.string(),
-    platform: z.enum(WEBHOOK_PLATFORMS),
-    secret_last4: z.string(),
-    is_active: z.boolean(),
-    last_success_at: instant.nullable(),
-    last_failure_at: instant.nullable(),
-    last_failure_message: z.string().nullable(),
-    created_at: instant,
-    updated_at: instant,
-  })
-  .meta({ example: exampleWebhook })
+const madeAt = instant.meta({ example: '2026-03-01T09:00:00.000Z' })
+
+export const webhookRecord = z.strictObject({
+  id: z.uuid().meta({ example: WEBHOOK_ID }),
+  label: z.string().meta({ example: 'Trading bot' }),
+  url: z.string().meta({ example: 'https://bot.example.com/hooks/prices' }),
+  platform: z.enum(WEBHOOK_PLATFORMS),
+  secret_last4: z.string().meta({ example: 'k3Zw' }),
+  is_active: z.boolean().meta({ example: true }),
+  last_success_at: instant.nullable().meta({ example: '2026-03-03T21:41:05.310Z' }),
+  last_failure_at: instant.nullable().meta({ example: '2026-03-03T21:41:00.120Z' }),
+  last_failure_message: z.string().nullable().meta({ example: 'The destination answered 503.' }),
+  created_at: madeAt,
+  updated_at: madeAt,
+})
 
 export type WebhookRecord = z.infer<typeof webhookRecord>
 
-export const webhooksReply = z
-  .strictObject({ webhooks: z.array(webhookRecord) })
-  .meta({ example: { webhooks: [exampleWebhook] } })
+export const webhooksReply = z.strictObject({ webhooks: z.array(webhookRecord) })
 
 /** Answer of creation and of rotate-secret; the example's text was never a secret. */
-export const webhookSecretReply = z
-  .strictObject({ webhook: webhookRecord, secret: z.string() })
-  .meta({ example: { webhook: exampleWebhook, secret: 'whsec_YW4gZXhhbXBsZSwgbm90IGEgc2VjcmV0LCBhdCBhbGw' } })
+export const webhookSecretReply = z.strictObject({
+  webhook: webhookRecord,
+  secret: z.string().meta({ example: 'whsec_YW4gZXhhbXBsZSwgbm90IGEgc2VjcmV0LCBhdCBhbGw' }),
+})
 
-export const webhookRemovedReply = z.strictObject({ ok: z.literal(true) }).meta({ example: { ok: true } })
+export const webhookRemovedReply = z.strictObject({ ok: z.literal(true) })
 
 /** How far a delivery has come. */
-const DELIVERY_STATES = ['pending', 'succeeded', 'failed'] as const
+const deliveryStatus = z.enum(['pending', 'succeeded', 'failed'])
 
-const deliveryMembers = {
-  id: z.uuid(),
-  event_id: z.uuid(),
-  endpoint_id: z.uuid(),
-  endpoint_label: z.string(),
-  endpoint_url: z.string(),
-  platform: z.enum(WEBHOOK_PLATFORMS),
-  event_type: z.literal(ALERT_TRIGGERED),
-  status: z.enum(DELIVERY_STATES),
-  attempt_count: z.int().min(0),
-  last_http_status: z.int().nullable(),
-  error: z.string().nullable(),
-  next_attempt_at: instant.nullable(),
-  created_at: instant,
-  completed_at: instant.nullable(),
-}
-
-const exampleDelivery = {
-  id: '0195a3d0-11aa-7b21-8f3c-6a5b4c3d2e1f',
-  event_id: '0195a3d0-10f3-7d11-a2b4-0c9d8e7f6a5b',
-  endpoint_id: exampleWebhook.id,
-  endpoint_label: exampleWebhook.label,
-  endpoint_url: exampleWebhook.url,
-  platform: 'custom',
-  event_type: ALERT_TRIGGERED,
-  status: 'succeeded',
-  attempt_count: 2,
-  last_http_status: 204,
-  error: null,
-  next_attempt_at: null,
-  created_at: '2026-03-03T21:41:00.000Z',
-  completed_at: '2026-03-03T21:41:05.310Z',
-}
-
-export const deliveryIdReply = z
-  .strictObject({ delivery_id: z.uuid() })
-  .meta({ example: { delivery_id: exampleDelivery.id } })
-
-const delivery = z.strictObject(deliveryMembers).meta({ id: 'Delivery' })
+const delivery = z
+  .strictObject({
+    id: z.uuid().meta({ example: DELIVERY_ID }),
+    event_id: z.uuid().meta({ example: '0195a3d0-10f3-7d11-a2b4-0c9d8e7f6a5b' }),
+    endpoint_id: webhookRecord.shape.id,
+    endpoint_label: webhookRecord.shape.label,
+    endpoint_url: webhookRecord.shape.url,
+    platform: z.enum(WEBHOOK_PLATFORMS),
+    event_type: z.literal(ALERT_TRIGGERED),
+    status: deliveryStatus.meta({ example: 'succeeded' }),
+    attempt_count: z.int().min(0).meta({ example: 2 }),
+    last_http_status: z.int().nullable().meta({ example: 204 }),
+    error: z.string().nullable(),
+    next_attempt_at: instant.nullable(),
+    created_at: instant.meta({ example: '2026-03-03T21:41:00.000Z' }),
+    completed_at: instant.nullable().meta({ example: '2026-03-03T21:41:05.310Z' }),
+  })
+  .meta({ id: 'Delivery' })
 
 export type Delivery = z.infer<typeof delivery>
 
-export const deliveriesReply = z
-  .strictObject({ deliveries: z.array(delivery), pagination: offsetPagination })
-  .meta({ example: { deliveries: [exampleDelivery], pagination: examplePage(25) } })
+export const deliveryIdReply = z.strictObject({ delivery_id: z.uuid().meta({ example: DELIVERY_ID }) })
+
+export const deliveriesReply = z.strictObject({ deliveries: z.array(delivery), pagination: offsetPages(25) })
 
 /** One attempt of a delivery; a `pending` one is in progress. */
 const deliveryAttempt = z
   .strictObject({
     attempt_number: z.int().min(1),
-    status: z.enum(DELIVERY_STATES),
+    status: deliveryStatus,
     http_status: z.int().nullable(),
     error: z.string().nullable(),
     response_body_excerpt: z.string().nullable(),
@@ -197,35 +164,31 @@ const deliveryAttempt = z
   })
   .meta({ id: 'DeliveryAttempt' })
 
-export const deliveryReply = z
-  .strictObject({
-    ...deliveryMembers,
-    payload: z.record(z.string(), z.unknown()).describe('The JSON body that is sent.'),
-    attempts: z.array(deliveryAttempt),
-  })
-  .meta({
-    example: {
-      ...exampleDelivery,
-      payload: alertTriggeredBody.meta()?.example,
-      attempts: [
-        {
-          attempt_number: 1,
-          status: 'failed',
-          http_status: 503,
-          error: 'The destination answered 503.',
-          response_body_excerpt: 'upstream is restarting',
-          created_at: exampleDelivery.created_at,
-        },
-        {
-          attempt_number: 2,
-          status: 'succeeded',
-          http_status: 204,
-          error: null,
-          response_body_excerpt: null,
-          created_at: exampleDelivery.completed_at,
-        },
-      ],
-    },
-  })
+export const deliveryReply = z.strictObject({
+  ...delivery.shape,
+  payload: z
+    .record(z.string(), z.unknown())
+    .meta({ description: 'The JSON body that is sent.', example: exampleOf(alertTriggeredBody) }),
+  attempts: z.array(deliveryAttempt).meta({
+    example: [
+      {
+        attempt_number: 1,
+        status: 'failed',
+        http_status: 503,
+        error: 'The destination answered 503.',
+        response_body_excerpt: 'upstream is restarting',
+        created_at: '2026-03-03T21:41:00.000Z',
+      },
+      {
+        attempt_number: 2,
+        status: 'succeeded',
+        http_status: 204,
+        error: null,
+        response_body_excerpt: null,
+        created_at: '2026-03-03T21:41:05.310Z',
+      },
+    ],
+  }),
+})
 
 export type DeliveryDetail = z.infer<typeof deliveryReply>

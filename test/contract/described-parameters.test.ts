@@ -6,41 +6,8 @@ import { getQuery } from '#schemas/api/query-values.ts'
 import { operationsDescribed } from '#test/fixtures/api-routes.ts'
 import { type Parameter, pinnedOperations, type Schema } from '#test/fixtures/pinned-operations.ts'
 
-const NUMBERS = [
-  '0',
-  '1',
-  '-1',
-  '7',
-  '+7',
-  '07',
-  '.5',
-  '1.',
-  '1.5',
-  '1e3',
-  '1001',
-  '36501',
-  '9'.repeat(15),
-  '9'.repeat(16),
-  'NaN',
-]
-const WORDS = [
-  '',
-  ' ',
-  'true',
-  'False',
-  'TRUE',
-  'yes',
-  'No',
-  'on',
-  't',
-  'null',
-  'USD',
-  'usd',
-  '7d',
-  '48h',
-  '10x',
-  'provider_02',
-]
+const NUMBERS = '0 1 -1 7 +7 07 .5 1. 1.5 1e3 1001 36501 999999999999999 9999999999999999 NaN'.split(' ')
+const WORDS = ['', ' ', ...'true False TRUE yes No on t null USD usd 7d 48h 10x provider_02'.split(' ')]
 const TIMES = ['2026-03-03', '2026-02-30', '2026-03-03T10:00:00', '2026-03-03T10:00:00Z', '10:00']
 const IDS = ['0195a3c2-6b1e-7c40-9d2e-5f0a1b2c3d4e', '0195A3C2-6B1E-7C40-9D2E-5F0A1B2C3D4E', '0195a3c2']
 const LENGTHS = [41, 100, 101, 200, 201, 500, 501, 1000, 1001].map(length => 'x'.repeat(length))

@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { fxReply } from '#schemas/api/providers.ts'
+import { exampleOf } from '#schemas/api/reply-values.ts'
 import { operationsDescribed } from '#test/fixtures/api-routes.ts'
 import { PINNED, PINNED_FILE, pinnedOperations } from '#test/fixtures/pinned-operations.ts'
 import { openDescribedAnswers } from '#test/harness/described-answers.ts'
@@ -72,7 +73,7 @@ describe('the description of the API', () => {
   it('is what answers are held against: one that deviates is seen', () => {
     const check = openDescribedAnswers(PINNED)
     const answer = { method: 'GET', path: '/fx?a=1', status: 200, type: 'application/json; charset=utf-8' }
-    const { example } = fxReply.meta() as { example: object }
+    const example = exampleOf(fxReply) as object
     check({ ...answer, body: example })
     expect(() => check({ ...answer, body: { timestamp: 'x', rates: {} } })).to.throw('format')
     expect(() => check({ ...answer, body: { ...example, more: 1 } })).to.throw('additional')

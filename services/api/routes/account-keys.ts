@@ -13,7 +13,6 @@ import {
   childKeyParams,
   childKeyPatch,
   childKeyReply,
-  childKeyScope,
   childKeysQuery,
   childKeysReply,
   issuedChildKeyReply,
@@ -121,7 +120,7 @@ function childKeysRoutes(api: ApiContext): Route[] {
       summary: 'Create a child key',
       description:
         'Up to 25 per root key. Limits may only be lower than the tier allows; left out, they are the tier’s. It goes on with the count of a revoked key.',
-      body: childKeyBody(childKeyScope(tiers.quant)),
+      body: childKeyBody(tiers.quant),
       reply: json('IssuedChildKeyReply', issuedChildKeyReply, 'The new key; its text is shown this once.', 201),
       errors: ['EMAIL_NOT_VERIFIED', 'CHILD_KEY_LIMIT_REACHED'],
       async handle({ body, credential, request }) {
@@ -158,7 +157,7 @@ function childKeyRoutes(api: ApiContext): Route[] {
       method: 'patch',
       summary: 'Change name, limits or scopes of a child key',
       description: 'null takes a limit or the scopes back; what is left out stays.',
-      body: childKeyPatch(childKeyScope(api.tiers.quant)),
+      body: childKeyPatch(api.tiers.quant),
       reply: json('ChildKeyReply', childKeyReply, 'The key as it is now.'),
       errors: ['KEY_NOT_FOUND'],
       async handle({ params: { id }, body, credential, request }) {
