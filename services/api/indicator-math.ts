@@ -49,39 +49,41 @@ export const CANDLES_NEEDED = {
 /** All figures and signals; `periodsPerYear` is the number of candles in a year. */
 export function indicatorsOf(candles: readonly SeriesCandle[], periodsPerYear: number): IndicatorValues {
   const closes = candles.map(({ close }) => close)
-  const macd = macdOf(closes)
-  const bands = bandsOf(closes)
-  const keltner = keltnerOf(candles)
+  const volumes = candles.map(({ volume }) => volume)
   const momentum = {
     rsi_14: rsiOf(closes),
-    ...macd,
+    ...macdOf(closes),
     sma_20: smaOf(closes, 20),
     sma_50: smaOf(closes, 50),
     sma_200: smaOf(closes, 200),
     ema_12: emaSeries(closes, FAST).at(-1) ?? null,
     ema_26: emaSeries(closes, SLOW).at(-1) ?? null,
-    ...bands,
+    ...bandsOf(closes),
   }
   return {
     momentum,
     volatility: {
       atr_14: atrOf(candles),
       historical_volatility_20: volatilityOf(closes, periodsPerYear),
-      ...keltner,
+      ...keltnerOf(closes, atrOf(candles)),
     },
-    volume: { vwap: vwapOf(candles), obv: obvOf(candles), volume_sma_20: smaOf(volumesOf(candles), 20) },
+    volume: { vwap: vwapOf(candles), obv: obvOf(candles), volume_sma_20: smaOf(volumes, 20) },
     signals: signalsOf(momentum, closes.at(-1)),
   }
 }
 
-const volumesOf = (candles: readonly SeriesCandle[]): number[] => candles.map(({ volume }) => volume)
-
-function smaOf(values: readonly number[], period: number): number | null {
-  const sma = new SMA(period)
-  let last: number | null = null
-  for (const value of values.slice(-period)) last = sma.update(value, false)
+/** The value of an indicator after the last of some inputs; null where they are too few. */
+function lastOf<Input, Value>(
+  indicator: { update(input: Input, replace: boolean): Value | null },
+  inputs: readonly Input[],
+): Value | null {
+  let last: Value | null = null
+  for (const input of inputs) last = indicator.update(input, false)
   return last
 }
+
+const smaOf = (values: readonly number[], period: number): number | null =>
+  lastOf(new SMA(period), values.slice(-period))
 
 /** The average of each value from the n-th on; it begins as the mean of the first n. */
 function emaSeries(values: readonly number[], period: number): number[] {
@@ -93,14 +95,16 @@ function emaSeries(values: readonly number[], period: number): number[] {
 
 /** Wilder's index. A series that has not moved at all is 0, as in TA-Lib. */
 function rsiOf(closes: readonly number[]): number | null {
-  const [gains, losses] = [new WSMA(RSI_PERIOD), new WSMA(RSI_PERIOD)]
-  let [gain, loss]: (number | null)[] = [null, null]
-  for (let i = 1; i < closes.length; i++) {
-    const change = (closes[i] as number) - (closes[i - 1] as number)
-    gain = gains.update(Math.max(change, 0), false)
-    loss = losses.update(Math.max(-change, 0), false)
-  }
-  if (gain === null || loss === null || gain === undefined || loss === undefined) return null
+  const changes = closes.slice(1).map((close, i) => close - (closes[i] as number))
+  const gain = lastOf(
+    new WSMA(RSI_PERIOD),
+    changes.map(change => Math.max(change, 0)),
+  )
+  const loss = lastOf(
+    new WSMA(RSI_PERIOD),
+    changes.map(change => Math.max(-change, 0)),
+  )
+  if (gain === null || loss === null) return null
   return gain + loss === 0 ? 0 : (100 * gain) / (gain + loss)
 }
 
@@ -115,30 +119,19 @@ function macdOf(closes: readonly number[]) {
 }
 
 function bandsOf(closes: readonly number[]) {
-  const bands = new BollingerBands(BANDS_PERIOD, 2)
-  let last: { upper: number; middle: number; lower: number } | null = null
-  for (const close of closes.slice(-BANDS_PERIOD)) last = bands.update(close, false)
+  const last = lastOf(new BollingerBands(BANDS_PERIOD, 2), closes.slice(-BANDS_PERIOD))
   return { bb_upper: last?.upper ?? null, bb_middle: last?.middle ?? null, bb_lower: last?.lower ?? null }
 }
 
 /** Wilder's average of true ranges, the first of which is that of the second candle. */
 function atrOf(candles: readonly SeriesCandle[]): number | null {
   const range = new TR()
-  const average = new WSMA(ATR_PERIOD)
-  let last: number | null = null
-  for (const [i, candle] of candles.entries()) {
-    const value = range.update(candle, false)
-    if (i > 0) last = average.update(value, false)
-  }
-  return last
+  const ranges = candles.map(candle => range.update(candle, false))
+  return lastOf(new WSMA(ATR_PERIOD), ranges.slice(1))
 }
 
-function keltnerOf(candles: readonly SeriesCandle[]) {
-  const middle = emaSeries(
-    candles.map(({ close }) => close),
-    BANDS_PERIOD,
-  ).at(-1)
-  const range = atrOf(candles)
+function keltnerOf(closes: readonly number[], range: number | null) {
+  const middle = emaSeries(closes, BANDS_PERIOD).at(-1)
   if (middle === undefined || range === null) return { kc_upper: null, kc_middle: null, kc_lower: null }
   return { kc_upper: middle + 2 * range, kc_middle: middle, kc_lower: middle - 2 * range }
 }
@@ -184,12 +177,12 @@ function signalsOf(momentum: IndicatorValues['momentum'], close: number | undefi
     trend: close === undefined || sma_50 === null || sma_200 === null ? null : trendOf(close, sma_50, sma_200),
     bollinger: close === undefined || !hasBands ? null : band(close, bb_lower, bb_upper),
   }
-  const known = Object.values(signals).filter(signal => signal !== null)
-  const score = known.reduce((sum, signal) => sum + (BULLISH.has(signal) ? 1 : BEARISH.has(signal) ? -1 : 0), 0)
+  const directions = Object.values(signals).filter(signal => signal !== null)
+  const score = directions.reduce((sum, signal) => sum + (BULLISH.has(signal) ? 1 : BEARISH.has(signal) ? -1 : 0), 0)
   return {
     ...signals,
     volatility: hasBands && bb_middle > 0 ? widthOf((bb_upper - bb_lower) / bb_middle) : null,
-    composite_score: known.length === 0 ? null : Math.round((score / known.length) * 100) / 100,
+    composite_score: directions.length === 0 ? null : Math.round((score / directions.length) * 100) / 100,
   }
 }
 
