@@ -33,38 +33,21 @@ interface GuideSources {
   folder: string
   /** Markdown by the name of its place. */
   parts: Readonly<Record<string, string>>
-  /** Code as HTML. */
-  highlight(code: string, language: string): string
   /** A drawing's SVG by its file. */
   drawing(file: string): string
 }
 
 /** Of highlight.js. An import would bring its types, and with them those of a browser into every file. */
-interface Highlighter {
-  registerLanguage(name: string, language: unknown): void
+const highlighter: {
+  getLanguage(name: string): unknown
   highlight(code: string, options: { language: string }): { value: string }
-}
-
-/** Languages of fences, by the names that highlight.js has for them. */
-const LANGUAGES: Readonly<Record<string, string>> = {
-  sh: 'bash',
-  ts: 'typescript',
-  js: 'javascript',
-  python: 'python',
-  go: 'go',
-  json: 'json',
-}
+} = createRequire(import.meta.url)('highlight.js/lib/common')
 
 const OUTPUTS = new Set(['json', 'text'])
 
-/** Writes code as HTML, with the names of its parts as classes. */
-export function openHighlight(): (code: string, language: string) => string {
-  const load = createRequire(import.meta.url)
-  const highlighter: Highlighter = load('highlight.js/lib/core')
-  for (const [fence, name] of Object.entries(LANGUAGES))
-    highlighter.registerLanguage(fence, load(`highlight.js/lib/languages/${name}`))
-  return (code, language) => (language in LANGUAGES ? highlighter.highlight(code, { language }).value : escaped(code))
-}
+/** Code as HTML, with the names of its parts as classes. */
+const highlighted = (code: string, language: string): string =>
+  highlighter.getLanguage(language) ? highlighter.highlight(code, { language }).value : escaped(code)
 
 /** Makes a guide of its Markdown; throws an Error that names what does not exist. */
 export function renderGuide(name: string, markdown: string, sources: GuideSources): Guide {
@@ -81,7 +64,7 @@ export function renderGuide(name: string, markdown: string, sources: GuideSource
   return { name, title: title.text, lead: lead.text.replaceAll('\n', ' '), html: marked.parser(rest), contents }
 }
 
-function rendererOf(name: string, { operations, folder, drawing, highlight }: GuideSources, contents: GuideHeading[]) {
+function rendererOf(name: string, { operations, folder, drawing }: GuideSources, contents: GuideHeading[]) {
   const anchors = new Map(operations.map(one => [formOf(one.method, one.path), referenceAnchor(one)]))
   const linked = (href: string, html: string): string => `<a href="${escaped(href)}">${html}</a>`
   const renderer: RendererObject = {
@@ -107,7 +90,7 @@ function rendererOf(name: string, { operations, folder, drawing, highlight }: Gu
     },
     code({ text, lang = '' }) {
       const [word = '', label] = lang.split(' ')
-      const block = `<pre tabindex="0"><code>${highlight(text, word)}</code></pre>`
+      const block = `<pre tabindex="0"><code>${highlighted(text, word)}</code></pre>`
       // What a program prints is not copied.
       return label === undefined && OUTPUTS.has(word) ? `${block}\n` : `<div class="code">${block}</div>\n`
     },

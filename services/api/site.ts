@@ -7,7 +7,7 @@
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { promisify } from 'node:util'
-import { gzip } from 'node:zlib'
+import { gunzipSync, gzip } from 'node:zlib'
 import { definePage, type Endpoint } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import { VERSION } from '#infra/http/openapi.ts'
@@ -16,18 +16,22 @@ import { bytes } from '#infra/http/reply.ts'
 export const HTML_TYPE = 'text/html; charset=utf-8'
 /** How long a page or description may be kept. */
 export const DOCUMENT = 'max-age=300'
-/** A file whose name changes with its content may be kept for a year. */
-export const KEPT_FILE = 'max-age=31536000, immutable'
-
 const HASH_DIGITS = 16
 /** By the end of a file's name. */
-export const FILE_TYPES: Readonly<Record<string, string>> = {
+const FILE_TYPES: Readonly<Record<string, string>> = {
   css: 'text/css; charset=utf-8',
   js: 'text/javascript; charset=utf-8',
   svg: 'image/svg+xml',
 }
 const FILES = [
-  ...['frame.css', 'site.css', 'guide.css', 'reference.css', 'landing.js', 'guide.js', 'reference.js', 'icon.svg'],
+  'frame.css',
+  'site.css',
+  'guide.css',
+  'reference.css',
+  'landing.js',
+  'guide.js',
+  'reference.js',
+  'icon.svg',
 ]
 /** Left there by services/console/build; nothing in a checkout that was not built. */
 const BUILT = new URL('../console/dist/', import.meta.url)
@@ -53,34 +57,49 @@ interface PageValues {
 }
 
 /** The pages' common parts. */
-export interface Site {
-  /** A page made of one of the templates. */
-  page(template: string, values: PageValues): Buffer
-  files: Endpoint
-}
+export type Site = ReturnType<typeof openSite>
 
 /** Reads the files. */
-export function openSite(): Site {
-  const files = FILES.map(file => ({ file, type: FILE_TYPES[file.split('.')[1] ?? ''] ?? '', ...readHashed(file) }))
-  const byName = new Map(files.map(file => [file.name, file]))
-  const names = Object.fromEntries(files.map(({ file, name }) => [file, name]))
+export function openSite() {
+  const scalar = readAsset('scalar-api-reference.js.gz')
+  const bodies = [...FILES.map(file => [file, readAsset(file)] as const), ['scalar.js', gunzipSync(scalar)] as const]
+  const names = Object.fromEntries(bodies.map(([file, body]) => [file, hashedName(file, body)]))
+  const files = new Map(bodies.map(([file, body]) => [names[file] as string, body]))
   return {
-    page(template, { path, texts, html = {} }) {
+    /** A page made of one of the templates. */
+    page(template: string, { path, texts, html = {} }: PageValues): string {
       const root = rootFrom(path)
       const values: Record<string, string> = { ...names, root, version: VERSION, ...texts }
       const parts: Record<string, string> = { header: headerOf(path, names['icon.svg'] ?? ''), ...html }
-      const page = readAsset(template)
+      return readAsset(template)
         .toString()
         .replaceAll(/\{\{\{(\w+)\}\}\}/g, (_, name) => parts[name] ?? '')
         .replaceAll(/\{\{([\w.]+)\}\}/g, (_, name) => escaped(values[name] ?? ''))
-      return Buffer.from(page)
     },
-    files: definePage('get', '/assets/:name', 'documents', ({ request, response }) => {
-      const file = byName.get(String(request.params.name))
-      if (!file) throw new HttpError('NOT_FOUND', 'There is no such file.')
-      return bytes(response, file.body, { type: file.type, cache: KEPT_FILE })
-    }),
+    files: filesAt('/assets', files, new Map([[names['scalar.js'] as string, Promise.resolve(scalar)]])),
   }
+}
+
+/** Serves files whose names change with their content, so that they may be kept for a year; each is packed once for all clients. */
+export function filesAt(
+  folder: string,
+  files: ReadonlyMap<string, Buffer>,
+  packed = new Map<string, Promise<Buffer>>(),
+): Endpoint {
+  return definePage('get', `${folder}/:name`, 'documents', async ({ request, response }) => {
+    const name = String(request.params.name)
+    const file = files.get(name)
+    if (!file) throw new HttpError('NOT_FOUND', 'There is no such file.')
+    const isPacked = request.acceptsEncodings('gzip', 'identity') === 'gzip'
+    if (isPacked && !packed.has(name)) packed.set(name, promisify(gzip)(file, { level: 9 }))
+    return bytes(response, (isPacked && (await packed.get(name))) || file, {
+      type: FILE_TYPES[name.split('.').at(-1) ?? ''] ?? 'application/octet-stream',
+      cache: 'max-age=31536000, immutable',
+      headers: ['Vary', 'Accept-Encoding', ...(isPacked ? ['Content-Encoding', 'gzip'] : [])],
+      // A worker has the policy of its own file.
+      policy: policyOf(),
+    })
+  })
 }
 
 /** A page may load from this host, and no script or style of its own text; `more` are further rules. */
@@ -110,41 +129,20 @@ function headerOf(path: string, icon: string): string {
 }
 
 /** Of a file in the room of assets. */
-export const readAsset = (file: string): Buffer => readFileSync(new URL(`./assets/${file}`, import.meta.url))
+const readAsset = (file: string): Buffer => readFileSync(new URL(`./assets/${file}`, import.meta.url))
 
-function readHashed(file: string): { name: string; body: Buffer } {
-  const body = readAsset(file)
+function hashedName(file: string, body: Buffer): string {
   const hash = createHash('sha256').update(body).digest('hex').slice(0, HASH_DIGITS)
-  return { name: file.replace('.', `-${hash}.`), body }
-}
-
-export interface ConsoleFile {
-  body: Buffer
-  /** By gzip, once for all clients. */
-  packed(): Promise<Buffer>
+  return file.replace('.', `-${hash}.`)
 }
 
 /**
  * The page, whose links begin with `./`, and by name the files that it loads, whose names have hashes of their content. Undefined where
  * nothing is built.
  */
-export function readConsole(): { page: string; files: ReadonlyMap<string, ConsoleFile> } | undefined {
+export function readConsole(): { page: string; files: ReadonlyMap<string, Buffer> } | undefined {
   if (!isConsoleBuilt()) return undefined
   const folder = new URL('assets/', BUILT)
-  const names = readdirSync(folder)
-  return {
-    page: readFileSync(INDEX, 'utf8'),
-    files: new Map(names.map(name => [name, openFile(readFileSync(new URL(name, folder)))])),
-  }
-}
-
-function openFile(body: Buffer): ConsoleFile {
-  let packing: Promise<Buffer> | undefined
-  return {
-    body,
-    packed() {
-      packing ??= promisify(gzip)(body, { level: 9 })
-      return packing
-    },
-  }
+  const files = readdirSync(folder).map(name => [name, readFileSync(new URL(name, folder))] as const)
+  return { page: readFileSync(INDEX, 'utf8'), files: new Map(files) }
 }

@@ -84,7 +84,7 @@ describe('the documents for people', () => {
   })
 
   it('load from their own host alone, and run no script but files', async () => {
-    for (const page of ['docs', ...GUIDES, 'docs/reference']) {
+    for (const page of ['', 'docs', ...GUIDES, 'docs/reference']) {
       const { headers, text } = await ask(`/${page}`)
       expect(headers.get('content-type')).to.equal('text/html; charset=utf-8')
       expect(headers.get('cache-control')).to.equal('public, max-age=300')
@@ -96,6 +96,8 @@ describe('the documents for people', () => {
       expect(text).not.to.match(/<style| style=|<script(?! (type="module"|defer) src=)| on\w+=|\{\{|undefined/)
       expect(text).to.match(/^<!doctype html>\n<html lang="en">/)
     }
+    const { headers: others } = await ask('/openapi.json')
+    expect(others.get('content-security-policy')).to.include("default-src 'none'; form-action 'self'")
   })
 
   it('lead to their page where a path ends in a slash', async () => {

@@ -64,7 +64,6 @@ const PAGES: Record<string, [status: number, type: string]> = {
       .filter(name => name !== 'overview')
       .map(name => [`GET /docs/${name}`, [200, 'text/html']]),
   ),
-  'GET /docs/scalar-1.72.1.js': [200, 'text/javascript'],
   'GET /console/assets/:name': [404, 'application/json'],
   'GET /console{/*path}': isConsoleBuilt() ? [200, 'text/html'] : [404, 'application/json'],
   'GET /unsubscribe': [404, 'application/json'],

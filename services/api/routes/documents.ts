@@ -2,12 +2,10 @@
  * The documents of the API, GET /openapi.json, /asyncapi.json (feeds and topics), /llms.txt, and the page /docs/reference that browses
  * the first; the landing page, and the console.
  *
- * Needs no key. The reference's script is Scalar's stand-alone build (MIT, version in SCRIPT): its package would install 270 others for that one
+ * Needs no key. The reference's script is Scalar's stand-alone build (MIT, 1.72.1): its package would install 270 others for that one
  * file. It writes styles into the page, so the policy of this page alone permits them.
  */
 import { createHash } from 'node:crypto'
-import { promisify } from 'node:util'
-import { gunzip } from 'node:zlib'
 import { TIERS } from '#infra/config/tiers.ts'
 import { definePage, type Endpoint } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
@@ -18,19 +16,8 @@ import { llmsText } from '#schemas/api/llms-text.ts'
 import type { Operation } from '#schemas/api/operation.ts'
 import type { ApiContext } from '../context.ts'
 import type { Guide } from '../guide-text.ts'
-import {
-  DOCUMENT,
-  FILE_TYPES,
-  HTML_TYPE,
-  KEPT_FILE,
-  policyOf,
-  readAsset,
-  readConsole,
-  rootFrom,
-  type Site,
-} from '../site.ts'
+import { DOCUMENT, filesAt, HTML_TYPE, policyOf, readConsole, rootFrom, type Site } from '../site.ts'
 
-const SCRIPT = { file: 'scalar-api-reference.js.gz', path: 'docs/scalar-1.72.1.js' }
 const REFERENCE_POLICY = policyOf("font-src 'self' data:", "img-src 'self' data:", "style-src 'self' 'unsafe-inline'")
 
 export function documentPages(
@@ -38,36 +25,19 @@ export function documentPages(
   { baseUrl }: ApiContext,
   site: Site,
 ): Endpoint[] {
-  // As bytes: encoding the description for each request of the hostile clients was a tenth of all that the process did.
-  const [description, feeds, prose] = [
-    JSON.stringify(openApiDocument(operations, { baseUrl })),
-    JSON.stringify(asyncApiDocument({ baseUrl })),
-    llmsText(operations, guides, baseUrl),
-  ].map(text => Buffer.from(text)) as [Buffer, Buffer, Buffer]
-  const reference = site.page('reference.html', { path: 'docs/reference', texts: { script: SCRIPT.path } })
-  const packed = readAsset(SCRIPT.file)
-  let unpacked: Promise<Buffer> | undefined
+  const reference = site.page('reference.html', { path: 'docs/reference', texts: {} })
   return [
-    definePage('get', '/openapi.json', 'documents', ({ response }) =>
-      bytes(response, description, { cache: DOCUMENT }),
-    ),
-    definePage('get', '/asyncapi.json', 'documents', ({ response }) => bytes(response, feeds, { cache: DOCUMENT })),
-    definePage('get', '/llms.txt', 'documents', ({ response }) =>
-      bytes(response, prose, { type: 'text/plain; charset=utf-8', cache: DOCUMENT }),
-    ),
-    definePage('get', '/docs/reference', 'documents', ({ response }) =>
-      bytes(response, reference, { type: HTML_TYPE, cache: DOCUMENT, policy: REFERENCE_POLICY }),
-    ),
-    definePage('get', `/${SCRIPT.path}`, 'documents', async ({ request, response }) => {
-      const file = { type: 'text/javascript; charset=utf-8', cache: KEPT_FILE }
-      const vary = ['Vary', 'Accept-Encoding']
-      if (request.acceptsEncodings('gzip', 'identity') === 'gzip') {
-        return bytes(response, packed, { ...file, headers: [...vary, 'Content-Encoding', 'gzip'] })
-      }
-      unpacked ??= promisify(gunzip)(packed)
-      return bytes(response, await unpacked, { ...file, headers: vary })
-    }),
+    documentAt('/openapi.json', JSON.stringify(openApiDocument(operations, { baseUrl }))),
+    documentAt('/asyncapi.json', JSON.stringify(asyncApiDocument({ baseUrl }))),
+    documentAt('/llms.txt', llmsText(operations, guides, baseUrl), { type: 'text/plain; charset=utf-8' }),
+    documentAt('/docs/reference', reference, { type: HTML_TYPE, policy: REFERENCE_POLICY }),
   ]
+}
+
+/** As bytes: encoding the description for each request of the hostile clients was a tenth of all that the process did. */
+function documentAt(path: string, text: string, more: { type?: string; policy?: string } = {}): Endpoint {
+  const body = Buffer.from(text)
+  return definePage('get', path, 'documents', ({ response }) => bytes(response, body, { ...more, cache: DOCUMENT }))
 }
 
 /** GET /: what this is and where to go on, as a page for a browser and as JSON for a program. */
@@ -108,17 +78,7 @@ export function consolePages(): Endpoint[] {
     .digest('hex')
     .slice(0, 32)}"`
   return [
-    definePage('get', '/console/assets/:name', 'documents', async ({ request, response }) => {
-      const name = String(request.params.name)
-      const file = built?.files.get(name)
-      if (!file) throw new HttpError('NOT_FOUND', 'There is no such file.')
-      const type = FILE_TYPES[name.split('.').at(-1) ?? ''] ?? 'application/octet-stream'
-      const isPacked = request.acceptsEncodings('gzip', 'identity') === 'gzip'
-      const headers = ['Vary', 'Accept-Encoding', ...(isPacked ? ['Content-Encoding', 'gzip'] : [])]
-      // A worker has the policy of its own file.
-      const options = { type, cache: KEPT_FILE, headers, policy: policyOf() }
-      return bytes(response, isPacked ? await file.packed() : file.body, options)
-    }),
+    filesAt('/console/assets', built?.files ?? new Map()),
     definePage('get', '/console{/*path}', 'documents', ({ request, response }) => {
       if (!built) throw new HttpError('NOT_FOUND', 'The console is not built here; npm run console:build does it.')
       const path = request.path.slice(1)

@@ -12,7 +12,7 @@ import { ERROR_STATUS, type ErrorCode } from '#schemas/api/error.ts'
 import { ERROR_MEANINGS } from '#schemas/api/error-meanings.ts'
 import type { Operation } from '#schemas/api/operation.ts'
 import type { ApiContext } from '../context.ts'
-import { type Guide, openHighlight, renderGuide } from '../guide-text.ts'
+import { type Guide, renderGuide } from '../guide-text.ts'
 import { DOCUMENT, escaped, HTML_TYPE, policyOf, rootFrom, type Site } from '../site.ts'
 
 /** The guides in their order, and the page that leads to them. */
@@ -21,25 +21,15 @@ interface Guides {
   guides: readonly Guide[]
 }
 
-const ORDER = [
-  'quick-start',
-  'packages',
-  'authentication',
-  'errors',
-  'prices',
-  'analytics',
-  'feeds',
-  'alerts',
-  'webhooks',
-  'portfolios',
-  'topics',
-  'changelog',
-]
+const ORDER =
+  'quick-start packages authentication errors prices analytics feeds alerts webhooks portfolios topics changelog'.split(
+    ' ',
+  )
 /** The platform that serves them, in guides. */
 const EXAMPLE_ROOT = 'https://marketlog.example'
 
 export function readGuides(operations: readonly Operation[], { tiers, baseUrl }: ApiContext): Guides {
-  const shared = { operations, highlight: openHighlight(), drawing: readFile }
+  const shared = { operations, drawing: readFile }
   const parts = { tiers: tierTable(tiers), errors: errorTables() }
   const render = (name: string, folder: string, more: Record<string, string> = {}): Guide => {
     const markdown = readFile(`${name}.md`).replaceAll(EXAMPLE_ROOT, baseUrl)
