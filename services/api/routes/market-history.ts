@@ -7,8 +7,7 @@
 import type { z } from 'zod'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { bytes } from '#infra/http/reply.ts'
-import { JsonText } from '#infra/runtime/json-text.ts'
-import { inTurns, type PausingWork } from '#infra/runtime/turns.ts'
+import { nextTurn } from '#infra/runtime/turns.ts'
 import { historyChartQuery, historyChartReply } from '#schemas/api/history.ts'
 import { indicatorsQuery, indicatorsReply } from '#schemas/api/indicators.ts'
 import { json, QUANT } from '#schemas/api/operation.ts'
@@ -16,19 +15,17 @@ import { DAY_MS, formatInstant, HOUR_MS } from '#schemas/values/instant.ts'
 import { recordAmount, toUsdText } from '#schemas/values/money.ts'
 import { type Candle, readCandles } from '#streams/candles/reader.ts'
 import type { RateAt } from '#streams/fx/reader.ts'
-import { type Chart, type ChartSeries, readChart } from '#streams/history/reader.ts'
+import { type Chart, readChart } from '#streams/history/reader.ts'
 import { type ApiContext, readRates } from '../context.ts'
 import { CANDLES_NEEDED, indicatorsOf, type SeriesCandle } from '../indicator-math.ts'
 import { namedItems } from '../queries/listing.ts'
 import { chartProviders, chartWindow } from '../queries/windows.ts'
 import { analyticsMeta } from './market.ts'
 
+type ChartReply = z.infer<typeof historyChartReply>
+
 const GROUP = 'Market analytics'
 const ALL_PROVIDERS = 'All Providers' as const
-/** Points of a chart that are written between two pauses. */
-const POINTS_AT_ONCE = 8_000
-/** Of a chart of some providers; one of more grows. */
-const BODY_BYTES = 64 * 1024
 
 /** How far indicators of an interval look back (DECISIONS.md, "Indicators"). */
 const SERIES = {
@@ -62,7 +59,6 @@ const readIndicators = ({ catalog, clickhouse, fx, now }: ApiContext): Route =>
         readCandles(clickhouse, ids, window, { fill: true, now: at }),
         readRates(clickhouse, currency, window.start),
       ])
-      const identity = { item_id: item.item_id, market_hash_name: item.market_hash_name, phase: item.phase }
       const last = candles.at(-1)
       return {
         meta: {
@@ -72,7 +68,9 @@ const readIndicators = ({ catalog, clickhouse, fx, now }: ApiContext): Route =>
           provider: ALL_PROVIDERS,
         },
         data: {
-          ...identity,
+          item_id: item.item_id,
+          market_hash_name: item.market_hash_name,
+          phase: item.phase,
           provider: ALL_PROVIDERS,
           interval,
           close_price_usd: last ? toUsdText(last.c) : null,
@@ -126,7 +124,7 @@ const readHistoryChart = ({ catalog, clickhouse, fx, registry, now }: ApiContext
         readChart(clickhouse, ids, chartProviders(registry.all, query), window),
         readRates(clickhouse, query.currency, window.start),
       ])
-      const meta: z.infer<typeof historyChartReply>['meta'] = {
+      const meta: ChartReply['meta'] = {
         item_id: item.item_id,
         market_hash_name: item.market_hash_name,
         currency: query.currency,
@@ -134,62 +132,30 @@ const readHistoryChart = ({ catalog, clickhouse, fx, registry, now }: ApiContext
         end: formatInstant(window.end),
         providers: [...chart.series.keys()],
       }
-      const body = new JsonText(BODY_BYTES)
-      body.text(`{"meta":${JSON.stringify(meta)},"series":`)
-      await inTurns(addSeries(body, chart, query.currency, rateAt))
-      body.text('}')
-      return bytes(response, body.take())
+      const series = await seriesText(chart, query.currency, rateAt)
+      return bytes(response, `{"meta":${JSON.stringify(meta)},"series":${series}}`)
     },
   })
 
 const DAY_S = 86_400
-const piece = (text: string): Buffer => Buffer.from(text)
-const [FIRST, NEXT] = [piece('{"t":'), piece(',{"t":')]
-const [PRICE, QUANTITY, NONE, END] = [piece(',"price":'), piece(',"qty":'), piece('null'), piece('}')]
 
-/**
- * Adds the series, each point's price at the rate of its own day. A year of 41 providers has 15,000 points; as objects for
- * JSON.stringify they took three times as long as texts of each, which are bytes now.
- */
-function* addSeries(to: JsonText, { prices, series }: Chart, currency: string, rateAt: RateAt): PausingWork<void> {
-  const amountAt = (row: number, day: number): number => {
-    const record = {
-      price: prices.price[row] as number,
-      currency: prices.currency[row] as string,
-      price_micro_usd: prices.price_micro_usd[row] as number,
-    }
-    return recordAmount(record, currency, () => rateAt(day * DAY_S * 1000))
+/** The series as JSON, each point's price at the rate of its own day; a year of 41 providers has 15,000 points. */
+async function seriesText({ prices, series }: Chart, currency: string, rateAt: RateAt): Promise<string> {
+  const texts: string[] = []
+  for (const [provider, { day, priceRow, quantity }] of series) {
+    const data = Array.from(day, (shown, i) => {
+      const row = priceRow[i] as number
+      const record = {
+        price: prices.price[row] as number,
+        currency: prices.currency[row] as string,
+        price_micro_usd: prices.price_micro_usd[row] as number,
+      }
+      const units = quantity[i] as number
+      const price = recordAmount(record, currency, () => rateAt(shown * DAY_S * 1000))
+      return { t: shown * DAY_S, price, qty: units < 0 ? null : units }
+    })
+    texts.push(JSON.stringify({ provider, data } satisfies ChartReply['series'][number]))
+    await nextTurn()
   }
-  let isFirst = true
-  let added = 0
-  for (const [provider, points] of series) {
-    to.text(`${isFirst ? '[' : ','}{"provider":${JSON.stringify(provider)},"data":[`)
-    addPoints(to, points, amountAt)
-    to.text(']}')
-    isFirst = false
-    added += points.day.length
-    if (added < POINTS_AT_ONCE) continue
-    added = 0
-    yield
-  }
-  to.text(isFirst ? '[]' : ']')
-}
-
-function addPoints(
-  to: JsonText,
-  { day, priceRow, quantity }: ChartSeries,
-  amountAt: (row: number, day: number) => number,
-): void {
-  for (let i = 0; i < day.length; i++) {
-    const [shown, units] = [day[i] as number, quantity[i] as number]
-    const price = amountAt(priceRow[i] as number, shown)
-    to.ascii(i === 0 ? FIRST : NEXT)
-    to.integer(shown * DAY_S)
-    to.ascii(PRICE)
-    to.integer(price)
-    to.ascii(QUANTITY)
-    if (units < 0) to.ascii(NONE)
-    else to.integer(units)
-    to.ascii(END)
-  }
+  return `[${texts.join(',')}]`
 }
