@@ -89,7 +89,7 @@ export function bytes(
 
 /**
  * Sends a body that is made while it is sent: the first part before the head, so that a failure until then is still an error
- * answer, and no more than one part ahead of a slow reader.
+ * answer. The system has taken a part before the next is asked for, so that its memory may be used again.
  */
 export async function stream(
   response: Response,
@@ -104,7 +104,7 @@ export async function stream(
     begin()
     if (response.destroyed) break
     length += Buffer.byteLength(part)
-    if (!response.write(part)) await drained(response)
+    await written(response, part)
   }
   begin()
   response.end()
@@ -112,14 +112,15 @@ export async function stream(
   return SENT
 }
 
-/** Resolves when a slow reader has caught up, or is gone. */
-function drained(response: Response): Promise<void> {
+/** Resolves when the system has taken a part, or the client is gone: then the callback of a write may never come. */
+function written(response: Response, part: string | Buffer): Promise<void> {
   return new Promise(resolve => {
     const goOn = () => {
-      response.off('drain', goOn).off('close', goOn)
+      response.off('close', goOn)
       resolve()
     }
-    response.on('drain', goOn).on('close', goOn)
+    response.on('close', goOn)
+    response.write(part, goOn)
   })
 }
 

@@ -18,25 +18,20 @@ interface CursorPosition {
   after: readonly (string | number)[]
 }
 
-export interface Cursors {
-  /** `scope` names the route and its filters. */
-  write(scope: readonly unknown[], position: CursorPosition): string
-  /** Throws the 422 for a cursor that is not one of this scope. */
-  read(scope: readonly unknown[], text: string): CursorPosition
-}
-
 const TAG_BYTES = 16
 
 /** Opens the cursors of a signing key, which all API processes share. */
-export function openCursors(key: string): Cursors {
+export function openCursors(key: string) {
+  /** A scope names the route and its filters. */
   const tagOf = (scope: readonly unknown[], payload: Buffer): Buffer =>
     createHmac('sha256', key).update(JSON.stringify(scope)).update('\0').update(payload).digest().subarray(0, TAG_BYTES)
   return {
-    write(scope, position) {
+    write(scope: readonly unknown[], position: CursorPosition): string {
       const payload = Buffer.from(JSON.stringify([position.start, position.end, ...position.after]))
       return Buffer.concat([tagOf(scope, payload), payload]).toString('base64url')
     },
-    read(scope, text) {
+    /** Throws the 422 for a cursor that is not one of this scope. */
+    read(scope: readonly unknown[], text: string): CursorPosition {
       const bytes = Buffer.from(text, 'base64url')
       const [tag, payload] = [bytes.subarray(0, TAG_BYTES), bytes.subarray(TAG_BYTES)]
       const isWhole = tag.length === TAG_BYTES && bytes.toString('base64url') === text
@@ -49,7 +44,7 @@ export function openCursors(key: string): Cursors {
 
 /** Where the page of a request begins, undefined for the first one, and the pagination of its answer, by where that ends. */
 export function openCursorPage(
-  cursors: Cursors,
+  cursors: ReturnType<typeof openCursors>,
   scope: readonly unknown[],
   { cursor, limit }: { cursor?: string | undefined; limit: number },
 ) {

@@ -151,22 +151,13 @@ async function* collected(
   if (at < blocks.length) throw new Error('a stored segment is shorter than its manifest says')
 }
 
-/** Rows made beforehand. */
-interface PreparedRows {
-  text: Buffer
-  /** Raw deflate that ends in a full flush. */
-  deflated: Buffer
-  /** Of the text. */
-  crc: number
-}
-
 /**
- * The parts of an answer around rows whose text and deflated form were made beforehand: the members that depend on the request come
- * before and after them. Both forms are joined, not made, and are the same JSON text.
+ * The parts of an answer around rows whose text, its CRC and raw deflate that ends in a full flush were made beforehand: the members that
+ * depend on the request come before and after them. Both forms are joined, not made, and are the same JSON text.
  */
 export function preparedBody(
   before: string,
-  rows: PreparedRows,
+  rows: { text: Buffer; deflated: Buffer; crc: number },
   after: string,
   coding: ContentCoding,
 ): readonly Buffer[] {

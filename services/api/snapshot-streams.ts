@@ -1,13 +1,12 @@
 /**
  * Sends bulk snapshots: one stream after the other to each key, as many at once as memory allows.
  *
- * Reads stored segments (infra/redis/value-stream.ts) and writes to the client's socket. States of a stream: started →
- * flowing → finished, or cut: the client hung up, took no byte for too long, its key was revoked, the source failed, the
- * permit was lost, or the process stops. Invariant: a stream that ends frees its permit at once, for whatever reason; a body that is not
- * whole ends in a destroyed connection, never like a whole one; a slow client holds one part of the body and the source waits.
+ * Reads stored segments (infra/redis/value-stream.ts). States of a stream: started → flowing → finished, or cut: the client hung up,
+ * took no byte for too long, its key was revoked, the source failed, the permit was lost, or the process stops. Invariant: a stream that
+ * ends frees its permit at once, for whatever reason; a body that is not whole ends in a destroyed connection, never like a whole one.
  */
 import type { Response } from 'express'
-import { beginAnswer, localsOf } from '#infra/http/reply.ts'
+import { localsOf, stream } from '#infra/http/reply.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { StreamPermit } from '#infra/redis/stream-permits.ts'
 import { readValues } from '#infra/redis/value-stream.ts'
@@ -17,25 +16,7 @@ import type { RedisSettings } from '#infra/runtime/redis-settings.ts'
 import type { PinnedSnapshot } from '#streams/live-view/reader.ts'
 import { bodyLength, bodyOf, type ContentCoding } from './deflated-bodies.ts'
 
-/** A stream that may begin. */
-interface SnapshotStream {
-  snapshot: PinnedSnapshot
-  coding: ContentCoding
-  permit: StreamPermit
-  /** Whether its key is still accepted; after a rejection the stream goes on. */
-  isAccepted(): Promise<boolean>
-  /** Of the answer, but for those of its length and coding. */
-  headers: readonly string[]
-}
-
-export interface SnapshotStreams {
-  /** Whether another stream may begin. */
-  hasRoom(): boolean
-  /** Sends a snapshot; resolves when the stream has ended, however. Rejects, having sent nothing, when it cannot begin. */
-  send(response: Response, stream: SnapshotStream): Promise<void>
-  /** Lets streams finish for a while, then cuts them; resolves when all permits are free. */
-  close(): Promise<void>
-}
+export type SnapshotStreams = ReturnType<typeof openSnapshotStreams>
 
 export interface SnapshotStreamOptions {
   /** How Redis is reached, and a connection to it. */
@@ -66,65 +47,81 @@ class Cut extends Error {
   }
 }
 
-interface RunningStream {
-  flowing: Promise<void>
-  isAccepted: SnapshotStream['isAccepted']
-}
-
-export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStreams {
+export function openSnapshotStreams(options: SnapshotStreamOptions) {
   const { settings, redis, log, metrics, stallLimitMs = STALL_LIMIT_MS, finishLimitMs = FINISH_LIMIT_MS } = options
   const active = metrics.gauge('api_snapshot_streams', 'Bulk streams that run.')
-  const running = new Map<AbortController, RunningStream>()
-  const rechecking = setInterval(() => recheck(running), RECHECK_MS).unref()
-  const note = openNotes(log, metrics)
-  const flow = async (response: Response, stream: SnapshotStream, cut: AbortController): Promise<void> => {
-    const { snapshot, coding, permit, headers } = stream
-    const { segments } = snapshot
-    const pieces = readValues({ settings, redis, keys: segments.map(({ key }) => key), signal: cut.signal })
-    const body = bodyOf(segments, coding, pieces)
-    let first: IteratorResult<Buffer, void>
-    try {
-      cut.signal.throwIfAborted()
-      first = await body.next()
-    } catch (error) {
-      await permit.undo()
-      const reason = cut.signal.aborted ? cut.signal.reason : error
-      note(response, reason)
-      // A client that has left gets no answer.
-      if (reason instanceof Cut && reason.outcome === 'left') return
-      throw reason
+  const ended = metrics.counter('api_snapshot_streams_total', 'Bulk streams that ended.', ['outcome'])
+  const running = new Map<AbortController, { ending: Promise<void>; isAccepted(): Promise<boolean> }>()
+
+  /** Cuts streams whose key is not accepted any more; while that cannot be known they go on. */
+  const rechecking = setInterval(() => {
+    for (const [cut, { isAccepted }] of running) {
+      isAccepted().then(
+        isStillAccepted => void (isStillAccepted || cut.abort(new Cut('revoked'))),
+        () => undefined,
+      )
     }
-    beginAnswer(response, 200, [...headers, ...bodyHeaders(segments, coding)])
+  }, RECHECK_MS).unref()
+
+  async function flow(response: Response, { snapshot, coding, permit, headers }: SnapshotStream, cut: AbortController) {
+    const { signal } = cut
+    const { segments } = snapshot
+    const pieces = readValues({ settings, redis, keys: segments.map(({ key }) => key), signal })
+    const encoding = coding === 'gzip' ? ['Content-Encoding', 'gzip'] : []
+    const length = ['Content-Length', String(bodyLength(segments, coding))]
+    signal.addEventListener('abort', () => response.headersSent && response.destroy(), { once: true })
     response.setTimeout(stallLimitMs, () => cut.abort(new Cut('stalled')))
-    const out = openClientWriter(response, cut.signal)
-    const failure = await transfer({ first, body, out, signal: cut.signal })
-    if (failure !== undefined) response.destroy()
-    await permit.release()
-    localsOf(response).observe(response, { status: 200, bytes: out.sent() })
-    note(response, failure)
+    const body = bodyOf(segments, coding, pieces)
+    const thrown = await stream(response, body, {
+      type: 'application/x-ndjson',
+      headers: [...headers, ...encoding, ...length],
+    }).then(
+      () => undefined,
+      error => error,
+    )
+    const failure = signal.aborted ? signal.reason : thrown
+    const outcome = failure === undefined ? 'finished' : failure instanceof Cut ? failure.outcome : 'failed'
+    ended.inc({ outcome })
+    if (outcome !== 'finished' && outcome !== 'left') {
+      log.warn({ err: failure, request_id: localsOf(response).requestId, outcome }, 'a bulk stream was cut')
+    }
+    if (response.headersSent) {
+      if (failure !== undefined) response.destroy()
+      await permit.release()
+    } else {
+      await permit.undo()
+      // A client that has left gets no answer.
+      if (outcome !== 'left') throw failure
+    }
   }
 
   return {
+    /** Whether another stream may begin. */
     hasRoom: () => running.size < STREAMS_MAX,
-    async send(response, stream) {
+
+    /** Sends a snapshot; resolves when the stream has ended, however. Rejects, having sent nothing, when it cannot begin. */
+    async send(response: Response, one: SnapshotStream): Promise<void> {
       const cut = new AbortController()
       const leave = (): void => cut.abort(new Cut('left'))
       response.once('close', leave)
       if (response.closed) leave()
-      stream.permit.lost.addEventListener('abort', () => cut.abort(stream.permit.lost.reason), { once: true })
-      const flowing = flow(response, stream, cut)
-      running.set(cut, { flowing, isAccepted: stream.isAccepted })
+      const { lost } = one.permit
+      lost.addEventListener('abort', () => cut.abort(lost.reason), { once: true })
+      const ending = flow(response, one, cut)
+      running.set(cut, { ending, isAccepted: one.isAccepted })
       active.inc()
       try {
-        await flowing
+        await ending
       } finally {
         response.off('close', leave)
         running.delete(cut)
         active.dec()
       }
     },
-    async close() {
-      const all = Promise.allSettled([...running.values()].map(({ flowing }) => flowing))
+
+    /** Lets streams finish for a while, then cuts them; resolves when all permits are free. */
+    async close(): Promise<void> {
+      const all = Promise.allSettled([...running.values()].map(({ ending }) => ending))
       const limit = setTimeout(() => {
         for (const cut of running.keys()) cut.abort(new Cut('stopped'))
       }, finishLimitMs)
@@ -135,81 +132,13 @@ export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStr
   }
 }
 
-/** Counts the ends of streams, and logs those that the client did not choose. */
-function openNotes(log: Log, metrics: Metrics): (response: Response, error: unknown) => void {
-  const ended = metrics.counter('api_snapshot_streams_total', 'Bulk streams that ended.', ['outcome'])
-  return (response, error) => {
-    const outcome = error === undefined ? 'finished' : error instanceof Cut ? error.outcome : 'failed'
-    ended.inc({ outcome })
-    if (outcome === 'finished' || outcome === 'left') return
-    log.warn({ err: error, request_id: localsOf(response).requestId, outcome }, 'a bulk stream was cut')
-  }
-}
-
-/** Checks the keys of running streams, and cuts those whose key is not accepted any more. */
-function recheck(running: ReadonlyMap<AbortController, RunningStream>): void {
-  for (const [cut, { isAccepted }] of running) {
-    isAccepted().then(
-      isStillAccepted => void (isStillAccepted || cut.abort(new Cut('revoked'))),
-      () => undefined,
-    )
-  }
-}
-
-/** A body whose first piece has been read, and its client. */
-interface Transfer {
-  first: IteratorResult<Buffer, void>
-  body: AsyncGenerator<Buffer, void, void>
-  out: ClientWriter
-  signal: AbortSignal
-}
-
-function bodyHeaders(segments: PinnedSnapshot['segments'], coding: SnapshotStream['coding']): string[] {
-  const encoding = coding === 'gzip' ? ['Content-Encoding', 'gzip'] : []
-  return [...encoding, 'Content-Length', String(bodyLength(segments, coding))]
-}
-
-/** Sends a body to its client; returns what went wrong, if anything did. */
-async function transfer({ first, body, out, signal }: Transfer): Promise<unknown> {
-  try {
-    for (let part = first; !part.done; part = await body.next()) await out.write(part.value)
-    await out.end()
-    return undefined
-  } catch (error) {
-    return signal.aborted ? signal.reason : error
-  } finally {
-    await body.return()
-  }
-}
-
-/** The client's side of a stream. */
-interface ClientWriter {
-  /** Resolves when the system has taken all bytes. */
-  write(bytes: Buffer): Promise<void>
-  end(): Promise<void>
-  /** Bytes taken so far. */
-  sent(): number
-}
-
-function openClientWriter(response: Response, signal: AbortSignal): ClientWriter {
-  let bytesSent = 0
-  let waiting: PromiseWithResolvers<void> | undefined
-  // The callback of a write may never run when the connection ends first.
-  signal.addEventListener('abort', () => waiting?.reject(signal.reason), { once: true })
-  const settled = async (begin: (done: (error?: Error | null) => void) => void): Promise<void> => {
-    signal.throwIfAborted()
-    const at = Promise.withResolvers<void>()
-    waiting = at
-    begin(error => (error ? at.reject(error) : at.resolve()))
-    await at.promise
-  }
-  return {
-    async write(bytes) {
-      const { length } = bytes
-      await settled(done => response.write(bytes, done))
-      bytesSent += length
-    },
-    end: () => settled(done => response.end(done)),
-    sent: () => bytesSent,
-  }
+/** A stream that may begin. */
+interface SnapshotStream {
+  snapshot: PinnedSnapshot
+  coding: ContentCoding
+  permit: StreamPermit
+  /** Whether its key is still accepted; after a rejection the stream goes on. */
+  isAccepted(): Promise<boolean>
+  /** Of the answer, but for those of its type, length and coding. */
+  headers: readonly string[]
 }

@@ -14,11 +14,6 @@ import type { RateLimit } from '#infra/redis/rate-limit.ts'
 import { openSerialQueues } from '#infra/runtime/async/serial-queues.ts'
 import { exceededLimit } from '#schemas/api/rate-limit.ts'
 
-export interface AccountBudget {
-  /** Counts one; throws the 429 when the account has had its share of the minute. One of `rows` counts where these are many. */
-  charge(credential: Credential, rows?: number): Promise<void>
-}
-
 /** Up to so many rows a request costs no more than others. */
 const FEW_ROWS = 1_000
 
@@ -28,8 +23,9 @@ export const EXPENSIVE =
 /** The same of requests that count where what they concern is large. */
 export const EXPENSIVE_IF_LARGE = `Of more than ${FEW_ROWS} rows it c${EXPENSIVE.slice(1)}`
 
-export const openAccountBudget = (limit: RateLimit, tiers: Record<Tier, TierLimits>): AccountBudget => ({
-  async charge({ accountId, tier }, rows = Number.POSITIVE_INFINITY) {
+export const openAccountBudget = (limit: RateLimit, tiers: Record<Tier, TierLimits>) => ({
+  /** Counts one; throws the 429 when the account has had its share of the minute. One of `rows` counts where these are many. */
+  async charge({ accountId, tier }: Credential, rows = Number.POSITIVE_INFINITY): Promise<void> {
     if (rows <= FEW_ROWS) return
     const most = tiers[tier].expensive_requests_per_minute
     const waitSeconds = await limit.charge(accountId, most)
@@ -41,26 +37,21 @@ export const openAccountBudget = (limit: RateLimit, tiers: Record<Tier, TierLimi
   },
 })
 
-export interface LongWork {
-  /** With a connection for each that runs. */
-  database: Database
-  /** Runs work when that of its account before it is done, and there is room. */
-  add<T>(accountId: string, work: () => Promise<T>): Promise<T>
-}
-
 /** Of a process. */
 export const AT_ONCE = 2
 const WAITING_MAX = 256
 const ACCOUNT_WAITING_MAX = 8
 
-export function openLongWork(database: Database): LongWork {
+export function openLongWork(database: Database) {
   const ofAccounts = openSerialQueues(ACCOUNT_WAITING_MAX, () => {
     return new HttpError('SERVICE_UNAVAILABLE', 'Too much work of this account waits already; try again soon.')
   })
   const queue = new PQueue({ concurrency: AT_ONCE })
   return {
+    /** With a connection for each that runs. */
     database,
-    add: (accountId, work) =>
+    /** Runs work when that of its account before it is done, and there is room. */
+    add: <T>(accountId: string, work: () => Promise<T>): Promise<T> =>
       ofAccounts.add(accountId, () => {
         if (queue.size < WAITING_MAX) return queue.add(work)
         throw new HttpError('SERVICE_UNAVAILABLE', 'Too much work waits already; try again soon.')

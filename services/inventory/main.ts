@@ -90,21 +90,9 @@ function page(assets: readonly StoredAsset[], query: URLSearchParams): Answer {
   const shown = assets.slice(from, from + Math.min(Number(query.get('count') ?? PAGE_MAX), PAGE_MAX))
   const hasMore = from + shown.length < assets.length
   return json({
-    assets: shown.map(({ assetid, classid }) => ({
-      appid: 730,
-      contextid: '2',
-      assetid,
-      classid,
-      instanceid: '0',
-      amount: '1',
-    })),
+    assets: shown.map(({ assetid, classid }) => ({ assetid, classid, instanceid: '0', amount: '1' })),
     descriptions: shown.map(({ description }) => description),
-    asset_properties: shown.map(({ assetid, properties }) => ({
-      appid: 730,
-      contextid: '2',
-      assetid,
-      asset_properties: properties,
-    })),
+    asset_properties: shown.map(({ assetid, properties }) => ({ assetid, asset_properties: properties })),
     ...(hasMore && { more_items: 1, last_assetid: shown.at(-1)?.assetid }),
     total_inventory_count: assets.length,
     success: 1,
@@ -142,29 +130,16 @@ function makeAsset(item: Described, i: number): StoredAsset {
       appid: 730,
       classid,
       instanceid: '0',
-      currency: 0,
       icon_url: item.image_url ?? '',
       name: item.market_hash_name.replace(` (${item.wear_name})`, ''),
       market_hash_name: item.market_hash_name,
       tradable: i % 5 === 0 ? 0 : 1,
       marketable: isMarketable ? 1 : 0,
-      commodity: 0,
       descriptions: [{ type: 'html', value: ' ' }, ...html.map(value => ({ type: 'html', value, name: 'applied' }))],
       ...(isPainted && {
-        actions: [
-          {
-            link: 'game://run/+csgo_econ_action_preview%20S%owner_steamid%A%assetid%D8421',
-            name: 'Inspect in Game...',
-          },
-        ],
+        actions: [{ link: 'game://run/+csgo_econ_action_preview%20S%owner_steamid%A%assetid%D8421' }],
       }),
       ...(i % 13 === 0 && isPainted && { fraudwarnings: [`Name Tag: ''${NAME_TAG}''`] }),
-      tags: [
-        { category: 'Type', internal_name: 'CSGO_Type', localized_category_name: 'Type', localized_tag_name: 'Item' },
-        ...(item.wear_name
-          ? [{ category: 'Exterior', localized_category_name: 'Exterior', localized_tag_name: item.wear_name }]
-          : []),
-      ],
     },
     properties: [
       ...(isPainted

@@ -10,6 +10,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import PQueue from 'p-queue'
+import pRetry from 'p-retry'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { retryAfterMs } from '#schemas/values/retry-after.ts'
@@ -17,26 +18,31 @@ import { assetsOf, type InventoryPage, inventoryPage, type PlatformAsset } from 
 
 export type { PlatformAsset } from './asset.ts'
 
-export type InventoryAnswer =
-  | { kind: 'found'; assets: readonly PlatformAsset[] }
-  | { kind: 'private' }
-  | { kind: 'unknown' }
-  /** The platform did not answer as it should. */
-  | { kind: 'failed'; reason: string; isBusy: boolean }
+export type InventoryAnswer = readonly PlatformAsset[] | 'private' | 'unknown'
 
-type Resolved = { kind: 'found'; accountId: string } | Exclude<InventoryAnswer, { kind: 'found' }>
+/** The platform does not answer as it should. */
+export class PlatformFailure extends Error {
+  readonly isBusy: boolean
+  /** Before then it wants no request. */
+  readonly waitMs: number
 
-/** The platform; tests bring their own. */
+  constructor(reason: string, { isBusy = false, waitMs = 0 } = {}) {
+    super(reason)
+    this.isBusy = isBusy
+    this.waitMs = waitMs
+  }
+}
+
+/** The platform; tests bring their own. Both throw a {@link PlatformFailure}. */
 interface InventorySource {
   /** Reads a whole inventory. */
   read(accountId: string): Promise<InventoryAnswer>
-  /** The account id of a vanity name. */
-  resolve(vanityName: string): Promise<Resolved>
+  /** The account id of a vanity name; undefined when there is none. */
+  resolve(vanityName: string): Promise<string | undefined>
 }
 
-/** Reads inventories. */
 export interface Inventories {
-  /** By a 17-digit account id, or a vanity name. */
+  /** By a 17-digit account id, or a vanity name; throws a {@link PlatformFailure}. */
   of(account: string): Promise<InventoryAnswer>
 }
 
@@ -50,55 +56,43 @@ const WAITING_MAX = 100
 /** Opens the inventories of a platform; `clock` is monotonic, in milliseconds. */
 export function openInventories(source: InventorySource, clock: () => number): Inventories {
   /** By account id or name, which has no 17 digits; oldest first. */
-  const cache = new Map<string, { readAt: number; answer: InventoryAnswer | Resolved; items: number }>()
-  const reading = new Map<string, Promise<InventoryAnswer>>()
+  const cache = new Map<string, { answer: Promise<unknown>; until: number; items: number }>()
   const queue = new PQueue({ concurrency: AT_ONCE })
-  let items = 0
 
-  const drop = (key: string): void => {
-    items -= cache.get(key)?.items ?? 0
-    cache.delete(key)
-  }
-  const fresh = (key: string): InventoryAnswer | Resolved | undefined => {
-    const entry = cache.get(key)
-    return entry && clock() - entry.readAt < CACHED_MS ? entry.answer : undefined
-  }
-  async function cached<Answer extends InventoryAnswer | Resolved>(
-    key: string,
-    read: (key: string) => Promise<Answer>,
-  ): Promise<Answer> {
-    const stored = fresh(key)
-    if (stored) return stored as Answer
-    const answer = await read(key)
-    if (answer.kind === 'failed') return answer
-    drop(key)
-    const size = 1 + ('assets' in answer ? answer.assets.length : 0)
-    cache.set(key, { readAt: clock(), answer, items: size })
-    items += size
-    for (const oldest of cache.keys()) {
-      if (items <= CACHED_ITEMS && cache.size <= CACHED_ANSWERS) break
-      drop(oldest)
+  const evict = (): void => {
+    let [items, answers] = [0, 0]
+    for (const [key, entry] of [...cache].reverse()) {
+      items += entry.items
+      answers += 1
+      if (items > CACHED_ITEMS || answers > CACHED_ANSWERS) cache.delete(key)
     }
+  }
+  async function readQueued<Answer>(key: string, read: (key: string) => Promise<Answer>): Promise<Answer> {
+    if (queue.size >= WAITING_MAX) throw new PlatformFailure('too many inventories wait', { isBusy: true })
+    return queue.add(() => read(key))
+  }
+  /** One answer for all that ask until it is a minute old; a failure is not kept. */
+  function cached<Answer>(key: string, read: (key: string) => Promise<Answer>): Promise<Answer> {
+    const cachedEntry = cache.get(key)
+    if (cachedEntry && clock() < cachedEntry.until) return cachedEntry.answer as Promise<Answer>
+    const answer = readQueued(key, read)
+    const entry = { answer, until: Number.POSITIVE_INFINITY, items: 1 }
+    cache.delete(key)
+    cache.set(key, entry)
+    answer.then(
+      value => {
+        entry.until = clock() + CACHED_MS
+        entry.items = Array.isArray(value) ? value.length : 1
+        evict()
+      },
+      () => cache.delete(key),
+    )
     return answer
   }
-  const read = (account: string): Promise<InventoryAnswer> =>
-    queue.add(async () => {
-      if (ACCOUNT_ID.test(account)) return cached(account, source.read)
-      const resolved = await cached(account, source.resolve)
-      return resolved.kind === 'found' ? cached(resolved.accountId, source.read) : resolved
-    })
-
   return {
     async of(account) {
-      const ofName = fresh(account)
-      const stored = ofName && 'accountId' in ofName ? fresh(ofName.accountId) : ofName
-      if (stored) return stored as InventoryAnswer
-      const underWay = reading.get(account)
-      if (underWay !== undefined) return underWay
-      if (queue.size >= WAITING_MAX) return failed('too many inventories wait', true)
-      const answer = read(account).finally(() => reading.delete(account))
-      reading.set(account, answer)
-      return answer
+      const accountId = ACCOUNT_ID.test(account) ? account : await cached(account, source.resolve)
+      return accountId === undefined ? 'unknown' : cached(accountId, source.read)
     },
   }
 }
@@ -111,15 +105,11 @@ const ITEMS_MAX = 50_000
 const PAGE_BYTES_MAX = 16 * 2 ** 20
 const REQUEST_LIMIT_MS = 8_000
 const TOTAL_LIMIT_MS = 25_000
-const TRIES = 4
+const RETRIES = 3
 const FIRST_PAUSE_MS = 500
 const LONGEST_PAUSE_MS = 8_000
 
-type Failure = Extract<InventoryAnswer, { kind: 'failed' }>
-
-const failed = (reason: string, isBusy = false): Failure => ({ kind: 'failed', reason, isBusy })
-
-type Get = (path: string) => Promise<{ status: number; text: string } | Failure>
+type Get = (path: string) => Promise<{ status: number; text: string }>
 
 /** Opens the platform below a root without a trailing slash; `signal` aborts when the process ends. */
 export function openHttpSource({
@@ -139,13 +129,12 @@ export function openHttpSource({
   return {
     read: accountId => readAll(getWithinLimit(), { accountId, imageRoot: `${baseUrl}/economy/image/` }),
     async resolve(name) {
-      const answer = await getWithinLimit()(`/id/${encodeURIComponent(name)}?xml=1`)
-      if ('kind' in answer) return answer
-      if (answer.status === 404) return { kind: 'unknown' }
-      const [, accountId] = /<steamID64>(\d{17})<\/steamID64>/.exec(answer.text) ?? []
-      if (accountId !== undefined) return { kind: 'found', accountId }
-      if (answer.status === 200 && /<response>\s*<error>/.test(answer.text)) return { kind: 'unknown' }
-      return failed(`the platform answered ${answer.status} to a name`)
+      const { status, text } = await getWithinLimit()(`/id/${encodeURIComponent(name)}?xml=1`)
+      if (status === 404) return undefined
+      const [, accountId] = /<steamID64>(\d{17})<\/steamID64>/.exec(text) ?? []
+      if (accountId !== undefined) return accountId
+      if (status === 200 && /<response>\s*<error>/.test(text)) return undefined
+      throw new PlatformFailure(`the platform answered ${status} to a name`)
     },
   }
 }
@@ -155,14 +144,15 @@ async function readAll(get: Get, scope: { accountId: string; imageRoot: string }
   let start: string | undefined
   for (;;) {
     const page = await readPage(get, scope.accountId, start)
-    if ('kind' in page) return page
+    if (typeof page === 'string') return page
     for (const asset of assetsOf(page, scope)) assets.set(asset.assetid, asset)
     if (!page.more_items) {
-      const isWhole = assets.size > 0 || page.total_inventory_count === '0'
-      return isWhole ? { kind: 'found', assets: [...assets.values()] } : failed('a page without items counts some')
+      if (assets.size > 0 || page.total_inventory_count === '0') return [...assets.values()]
+      throw new PlatformFailure('a page without items counts some')
     }
-    if (page.last_assetid === undefined || page.last_assetid === start) return failed('a page leads nowhere')
-    if (assets.size >= ITEMS_MAX) return failed(`the inventory has more than ${ITEMS_MAX} items`)
+    if (page.last_assetid === undefined || page.last_assetid === start)
+      throw new PlatformFailure('a page leads nowhere')
+    if (assets.size >= ITEMS_MAX) throw new PlatformFailure(`the inventory has more than ${ITEMS_MAX} items`)
     start = page.last_assetid
   }
 }
@@ -171,64 +161,57 @@ async function readPage(
   get: Get,
   accountId: string,
   start: string | undefined,
-): Promise<InventoryPage | Exclude<InventoryAnswer, { kind: 'found' }>> {
+): Promise<InventoryPage | 'private' | 'unknown'> {
   const from = start === undefined ? '' : `&start_assetid=${start}`
-  const answer = await get(`/inventory/${accountId}/${APP}/${CONTEXT}?l=english&count=${PAGE_SIZE}${from}`)
-  if ('kind' in answer) return answer
-  if (answer.status === 404) return { kind: 'unknown' }
-  if (answer.status === 401 || answer.status === 403) return { kind: 'private' }
-  if (answer.status !== 200) return failed(`the platform answered ${answer.status}`)
+  const { status, text } = await get(`/inventory/${accountId}/${APP}/${CONTEXT}?l=english&count=${PAGE_SIZE}${from}`)
+  if (status === 404) return 'unknown'
+  if (status === 401 || status === 403) return 'private'
+  if (status !== 200) throw new PlatformFailure(`the platform answered ${status}`)
+  let page: InventoryPage
   try {
-    const page = inventoryPage.parse(JSON.parse(answer.text))
-    return page.success ? page : failed('the platform says that it did not succeed')
+    page = inventoryPage.parse(JSON.parse(text))
   } catch {
-    return failed('a page is not in the form that is known')
+    throw new PlatformFailure('a page is not in the form that is known')
   }
+  if (!page.success) throw new PlatformFailure('the platform says that it did not succeed')
+  return page
 }
 
 /** Retries until there is an answer that a retry would not change. */
 async function fetchWithRetries(url: string, firstPauseMs: number, limit: AbortSignal): ReturnType<Get> {
-  let pauseMs = firstPauseMs
-  let last: Failure = failed('the platform was not asked')
-  for (let attempt = 1; attempt <= TRIES; attempt++) {
-    const answer = await fetchOnce(url, limit)
-    if (!('kind' in answer) && answer.status !== 429 && answer.status < 500) return answer
-    last = 'kind' in answer ? answer : failed(`the platform answered ${answer.status}`, answer.status === 429)
-    if (attempt === TRIES) break
-    const wait = Math.max(pauseMs, 'kind' in answer ? 0 : answer.waitMs)
-    if (wait > LONGEST_PAUSE_MS) break
-    try {
-      await pause(wait, undefined, { signal: limit })
-    } catch {
-      break
-    }
-    pauseMs *= 2
+  try {
+    return await pRetry(() => fetchOnce(url, limit), {
+      retries: RETRIES,
+      minTimeout: firstPauseMs,
+      signal: limit,
+      async onFailedAttempt({ error, retriesLeft }) {
+        const waitMs = error instanceof PlatformFailure ? error.waitMs : 0
+        if (retriesLeft === 0 || waitMs > LONGEST_PAUSE_MS) throw error
+        await pause(waitMs, undefined, { signal: limit })
+      },
+    })
+  } catch (error) {
+    if (error instanceof PlatformFailure) throw error
+    throw new PlatformFailure(`the platform cannot be reached: ${(error as Error).message}`)
   }
-  return last
 }
 
-async function fetchOnce(
-  url: string,
-  limit: AbortSignal,
-): Promise<{ status: number; text: string; waitMs: number } | Failure> {
-  try {
-    const answer = await fetch(url, {
-      redirect: 'manual',
-      headers: { accept: 'application/json, text/xml' },
-      signal: AbortSignal.any([limit, AbortSignal.timeout(REQUEST_LIMIT_MS)]),
-    })
-    const chunks: Uint8Array[] = []
-    let bytes = 0
-    for await (const chunk of answer.body ?? []) {
-      bytes += chunk.length
-      if (bytes > PAGE_BYTES_MAX) return failed(`a page has more than ${PAGE_BYTES_MAX} bytes`)
-      chunks.push(chunk)
-    }
-    const waitMs = retryAfterMs(answer.headers.get('retry-after'), Date.now())
-    return { status: answer.status, text: Buffer.concat(chunks).toString('utf8'), waitMs }
-  } catch (error) {
-    return failed(`the platform cannot be reached: ${error instanceof Error ? error.message : String(error)}`)
+async function fetchOnce(url: string, limit: AbortSignal): ReturnType<Get> {
+  const { status, headers, body } = await fetch(url, {
+    redirect: 'manual',
+    headers: { accept: 'application/json, text/xml' },
+    signal: AbortSignal.any([limit, AbortSignal.timeout(REQUEST_LIMIT_MS)]),
+  })
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of body ?? []) {
+    bytes += chunk.length
+    if (bytes > PAGE_BYTES_MAX) throw new PlatformFailure(`a page has more than ${PAGE_BYTES_MAX} bytes`)
+    chunks.push(chunk)
   }
+  if (status !== 429 && status < 500) return { status, text: Buffer.concat(chunks).toString('utf8') }
+  const waitMs = retryAfterMs(headers.get('retry-after'), Date.now())
+  throw new PlatformFailure(`the platform answered ${status}`, { isBusy: status === 429, waitMs })
 }
 
 /**
@@ -243,11 +226,4 @@ export function matchAsset(
   const ofFinish =
     paintIndex === null ? undefined : items.find(item => item.phase !== null && item.paint_index === paintIndex)
   return ofFinish ?? items[0]
-}
-
-/** Opens the inventories of the platform at an address; none without one. */
-export function openInventoriesAt(baseUrl: string | undefined, signal: AbortSignal): Inventories | undefined {
-  return baseUrl === undefined
-    ? undefined
-    : openInventories(openHttpSource({ baseUrl, signal }), () => performance.now())
 }

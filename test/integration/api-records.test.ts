@@ -242,17 +242,6 @@ describe('stored records', () => {
       })
       expect(found).to.deep.equal(expected)
     })
-
-    it('takes no cursor but its own', async () => {
-      const { item_id } = scenario.items.full
-      const { body } = await scenario.ask(`/prices/history?item_id=${item_id}&limit=5`)
-      const cursor = body.pagination.next_cursor
-      for (const other of [`item_id=${scenario.items.finish.item_id}`, `item_id=${item_id}&provider=provider_07`]) {
-        const answer = await scenario.ask(`/prices/history?${other}&cursor=${cursor}`)
-        expect(answer.status, other).to.equal(422)
-        expect(answer.body.detail[0].loc).to.deep.equal(['query', 'cursor'])
-      }
-    })
   })
 
   describe('GET /sales', () => {

@@ -5,7 +5,7 @@ import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { linkPlatformAccount } from '#services/accounts/sign-in/commands.ts'
 import type { PlatformAsset } from '#services/inventory/asset.ts'
 import { STAND_IN } from '#services/inventory/main.ts'
-import { type InventoryAnswer, openHttpSource, openInventories } from '#services/inventory/reader.ts'
+import { type InventoryAnswer, openHttpSource, openInventories, PlatformFailure } from '#services/inventory/reader.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { type LoopbackPlatform, openLoopbackPlatform, WRONG } from '#test/fixtures/platform-stand-in.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -21,39 +21,38 @@ describe('the platform over HTTP', () => {
   after(() => platform.close())
   const source = () => openHttpSource({ baseUrl: platform.url, signal: NEVER, firstPauseMs: 5 })
 
+  const failureOf = (read: Promise<InventoryAnswer>): Promise<PlatformFailure> =>
+    read.then(
+      answer => expect.fail(JSON.stringify(answer).slice(0, 200)),
+      error => (error instanceof PlatformFailure ? error : expect.fail(String(error))),
+    )
+
   it('is read page by page to the end', async () => {
     const from = platform.requests.length
-    const answer = await source().read(STAND_IN.full)
-    if (answer.kind !== 'found') throw new Error(answer.kind)
-    expect(answer.assets).to.have.length(60)
-    expect(new Set(answer.assets.map(({ assetid }) => assetid))).to.have.length(60)
+    const assets = (await source().read(STAND_IN.full)) as PlatformAsset[]
+    expect(new Set(assets.map(({ assetid }) => assetid))).to.have.length(60)
+    expect(assets).to.have.length(60)
     const pages = platform.requests.slice(from)
     expect(pages).to.have.length(3)
-    expect(pages[1]).to.include(`start_assetid=${answer.assets[24]?.assetid}`)
+    expect(pages[1]).to.include(`start_assetid=${assets[24]?.assetid}`)
   })
 
   it('is asked again while it is busy, and given up when it stays broken', async () => {
-    const answer = await source().read(STAND_IN.busy)
-    expect(answer.kind).to.equal('found')
+    expect(await source().read(STAND_IN.busy)).to.be.an('array')
     const from = platform.requests.length
-    expect(await source().read(STAND_IN.broken)).to.include({ kind: 'failed', isBusy: false })
+    expect(await failureOf(source().read(STAND_IN.broken))).to.include({ isBusy: false })
     expect(platform.requests.length - from).to.equal(4)
   })
 
   for (const [account, { what }] of Object.entries(WRONG))
-    it(`has failed when it answers with ${what}`, async () => {
-      const answer = await source().read(account)
-      expect(answer.kind, JSON.stringify(answer).slice(0, 200)).to.equal('failed')
-    })
+    it(`has failed when it answers with ${what}`, async () => void (await failureOf(source().read(account))))
 
-  it('has failed when the connection breaks', async () => {
-    expect((await source().read('76561190000000109')).kind).to.equal('failed')
-  })
+  it('has failed when the connection breaks', async () => void (await failureOf(source().read('76561190000000109'))))
 })
 
 describe('kept inventories', () => {
   const assets = (count: number) => Array.from({ length: count }, () => ({}) as PlatformAsset)
-  function openCounted(answer: (account: string) => InventoryAnswer) {
+  function openCounted(answer: () => InventoryAnswer) {
     const asked: string[] = []
     let now = 0
     let atOnce = 0
@@ -66,11 +65,11 @@ describe('kept inventories', () => {
           most = Math.max(most, atOnce)
           await new Promise(setImmediate)
           atOnce -= 1
-          return answer(account)
+          return answer()
         },
         async resolve(name) {
           asked.push(name)
-          return name === 'none' ? { kind: 'unknown' } : { kind: 'found', accountId: STAND_IN.full }
+          return name === 'none' ? undefined : STAND_IN.full
         },
       },
       () => now,
@@ -83,7 +82,7 @@ describe('kept inventories', () => {
   const account = (i: number) => String(76561190000001000n + BigInt(i))
 
   it('are read once in a minute, however many ask at the same time', async () => {
-    const { inventories, asked, pass } = openCounted(() => ({ kind: 'found', assets: assets(3) }))
+    const { inventories, asked, pass } = openCounted(() => assets(3))
     await Promise.all(Array.from({ length: 20 }, () => inventories.of(account(1))))
     pass(59_999)
     await inventories.of(account(1))
@@ -92,24 +91,34 @@ describe('kept inventories', () => {
     await inventories.of(account(1))
     expect(asked).to.have.length(2)
   })
+
   it('are kept under the id that a name stands for, and an unknown name is kept too', async () => {
-    const { inventories, asked } = openCounted(() => ({ kind: 'found', assets: [] }))
+    const { inventories, asked } = openCounted(() => [])
     for (const name of ['demo', 'demo', STAND_IN.full, 'none', 'none']) await inventories.of(name)
     expect(asked).to.deep.equal(['demo', STAND_IN.full, 'none'])
   })
+
   it('are not kept when they could not be read', async () => {
-    const { inventories, asked } = openCounted(() => ({ kind: 'failed', reason: 'down', isBusy: false }))
-    await inventories.of(account(1))
-    await inventories.of(account(1))
+    const { inventories, asked } = openCounted(() => {
+      throw new PlatformFailure('down')
+    })
+    for (let i = 0; i < 2; i++) await inventories.of(account(1)).catch(() => undefined)
     expect(asked).to.have.length(2)
   })
+
+  it('are kept up to 200,000 items, the newest ones', async () => {
+    const { inventories, asked } = openCounted(() => assets(50_000))
+    for (const i of [1, 2, 3, 4, 5, 5, 1]) await inventories.of(account(i))
+    expect(asked).to.deep.equal([1, 2, 3, 4, 5, 1].map(account))
+  })
+
   it('are read a few at a time, and a request that comes when too many wait is refused', async () => {
-    const { inventories, most } = openCounted(() => ({ kind: 'found', assets: [] }))
-    const answers = await Promise.all(Array.from({ length: 150 }, (_, i) => inventories.of(account(i))))
+    const { inventories, most } = openCounted(() => [])
+    const answers = await Promise.allSettled(Array.from({ length: 150 }, (_, i) => inventories.of(account(i))))
     expect(most()).to.equal(4)
-    const refused = answers.filter(answer => answer.kind === 'failed')
+    const refused = answers.flatMap(answer => (answer.status === 'rejected' ? [answer.reason] : []))
     expect(refused).to.have.length(46)
-    expect(refused.every(answer => answer.kind === 'failed' && answer.isBusy)).to.equal(true)
+    for (const reason of refused) expect(reason).to.be.instanceOf(PlatformFailure).and.include({ isBusy: true })
   })
 })
 

@@ -137,23 +137,12 @@ describe('an asset of the platform', () => {
     [{ propertyid: '1', int_value: 661 }],
     { assetid: 31, classid: 7, instanceid: null, amount: 12 },
   )
-  has(
-    'tradable and marketable from 0 and 1',
-    { isTradable: true, isMarketable: false },
-    { tradable: 1, marketable: '0' },
-  )
   has('its picture below the root', { iconUrl: 'https://images.example/abc' }, { icon_url: 'abc' })
-  has('its amount', { quantity: 12 }, {}, [], { amount: '12' })
   has(
     'no NUL and no half of a surrogate pair',
     { marketHashName: 'ab\ufffd', name_tag: '' },
     { market_hash_name: 'a\0b\ud800' },
     [{ propertyid: 5, string_value: '\0' }],
-  )
-  has(
-    'patches as stickers',
-    { stickers: [{ name: 'Metal Silver', slot: 0, wear: null }], charms: null },
-    applied('sticker_info', 'Patch: Metal Silver'),
   )
   has(
     'patches of a block of their own',

@@ -19,14 +19,6 @@ export interface CatalogPage {
   pieces: readonly Buffer[] | AsyncIterable<Buffer>
 }
 
-export interface CatalogPages {
-  items(query: ItemsQuery): Promise<CatalogPage>
-  metadata(): Promise<CatalogPage>
-  images(format: 'png' | 'webp'): Promise<CatalogPage>
-  /** Makes the largest page, so that no request waits for it. */
-  warm(): void
-}
-
 /** The texts of all items, each behind a comma; that of item `i` lies between `ends[i - 1]` and `ends[i]`, or begins its block. */
 interface Serialised {
   items: readonly CatalogItem[]
@@ -41,20 +33,21 @@ const BLOCK = 500
 const SLICE = 100
 
 /** Opens the pages of a catalog; each is made at its first use. */
-export function openCatalogPages(catalog: CatalogReader): CatalogPages {
-  let known: { version: string; made: Map<string, Promise<unknown>>; items: readonly CatalogItem[] } | undefined
+export function openCatalogPages(catalog: CatalogReader) {
+  let cache: { version: string; answers: Map<string, Promise<unknown>>; items: readonly CatalogItem[] } | undefined
   const once = <T>(name: string, make: (items: readonly CatalogItem[]) => Promise<T>): Promise<T> => {
     const version = catalog.version()
-    if (version !== known?.version) known = { version, made: new Map(), items: catalog.items() }
-    const made = (known.made.get(name) as Promise<T> | undefined) ?? make(known.items)
-    known.made.set(name, made)
-    return made
+    if (version !== cache?.version) cache = { version, answers: new Map(), items: catalog.items() }
+    const answer = (cache.answers.get(name) as Promise<T> | undefined) ?? make(cache.items)
+    cache.answers.set(name, answer)
+    return answer
   }
   return {
+    /** Makes the largest page, so that no request waits for it. */
     warm: () => void once('items', serialise),
-    items: async query => pageOfItems(await once('items', serialise), query, catalog),
+    items: async (query: ItemsQuery) => pageOfItems(await once('items', serialise), query, catalog),
     metadata: () => once('metadata', metadataOf),
-    images: format => once(format, items => imagesOf(items, format)),
+    images: (format: 'png' | 'webp') => once(format, items => imagesOf(items, format)),
   }
 }
 
@@ -97,11 +90,11 @@ function pageOfItems(all: Serialised, query: ItemsQuery, { idsOfName }: CatalogR
     const ending = endingOf({ limit: Math.max(1, items.length), offset }, items.length)
     return keptPage([OPENING, ...withoutComma(blocks), ending])
   }
-  const found: number[] = []
-  for (let i = 0; i < items.length; i++) if (!fits || fits(items[i] as CatalogItem, i)) found.push(i)
-  const limit = query.limit ?? Math.max(1, found.length - offset)
-  const ending = endingOf({ limit, offset }, found.length)
-  const shown = found.slice(offset, offset + limit)
+  const matches: number[] = []
+  for (let i = 0; i < items.length; i++) if (!fits || fits(items[i] as CatalogItem, i)) matches.push(i)
+  const limit = query.limit ?? Math.max(1, matches.length - offset)
+  const ending = endingOf({ limit, offset }, matches.length)
+  const shown = matches.slice(offset, offset + limit)
   const startOf = (index: number): number => (index % BLOCK === 0 ? 0 : (ends[index - 1] as number))
   const textOf = (index: number): Buffer =>
     (blocks[Math.floor(index / BLOCK)] as Buffer).subarray(startOf(index), ends[index])

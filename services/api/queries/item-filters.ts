@@ -45,16 +45,16 @@ export const searchText = (name: string): string => plainName(name).toLowerCase(
 export function itemPredicate(query: ItemsQuery, catalog: FilteredCatalog): Predicate | undefined {
   const tests: Predicate[] = []
   for (const field of EXACT) {
-    const wanted = query[field]
-    if (wanted !== undefined) tests.push(item => item[field] === wanted)
+    const value = query[field]
+    if (value !== undefined) tests.push(item => item[field] === value)
   }
   for (const field of CASELESS) {
-    const wanted = query[field]?.toLowerCase()
-    if (wanted !== undefined) tests.push(item => item[field]?.toLowerCase() === wanted)
+    const value = query[field]?.toLowerCase()
+    if (value !== undefined) tests.push(item => item[field]?.toLowerCase() === value)
   }
   for (const field of NAME_PARTS) {
-    const wanted = query[field] === undefined ? undefined : searchText(query[field])
-    if (wanted !== undefined) tests.push(({ [field]: part }) => part !== null && searchText(part) === wanted)
+    const value = query[field] === undefined ? undefined : searchText(query[field])
+    if (value !== undefined) tests.push(({ [field]: part }) => part !== null && searchText(part) === value)
   }
   const { market_hash_name: name, crates, rarity_color: colour } = query
   if (name !== undefined) {
@@ -64,8 +64,8 @@ export function itemPredicate(query: ItemsQuery, catalog: FilteredCatalog): Pred
   const q = searchText(query.q ?? '')
   if (q !== '') tests.push(matches(q, catalog.searchTexts))
   if (crates !== undefined) {
-    const wanted = new Set(crates.flatMap(crate => [crate, plainName(crate)]))
-    tests.push(item => item.crates.some(crate => wanted.has(crate)))
+    const names = new Set(crates.flatMap(crate => [crate, plainName(crate)]))
+    tests.push(item => item.crates.some(crate => names.has(crate)))
   }
   if (colour !== undefined) tests.push(hasColour(colour))
   return tests.length === 0 ? undefined : (item, at) => tests.every(test => test(item, at))
@@ -80,8 +80,8 @@ function matches(text: string, names: readonly string[]): Predicate {
 
 /** Takes `#4b69ff`, `4b69ff` in either case, or a name of the colour. */
 function hasColour(text: string): Predicate {
-  const wanted = text.toLowerCase()
-  const hex = wanted.replace(/^#/, '')
+  const name = text.toLowerCase()
+  const hex = name.replace(/^#/, '')
   return ({ rarity_color: colour }) =>
-    colour !== null && (colour === hex || COLOUR_NAMES[colour]?.includes(wanted) === true)
+    colour !== null && (colour === hex || COLOUR_NAMES[colour]?.includes(name) === true)
 }

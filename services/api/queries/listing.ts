@@ -15,13 +15,13 @@ import type { OffsetPagination } from '#schemas/api/reply-values.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
-import type { LiveEntry } from '#streams/live-view/reader.ts'
-import type { ApiContext, LiveView } from '../context.ts'
+import type { LiveEntry, LiveReader } from '#streams/live-view/reader.ts'
+import type { ApiContext } from '../context.ts'
 import { nearestName } from './near-names.ts'
 
 export interface ListingSource {
   side: Side
-  live: LiveView
+  live: LiveReader
   catalog: CatalogReader
   /** All provider keys of the side, sorted. */
   providers: readonly string[]
@@ -32,17 +32,26 @@ type AppliedFilters = ListingMeta['filters']
 /** Reads the page of a listing that a query asks for; `filters` are those that take effect. */
 export async function readListing({ side, live, catalog, providers }: ListingSource, query: ListingQuery) {
   const { offset, limit, market_hash_name: name } = query
-  const requested = query.providers && providers.filter(key => query.providers?.includes(key))
-  const providersQueried = requested ?? providers
-  const filters: AppliedFilters = { ...itemFilters(query), ...(requested && { requested_providers: requested }) }
+  const { queried: providersQueried, isChosen } = chosenProviders(providers, query.providers)
+  const filters: AppliedFilters = {
+    ...itemFilters(query),
+    ...(query.providers && { requested_providers: [...providersQueried] }),
+  }
   const ids = chosenItems(catalog, query)
   if (ids === undefined) {
     return { ...(await live.listing(side, providersQueried, offset, limit)), filters, providersQueried }
   }
   const rows = await live.ofItems(side, ids)
-  let entries = requested ? rows.filter(({ listed }) => requested.includes(listed.provider)) : rows
+  let entries = query.providers ? rows.filter(({ listed }) => isChosen(listed.provider)) : rows
   if (ids.length > 1) entries = name ? mergePhases(side, entries, ids[0] as number) : inListingOrder(entries)
   return { entries: entries.slice(offset, offset + limit), total: entries.length, filters, providersQueried }
+}
+
+/** The providers that a request asks for, in the order of their keys; all where it names none. */
+export function chosenProviders(keys: readonly string[], requested: readonly string[] | undefined) {
+  if (!requested || requested.length === 0) return { queried: keys, isChosen: () => true }
+  const chosen = new Set(requested)
+  return { queried: keys.filter(key => chosen.has(key)), isChosen: (key: string) => chosen.has(key) }
 }
 
 type ItemFilters = Pick<AppliedFilters, 'item_id' | 'market_hash_name' | 'phase'>

@@ -42,13 +42,6 @@ export interface DayValue {
   valued: number
 }
 
-interface DailyPages {
-  /** Of the first transaction; undefined for an empty ledger. */
-  firstDay: number | undefined
-  /** The values from a day on: of all days up to another, or of as many as one request computes. */
-  read(from: number, to: number): Promise<DayValue[]>
-}
-
 interface DailySources {
   clickhouse: ClickhouseReader
   database: Database
@@ -75,26 +68,21 @@ const ROWS_OF_A_TURN = 20_000
 /** 2^40: above, a double might round a hundredth away. */
 const EXACT_BELOW = 2 ** 40
 
-/** Values that are known of a ledger in a currency, of some providers. */
-interface Kept {
-  at: number
-  blocks: DailyValues[]
-}
-
 const NOTHING: DayValue = { total: 0, positions: 0, valued: 0 }
 
 /** Opens the reader; its answers are of one ledger each. */
-export function openDailyReader(sources: DailySources): (scope: DailyScope) => Promise<DailyPages> {
+export function openDailyReader(sources: DailySources) {
   const spans = new Map<string, LedgerSpan>()
-  const values = new Map<string, Kept>()
-  return async scope => {
+  /** Of a ledger in a currency, of some providers. */
+  const values = new Map<string, { at: number; blocks: DailyValues[] }>()
+  return async (scope: DailyScope) => {
     const { portfolioId, version, currency, providers, today, run } = scope
     const ledger = `${portfolioId}|${version}`
     const span = spans.get(ledger) ?? keep(spans, ledger, await readLedgerSpan(sources.database, portfolioId))
     const key = [ledger, currency, today, providers?.join()].join('|')
-    const known = values.get(key)
-    const isCurrent = known && sources.clock() - known.at < KEPT_MS
-    const { blocks } = isCurrent ? known : keep(values, key, { at: sources.clock(), blocks: [] })
+    const cached = values.get(key)
+    const isCurrent = cached && sources.clock() - cached.at < KEPT_MS
+    const { blocks } = isCurrent ? cached : keep(values, key, { at: sources.clock(), blocks: [] })
     const blockOf = (day: number): DailyValues | undefined =>
       blocks.find(({ firstDay, totals }) => day >= firstDay && day < firstDay + totals.length)
     const compute = async (day: number): Promise<DailyValues> => {
@@ -105,8 +93,10 @@ export function openDailyReader(sources: DailySources): (scope: DailyScope) => P
     const { firstDay = today + 1, items } = span
     const cells = Math.min(BLOCK_CELLS, items * (today - firstDay + 1))
     return {
+      /** Of the first transaction; undefined for an empty ledger. */
       firstDay: span.firstDay,
-      async read(from, to) {
+      /** The values from a day on: of all days up to another, or of as many as one request computes. */
+      async read(from: number, to: number): Promise<DayValue[]> {
         const days: DayValue[] = Array(Math.max(0, Math.min(to, firstDay - 1) - from + 1)).fill(NOTHING)
         let computed = 0
         for (let day = from + days.length; day <= to; day++) {

@@ -72,9 +72,9 @@ export function windowOf(
 }
 
 /** The window of a request for single changes at a time: 14 days by default, and never beyond the retention. */
-export function historyWindow(given: { start?: number; end?: number }, now: number): { start: number; end: number } {
-  const end = given.end ?? now
-  const start = given.start ?? end - DEFAULT_HISTORY_MS
+export function historyWindow(bounds: { start?: number; end?: number }, now: number): { start: number; end: number } {
+  const end = bounds.end ?? now
+  const start = bounds.start ?? end - DEFAULT_HISTORY_MS
   return { start: Math.max(start, now - CHANGES_RETENTION_DAYS * DAY_MS), end }
 }
 

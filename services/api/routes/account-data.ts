@@ -28,7 +28,7 @@ import { type ApiContext, originOf } from '../context.ts'
 import { EXPENSIVE } from '../work-limits.ts'
 import { infoOf } from './account-keys.ts'
 import { shownAlert } from './alerts.ts'
-import { entrySlices, joined, ledgerSlices, shownEntry, shownTransaction } from './portfolios.ts'
+import { entrySlices, jsonList, ledgerSlices, withItem } from './portfolios.ts'
 
 const OWNER = { group: 'Sign-in', tiers: ALL, access: 'recent-session' } as const
 const RETRY_SECONDS = 5
@@ -47,7 +47,6 @@ function exportAccount(api: ApiContext): Route {
     summary: 'All that the account holds, as one document',
     description: `Keys, sessions and webhooks without their secrets. Each part is as of the moment at which it is read. ${EXPENSIVE} One at a time.`,
     reply: json('AccountExport', accountExport, 'The document, sent while it is read.'),
-    errors: [],
     async admit({ credential }) {
       await api.budget.charge(credential)
       const { accountId } = credential
@@ -94,42 +93,24 @@ async function* documentOf(api: ApiContext, credential: Credential, now: number)
   }
   yield `{"generated_at":"${formatInstant(now)}","account":${JSON.stringify(account)}`
   const shownKey = (key: StoredKey) => ({ ...infoOf(api, credential, key), revoked_at: key.revokedAt })
-  yield* members('keys', keySlices(reads, accountId), shownKey)
-  yield* members('sessions', sessionSlices(reads, accountId), session => session)
-  yield* members('alerts', alertSlices(reads, accountId), shownAlert)
-  yield* members('events', alertEventSlices(reads, accountId), event => event)
+  yield* jsonList(keySlices(reads, accountId), shownKey, ',"keys":[')
+  yield* jsonList(sessionSlices(reads, accountId), one => one, ',"sessions":[')
+  yield* jsonList(alertSlices(reads, accountId), shownAlert, ',"alerts":[')
+  yield* jsonList(alertEventSlices(reads, accountId), one => one, ',"events":[')
   const webhooks = await listWebhooks(reads, accountId)
   yield `,"webhooks":${JSON.stringify(webhooks.map(({ secret_last4: _, ...webhook }) => webhook))}`
-  yield* members('deliveries', deliverySlices(reads, accountId), delivery => delivery)
+  yield* jsonList(deliverySlices(reads, accountId), one => one, ',"deliveries":[')
   yield* portfoliosOf(api, accountId)
-  yield* members('audit_entries', auditSlices(reads, accountId), ({ id: _, ...entry }) => entry)
-}
-
-/** A member that is a list, behind another one. */
-async function* members<T>(
-  name: string,
-  slices: AsyncIterable<readonly T[]>,
-  shown: (one: T) => unknown,
-): AsyncGenerator<string> {
-  yield* joined(`,"${name}":[`, textsOf(slices, shown), ']')
-}
-
-async function* textsOf<T>(slices: AsyncIterable<readonly T[]>, shown: (one: T) => unknown): AsyncGenerator<string> {
-  for await (const slice of slices) yield slice.map(one => JSON.stringify(shown(one))).join(',')
+  yield* jsonList(auditSlices(reads, accountId), ({ id: _, ...entry }) => entry, ',"audit_entries":[')
 }
 
 async function* portfoliosOf({ reads, catalog }: ApiContext, accountId: string): AsyncGenerator<string> {
   let before = ',"portfolios":['
   for (const portfolio of await listPortfolios({ database: reads }, accountId)) {
     yield `${before}${JSON.stringify(portfolio).slice(0, -1)}`
-    const entries = entrySlices(reads, portfolio.id, records =>
-      records.map(one => JSON.stringify(shownEntry(catalog, one))).join(','),
-    )
-    yield* joined(',"entries":[', entries, ']')
-    const ledger = ledgerSlices(reads, { portfolioId: portfolio.id, order: 'oldest' }, records =>
-      records.map(one => JSON.stringify(shownTransaction(catalog, one))).join(','),
-    )
-    yield* joined(',"ledger":[', ledger, ']')
+    yield* jsonList(entrySlices(reads, portfolio.id), one => withItem(catalog, one), ',"entries":[')
+    const ledger = ledgerSlices(reads, { portfolioId: portfolio.id, order: 'oldest' })
+    yield* jsonList(ledger, one => withItem(catalog, one), ',"ledger":[')
     before = '},'
   }
   yield before === '},' ? '}]' : `${before}]`
@@ -147,7 +128,6 @@ function removeAccount(api: ApiContext): Route {
       'At once, and cannot be undone: keys, sessions, alerts, webhooks, deliveries, portfolios. Open feeds and streams end within a second. Requests to webhooks that are under way end by themselves, others are not made. What is left are entries of the audit log without addresses.',
     body: deletionBody,
     reply: json('OkReply', okReply, 'It is gone.'),
-    errors: [],
     async handle({ body: { confirm }, credential, request }) {
       const origin = originOf(api, { credential, request })
       const { accountId } = origin

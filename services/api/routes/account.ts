@@ -49,7 +49,6 @@ const ownRoutes = (api: ApiContext): Route[] => [
     summary: 'The account of the caller',
     description: 'Tier, e-mail address and linked platform account.',
     reply: json('AccountReply', accountReply, 'The account.'),
-    errors: [],
     handle: ({ credential }) => readAccount(api.database, credential.accountId),
   }),
   defineRoute({
@@ -64,7 +63,6 @@ const ownRoutes = (api: ApiContext): Route[] => [
       'Sends a one-time link, good for a day. A verified address stays until the new one is confirmed, and is told then.',
     body: emailBody,
     reply: json('OkReply', okReply, 'The mail is on its way.'),
-    errors: [],
     async handle({ body: { email }, credential, request }) {
       const { database, mail, now } = api
       if (!mail) {
@@ -92,7 +90,6 @@ const linkRoutes = ({ database, mail, now, clientOf }: ApiContext): Route[] => [
     summary: 'Open the link of a verification mail',
     description: 'A page with a button that confirms the address. It changes nothing: mail scanners follow links.',
     reply: page('A page.'),
-    errors: [],
     handle: ({ query: { token }, response }) =>
       sendPage(response, 'Confirm your e-mail address', postButton(`token=${token}`, 'Confirm this address')),
   }),

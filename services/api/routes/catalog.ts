@@ -29,7 +29,6 @@ export function catalogRoutes({ catalog }: ApiContext): Route[] {
         'Without `limit` all matches come in one answer. Categories go from class to kind: `item_type` (Weapon), `item_subtype` (Rifles), `weapon_type` (Assault Rifle), `base_name` (AK-47).',
       query: itemsQuery,
       reply: json('ItemsReply', itemsReply, 'Items by ascending id.'),
-      errors: [],
       handle: async ({ query, response }) => sendPage(response, await pages.items(query)),
     }),
     defineRoute({
@@ -41,7 +40,6 @@ export function catalogRoutes({ catalog }: ApiContext): Route[] {
       summary: 'Size of the catalog and the values of its filters',
       description: 'Each list holds the values that at least one item has.',
       reply: json('ItemsMetadataReply', itemsMetadataReply, 'Counts and values.'),
-      errors: [],
       handle: async ({ response }) => sendPage(response, await pages.metadata()),
     }),
     defineRoute({
@@ -54,7 +52,6 @@ export function catalogRoutes({ catalog }: ApiContext): Route[] {
       description: '`format=webp` changes `.png` suffixes to `.webp`.',
       query: imagesQuery,
       reply: json('ImagesReply', imagesReply, 'One or more URLs per name.'),
-      errors: [],
       handle: async ({ query, response }) => sendPage(response, await pages.images(query.format)),
     }),
   ]

@@ -11,10 +11,8 @@ import type { ErrorCode } from '#schemas/api/error.ts'
 import { inventoryReply, lookupQuery } from '#schemas/api/inventory.ts'
 import { ALL, json } from '#schemas/api/operation.ts'
 import { readPlatformId } from '#services/accounts/reader.ts'
-import { matchAsset, type PlatformAsset } from '#services/inventory/reader.ts'
+import { matchAsset, type PlatformAsset, PlatformFailure } from '#services/inventory/reader.ts'
 import type { ApiContext } from '../context.ts'
-
-export type LinkedInventory = readonly PlatformAsset[]
 
 type Reply = z.infer<typeof inventoryReply>
 
@@ -47,31 +45,28 @@ export const inventoryRoutes = (api: ApiContext): Route[] => [
 ]
 
 /** Reads the inventory of the platform account that an account has linked. */
-export async function readLinkedInventory(api: ApiContext, accountId: string): Promise<LinkedInventory> {
+export async function readLinkedInventory(api: ApiContext, accountId: string): Promise<readonly PlatformAsset[]> {
   const platformId = await readPlatformId(api.database.rows, accountId)
   if (platformId !== undefined) return readInventory(api, platformId)
   throw new HttpError('PLATFORM_ACCOUNT_NOT_LINKED', 'Link an account of the platform to this account first.')
 }
 
-async function readInventory({ inventories }: ApiContext, account: string): Promise<LinkedInventory> {
+async function readInventory({ inventories }: ApiContext, account: string): Promise<readonly PlatformAsset[]> {
   if (!inventories) throw new HttpError('SERVICE_UNAVAILABLE', 'This service is connected to no platform.')
-  const answer = await inventories.of(account)
-  switch (answer.kind) {
-    case 'found':
-      return answer.assets
-    case 'private':
-      throw new HttpError('FORBIDDEN', 'This inventory is private; its owner can make it public.')
-    case 'unknown':
-      throw new HttpError('NOT_FOUND', 'The platform has no account with this id or name.')
-    case 'failed':
-      throw new HttpError('UPSTREAM_ERROR', 'The platform does not answer at the moment; try again later.', {
-        headers: ['Retry-After', answer.isBusy ? '30' : '5'],
-        cause: new Error(answer.reason),
-      })
+  const inventory = await inventories.of(account).catch(cause => {
+    if (!(cause instanceof PlatformFailure)) throw cause
+    const headers = ['Retry-After', cause.isBusy ? '30' : '5']
+    const detail = 'The platform does not answer at the moment; try again later.'
+    throw new HttpError('UPSTREAM_ERROR', detail, { headers, cause })
+  })
+  if (inventory === 'private') {
+    throw new HttpError('FORBIDDEN', 'This inventory is private; its owner can make it public.')
   }
+  if (inventory === 'unknown') throw new HttpError('NOT_FOUND', 'The platform has no account with this id or name.')
+  return inventory
 }
 
-function replyOf({ catalog }: ApiContext, inventory: LinkedInventory): Reply {
+function replyOf({ catalog }: ApiContext, inventory: readonly PlatformAsset[]): Reply {
   return {
     data: inventory.map(asset => {
       const item = matchAsset(catalog, asset)

@@ -10,10 +10,10 @@ import { defineRoute, perTier, type Route } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import { bytes } from '#infra/http/reply.ts'
 import { ascii } from '#schemas/api/entry-text.ts'
-import { bidsReply, type ListingQuery, listingQuery, pricesReply, redirectParams } from '#schemas/api/listing.ts'
-import { ALL, json, STARTER } from '#schemas/api/operation.ts'
+import { bidsReply, listingQuery, pricesReply, redirectParams } from '#schemas/api/listing.ts'
+import { ALL, json, type Operation, type Reply, STARTER } from '#schemas/api/operation.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
-import type { ApiContext } from '../context.ts'
+import { type ApiContext, INDEX_CODES } from '../context.ts'
 import { itemNotFound, openListingWriter, paginationOf, readListing } from '../queries/listing.ts'
 
 export const MONEY_NOTE =
@@ -22,65 +22,59 @@ export const MONEY_NOTE =
 export const PHASES_NOTE =
   'A name alone means all phases of a finish: per provider the best price, quantities together.'
 
-export const listingRoutes = (api: ApiContext): Route[] => [listPrices(api), listBids(api)]
+/** How the operations of asks and of bids differ. */
+export interface SideOperation extends Pick<Operation, 'id' | 'path' | 'group' | 'summary'> {
+  tiers: readonly string[]
+  reply: Reply
+}
 
-const listPrices = (api: ApiContext): Route => {
-  const { query, write } = openSide(api, 'ask')
-  return defineRoute({
+export const listingRoutes = (api: ApiContext): Route[] => [
+  listSide(api, 'ask', {
     id: 'listPrices',
-    method: 'get',
     path: '/prices',
     group: 'Prices',
     tiers: ALL,
     summary: 'Current lowest ask per provider and item',
-    description: `${MONEY_NOTE} ${PHASES_NOTE} \`url\` is included on pro and quant only.`,
-    query,
     reply: json('PricesReply', pricesReply, 'A page of asks; empty when no provider lists the item.'),
-    errors: ['ITEM_NOT_FOUND', 'PRICES_INDEX_UNAVAILABLE'],
-    uncountedCode: 'PRICES_INDEX_UNAVAILABLE',
-    handle: async ({ query, credential: { tier }, response }) =>
-      bytes(response, await write(query, tier === 'pro' || tier === 'quant' ? 'entry with url' : 'entry')),
-  })
-}
-
-const listBids = (api: ApiContext): Route => {
-  const { query, write } = openSide(api, 'bid')
-  return defineRoute({
+  }),
+  listSide(api, 'bid', {
     id: 'listBids',
-    method: 'get',
     path: '/bids',
     group: 'Bids',
     tiers: STARTER,
     summary: 'Current highest buy order per provider and item',
-    description: `${MONEY_NOTE} ${PHASES_NOTE}`,
-    query,
     reply: json('BidsReply', bidsReply, 'A page of buy orders; empty when there is none.'),
-    errors: ['ITEM_NOT_FOUND', 'BIDS_INDEX_UNAVAILABLE'],
-    uncountedCode: 'BIDS_INDEX_UNAVAILABLE',
-    handle: async ({ query, response }) => bytes(response, await write(query, 'entry')),
-  })
-}
+  }),
+]
 
-function openSide(api: ApiContext, side: Side) {
+function listSide(api: ApiContext, side: Side, own: SideOperation): Route {
   const { catalog, registry, tiers, fx, live } = api
   const providers = side === 'ask' ? registry.askKeys : registry.bidKeys
   const source = { side, providers, catalog, live }
   const writer = openListingWriter(side, api)
-  return {
+  const urlNote = side === 'ask' ? ' `url` is included on pro and quant only.' : ''
+  return defineRoute({
+    ...own,
+    method: 'get',
+    description: `${MONEY_NOTE} ${PHASES_NOTE}${urlNote}`,
     query: perTier(tiers, limits =>
       listingQuery({ providers, isCurrency: fx.isCurrency, pageMax: limits.list_page_max }),
     ),
-    async write(query: ListingQuery, members: 'entry' | 'entry with url'): Promise<string> {
+    errors: ['ITEM_NOT_FOUND', INDEX_CODES[side]],
+    uncountedCode: INDEX_CODES[side],
+    async handle({ query, credential: { tier }, response }) {
       const currency = fx.currencyOf(query.currency)
       const { entries, total, filters, providersQueried } = await readListing(source, query)
       const returned = [...new Set(entries.map(({ listed }) => listed.provider))].sort()
       const meta =
         `{"currency":"${currency.code}","filters":${ascii(filters)},` +
         `"providers_queried":${JSON.stringify(providersQueried)},"returned_providers":${JSON.stringify(returned)}}`
-      const items = writer.write(entries, currency, members)
-      return `{"meta":${meta},"items":${items},"pagination":${JSON.stringify(paginationOf(query, total))}}`
+      const hasUrl = side === 'ask' && (tier === 'pro' || tier === 'quant')
+      const items = writer.write(entries, currency, hasUrl ? 'entry with url' : 'entry')
+      const pagination = JSON.stringify(paginationOf(query, total))
+      return bytes(response, `{"meta":${meta},"items":${items},"pagination":${pagination}}`)
     },
-  }
+  })
 }
 
 const ITEM_ID = /^\d{1,10}$/

@@ -6,14 +6,12 @@
  * that counts has none, one without a bid has nulls for the figures of a bid. The ask of a past moment is known from the first change
  * after it, which carries the ask before; an ask that has not changed since is the same.
  */
-import type { z } from 'zod'
 import type { Provider } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import { bytes } from '#infra/http/reply.ts'
 import { rawQuery } from '#infra/http/request.ts'
 import { noteShared } from '#infra/runtime/connection-limits.ts'
-import { JsonText } from '#infra/runtime/json-text.ts'
 import { arbitrageQuery, arbitrageReply } from '#schemas/api/arbitrage.ts'
 import {
   type ItemProvider,
@@ -32,14 +30,10 @@ import { arbitrageFees, changeSince, marketcapText, percentOf } from '#streams/m
 import { isDown, type ProviderHealth } from '#streams/provider-health/reader.ts'
 import type { ApiContext } from '../context.ts'
 import { preparedBody } from '../deflated-bodies.ts'
-import { arbitragePage, currentArbitrage, excludedQuotes, writePairs } from '../queries/arbitrage.ts'
+import { arbitragePage, arbitragePairs, excludedQuotes } from '../queries/arbitrage.ts'
 import { itemNotFound } from '../queries/listing.ts'
 
-type ArbitrageReply = z.infer<typeof arbitrageReply>
-
 const GROUP = 'Market analytics'
-/** A page of 100 pairs; a longer one grows. */
-const BODY_BYTES = 64 * 1024
 const NO_INDEX = 'No item has all that an index counts yet: an ask, a bid and a supply.'
 
 export const marketRoutes = (api: ApiContext): Route[] => [
@@ -57,8 +51,7 @@ export const analyticsMeta = (source: 'cache' | 'live' | 'mixed', asOf: number, 
   window: { timeframe },
 })
 
-function listArbitrage(api: ApiContext): Route {
-  const { registry, catalog, now } = api
+function listArbitrage({ registry, catalog, now, readArbitrage }: ApiContext): Route {
   const fees = new Map(registry.all.map(provider => [provider.key, arbitrageFees(provider.fees)]))
   return defineRoute({
     id: 'listArbitrage',
@@ -76,21 +69,19 @@ function listArbitrage(api: ApiContext): Route {
       if (!('cursor' in rawQuery(request))) return
       throw new HttpError('CURSOR_NOT_SUPPORTED', 'Arbitrage is paged by offset; leave cursor out.')
     },
-    async handle({ query, response }) {
-      const view = await currentArbitrage(api)
+    async handle({ query }) {
+      const view = await readArbitrage()
       const at = now()
       const { rows, hasNext } = arbitragePage(view, query, at)
       const { limit, offset } = query
-      const meta: ArbitrageReply['meta'] = {
-        ...analyticsMeta('cache', view.asOf, at, '60m'),
-        excluded: excludedQuotes(view, query, registry),
+      return {
+        meta: {
+          ...analyticsMeta('cache', view.asOf, at, '60m'),
+          excluded: excludedQuotes(view, query, registry),
+        },
+        data: { items: arbitragePairs(view, rows, { catalog, fees }) },
+        pagination: { limit, offset, total: -1 as const, has_next: hasNext, has_prev: offset > 0 },
       }
-      const page = { limit, offset, total: -1 as const, has_next: hasNext, has_prev: offset > 0 }
-      const body = new JsonText(BODY_BYTES)
-      body.text(`{"meta":${JSON.stringify(meta)},"data":{"items":[`)
-      writePairs(body, view, rows, { catalog, fees })
-      body.text(`]},"pagination":${JSON.stringify(page satisfies ArbitrageReply['pagination'])}}`)
-      return bytes(response, body.take())
     },
   })
 }
@@ -107,7 +98,6 @@ const listIndexes = ({ readSummary, now }: ApiContext): Route =>
       'Best ask times estimated supply. An item without ask, bid or supply, or with a spread above 50 percent, is excluded and counted.',
     query: indexesQuery,
     reply: json('IndexesReply', indexesReply, 'Groups, largest first.'),
-    errors: [],
     async handle({ query: { group_by } }) {
       const { indexes, asOf } = await readSummary()
       const index = indexes[group_by]
@@ -127,13 +117,11 @@ const listMarketItems = ({ readSummary, now }: ApiContext): Route =>
     description:
       'Computed every two minutes; `freshness_sec` is the age. Some 40,000 rows: ask for gzip. Rank is by market capitalisation.',
     reply: json('MarketItemsReply', marketItemsReply, 'One row per catalog item.'),
-    errors: [],
     async handle({ request, response }) {
-      const { asOf, crc, text, deflated } = await readSummary()
+      const summary = await readSummary()
       const coding = request.acceptsEncodings('gzip', 'identity') === 'gzip' ? 'gzip' : 'identity'
-      const meta = analyticsMeta('cache', asOf, now(), '24h')
-      const rows = { text, deflated, crc }
-      const body = preparedBody(`{"meta":${JSON.stringify(meta)},"data":{"items":[`, rows, ']}}', coding)
+      const meta = analyticsMeta('cache', summary.asOf, now(), '24h')
+      const body = preparedBody(`{"meta":${JSON.stringify(meta)},"data":{"items":[`, summary, ']}}', coding)
       const encoded = coding === 'gzip' ? ['Content-Encoding', 'gzip'] : []
       noteShared(response)
       return bytes(response, body, { headers: ['Vary', 'Accept-Encoding', ...encoded] })
@@ -159,13 +147,13 @@ const readMarketItem = ({ catalog, clickhouse, live, readHealth, registry, readS
       const row = view.rowOf(itemId)
       if (row === undefined) throw new HttpError('SERVICE_UNAVAILABLE', 'The item is not in the market summary yet.')
       const at = now()
-      const [asks, bids, past, known] = await Promise.all([
+      const [asks, bids, past, health] = await Promise.all([
         live.ofItems('ask', [itemId]),
         live.ofItems('bid', [itemId]),
         readItemPast(clickhouse, itemId, at),
         readHealth(),
       ])
-      const counting = (entries: typeof asks) => countingEntries(entries, registry.byKey, known, at)
+      const counting = (entries: typeof asks) => countingEntries(entries, registry.byKey, health, at)
       const providers = itemProviders(counting(asks), counting(bids), past, at)
       return {
         meta: analyticsMeta('mixed', view.asOf, at, '24h'),
@@ -216,8 +204,8 @@ function itemProviders(
     const ask = row.priceMicroUsd
     const spread = bid === undefined ? null : ask - bid.priceMicroUsd
     const then = (window: PastWindow): MicroUsd | null => {
-      const [count, found] = before?.[`found_${window}`] ?? [0, null]
-      if (count > 0) return found
+      const [count, pastAsk] = before?.[`found_${window}`] ?? [0, null]
+      if (count > 0) return pastAsk
       return row.seenAt <= now - PAST_WINDOWS_MS[window] ? ask : null
     }
     const [day, week, month] = [

@@ -13,9 +13,10 @@ import { findPortfolio } from '#services/portfolios/reader.ts'
 import type { ApiContext } from '../context.ts'
 import { openCursorPage } from '../cursors.ts'
 import { MISSING, OWN } from '../portfolio-access.ts'
+import { chosenProviders } from '../queries/listing.ts'
 import { type DayValue, openDailyReader } from '../queries/portfolio-days.ts'
 import { EXPENSIVE } from '../work-limits.ts'
-import { AMOUNTS, chosenProviders } from './portfolio-values.ts'
+import { AMOUNTS } from './portfolio-values.ts'
 
 type Daily = z.infer<typeof dailyReply>
 type Query = z.infer<ReturnType<typeof dailyQuery>>
@@ -37,19 +38,18 @@ export function listPortfolioDays(api: ApiContext): Route {
     reply: json('DailyReply', dailyReply, 'A page of days, oldest first.'),
     errors: MISSING,
     async handle({ params: { id }, query, credential }) {
-      const { queried, chosen } = chosenProviders(registry, query.providers)
+      const { queried } = chosenProviders(registry.askKeys, query.providers)
       const { version } = await findPortfolio(store, credential.accountId, id)
       const today = Math.floor(now() / DAY_MS)
       const scope = ['portfolio-history', id, query.currency, queried]
       const { before, paginationOf } = openCursorPage(cursors, scope, query)
-      const reading = openDays({
-        ...{ portfolioId: id, version, currency: query.currency, providers: chosen && queried, today },
+      const ledger = await openDays({
+        ...{ portfolioId: id, version, currency: query.currency, providers: query.providers && queried, today },
         async run(cells, work) {
           await budget.charge(credential, cells / CELLS_OF_A_ROW)
           return longWork.add(credential.accountId, work)
         },
       })
-      const ledger = await reading
       const window = before ?? windowOf(query, ledger.firstDay ?? today, today)
       const from = before ? Number(before.after[0]) + 1 : window.start
       const most = Math.min(window.end, from + query.limit - 1)

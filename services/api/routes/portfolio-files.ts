@@ -10,7 +10,7 @@ import { stream } from '#infra/http/reply.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { json } from '#schemas/api/operation.ts'
 import { csvMembers, csvRefusal, exportQuery, importBody, importReply, portfolioFile } from '#schemas/api/portfolios.ts'
-import { matchAsset } from '#services/inventory/reader.ts'
+import { matchAsset, type PlatformAsset } from '#services/inventory/reader.ts'
 import { answeredBefore } from '#services/portfolios/commands.ts'
 import { importCsv } from '#services/portfolios/csv/commands.ts'
 import {
@@ -28,7 +28,7 @@ import { findPortfolio } from '#services/portfolios/reader.ts'
 import type { ApiContext } from '../context.ts'
 import { idempotencyKeyOf, MISSING, namedItem, OWN, writeScope } from '../portfolio-access.ts'
 import { EXPENSIVE, EXPENSIVE_IF_LARGE } from '../work-limits.ts'
-import { type LinkedInventory, readLinkedInventory } from './inventory.ts'
+import { readLinkedInventory } from './inventory.ts'
 import { entrySlices, latestDay, ledgerSlices } from './portfolios.ts'
 
 const FILE = 'file'
@@ -118,8 +118,12 @@ const exportPortfolio = (api: ApiContext): Route =>
       const parts = type === 'items' ? 1 : await countParts(api, portfolio)
       if (part === undefined ? parts > 1 : part > parts) throw partFault(parts, part)
       const suffix = parts > 1 ? `-${part}-of-${parts}` : ''
-      const file = type === 'items' ? snapshotFile(api, id) : ledgerFile(api, id, parts > 1 ? part : undefined)
-      return stream(response, bom ? marked(file) : file, {
+      const mark = bom ? '\uFEFF' : ''
+      const file =
+        type === 'items'
+          ? snapshotFile(api, id, mark)
+          : ledgerFile(api, id, { part: parts > 1 ? part : undefined, mark })
+      return stream(response, file, {
         type: 'text/csv; charset=utf-8',
         headers: [
           ...['Content-Disposition', `attachment; filename="portfolio-${id}-${type}${suffix}.csv"`],
@@ -200,56 +204,47 @@ function partFault(parts: number, part: number | undefined): HttpError {
 async function* ledgerFile(
   { reads, catalog }: ApiContext,
   portfolioId: string,
-  part: number | undefined,
+  { part, mark }: { part: number | undefined; mark: string },
 ): AsyncGenerator<string> {
   const before = part === undefined ? 0 : (part - 1) * PART_ROWS
   const after = before === 0 ? undefined : await readLedgerPosition(reads, portfolioId, before)
   const scope: Parameters<typeof ledgerSlices>[1] =
     part === undefined ? { portfolioId, order: 'oldest' } : { portfolioId, order: 'buys', after, count: PART_ROWS }
-  yield LEDGER_HEADER
-  yield* ledgerSlices(reads, scope, records =>
-    writeLedgerRows(records.map(record => ({ ...record, ...namedItem(catalog, record.item_id) }))),
-  )
+  yield mark + LEDGER_HEADER
+  for await (const records of ledgerSlices(reads, scope)) {
+    yield writeLedgerRows(records.map(record => ({ ...record, ...namedItem(catalog, record.item_id) })))
+  }
 }
 
-async function* snapshotFile({ reads, catalog }: ApiContext, portfolioId: string): AsyncGenerator<string> {
-  yield SNAPSHOT_HEADER
-  yield* entrySlices(reads, portfolioId, entries =>
-    writeSnapshotRows(entries.map(({ item_id, quantity }) => ({ ...namedItem(catalog, item_id), quantity }))),
-  )
-}
-
-async function* marked(file: AsyncIterable<string>): AsyncGenerator<string> {
-  yield '\uFEFF'
-  yield* file
-}
-
-interface ChosenAssets {
-  entries: NewEntry[]
-  unresolved: InventoryImport['unresolved']
+async function* snapshotFile(
+  { reads, catalog }: ApiContext,
+  portfolioId: string,
+  mark: string,
+): AsyncGenerator<string> {
+  yield mark + SNAPSHOT_HEADER
+  for await (const entries of entrySlices(reads, portfolioId)) {
+    yield writeSnapshotRows(entries.map(({ item_id, quantity }) => ({ ...namedItem(catalog, item_id), quantity })))
+  }
 }
 
 /** The assets to import; what the inventory lacks or the catalog does not know is unresolved. */
 function chooseAssets(
   catalog: CatalogReader,
-  inventory: LinkedInventory,
+  inventory: readonly PlatformAsset[],
   assetIds: readonly string[] | undefined,
-): ChosenAssets {
+) {
   const byId = new Map(inventory.map(asset => [asset.assetid, asset]))
-  const chosen: ChosenAssets = { entries: [], unresolved: [] }
+  const entries: NewEntry[] = []
+  const unresolved: string[] = []
   for (const assetid of new Set(assetIds ?? byId.keys())) {
     const asset = byId.get(assetid)
     const item = asset && matchAsset(catalog, asset)
-    if (!asset || !item) chosen.unresolved.push(asset?.marketHashName || assetid)
-    else {
-      chosen.entries.push({
-        item_id: item.item_id,
-        quantity: asset.quantity,
-        source: 'gamestore',
-        gamestore_assetid: assetid,
-        ...asset.details,
-      })
+    if (!asset || !item) {
+      unresolved.push(asset?.marketHashName || assetid)
+      continue
     }
+    const { quantity, details } = asset
+    entries.push({ item_id: item.item_id, quantity, source: 'gamestore', gamestore_assetid: assetid, ...details })
   }
-  return chosen
+  return { entries, unresolved }
 }

@@ -24,8 +24,9 @@ import { findPortfolio } from '#services/portfolios/reader.ts'
 import { valueHoldings } from '#services/portfolios/values/reader.ts'
 import { type ApiContext, readRates } from '../context.ts'
 import { namedItem, OWN } from '../portfolio-access.ts'
+import { chosenProviders } from '../queries/listing.ts'
 import { EXPENSIVE } from '../work-limits.ts'
-import { AMOUNTS, chosenProviders, PRICED, readQuotes } from './portfolio-values.ts'
+import { AMOUNTS, PRICED, readQuotes } from './portfolio-values.ts'
 
 type Performance = z.infer<typeof performanceReply>
 type Row = Performance['data']['items'][number]
@@ -46,16 +47,13 @@ export function readPortfolioPerformance(api: ApiContext): Route {
     query: valueQuery({ providers: registry.askKeys, isCurrency: fx.isCurrency }),
     reply: json('PerformanceReply', performanceReply, 'Sums, and one row per item of the ledger.'),
     errors: PRICED,
-    admit: async ({ credential }) => {
-      await budget.charge(credential)
-      return undefined
-    },
+    admit: ({ credential }) => budget.charge(credential),
     async handle({ params: { id }, query, credential, response }) {
-      const { queried, chosen } = chosenProviders(registry, query.providers)
+      const { queried, isChosen } = chosenProviders(registry.askKeys, query.providers)
       const currency = fx.currencyOf(query.currency)
       await findPortfolio(store, credential.accountId, id)
       const items = await longWork.add(credential.accountId, () => foldLedger(api, id, currency.code))
-      const values = await valuesOf(api, items, { chosen, currency })
+      const values = await valuesOf(api, items, { isChosen, currency })
       const meta = {
         portfolio_id: id,
         currency: currency.code,
@@ -97,14 +95,14 @@ async function ratesOn(clickhouse: ClickhouseReader, codes: ReadonlySet<string>,
 async function valuesOf(
   { live }: ApiContext,
   items: readonly ItemPerformance[],
-  { chosen, currency }: { chosen: ReadonlySet<string> | undefined; currency: AnswerCurrency },
+  { isChosen, currency }: { isChosen: (provider: string) => boolean; currency: AnswerCurrency },
 ): Promise<ReadonlyMap<number, bigint | null>> {
-  const held = items.filter(({ quantity }) => quantity > 0)
+  const holdings = items.filter(({ quantity }) => quantity > 0)
   const values = new Map<number, bigint | null>()
-  for (let at = 0; at < held.length; at += VALUED_AT_ONCE) {
-    const slice = held.slice(at, at + VALUED_AT_ONCE)
+  for (let at = 0; at < holdings.length; at += VALUED_AT_ONCE) {
+    const slice = holdings.slice(at, at + VALUED_AT_ONCE)
     const ids = slice.map(({ itemId }) => itemId)
-    const quotes = await readQuotes(live, ids, chosen)
+    const quotes = await readQuotes(live, ids, isChosen)
     for (const { itemId, value } of valueHoldings(slice, quotes, currency).lines) values.set(itemId, value)
     await nextTurn()
   }
@@ -120,32 +118,23 @@ function sumUp(
   items: readonly ItemPerformance[],
   values: ReadonlyMap<number, bigint | null>,
 ): Omit<Performance['data'], 'items'> {
-  const sum = { bought: 0n, sold: 0n, fees: 0n, cost: 0n, realised: 0n, market: 0n, unrealised: 0n }
-  let [held, missing] = [0, 0]
-  for (const item of items) {
-    const market = marketOf(item, values)
-    sum.bought += item.bought
-    sum.sold += item.sold
-    sum.fees += item.fees
-    sum.cost += item.costBasis
-    sum.realised += item.realisedProfit
-    if (item.quantity > 0) held += 1
-    if (market === null) missing += 1
-    else {
-      sum.market += market
-      sum.unrealised += market - item.costBasis
-    }
-  }
+  const sumOf = (amountOf: (item: ItemPerformance) => bigint): bigint =>
+    items.reduce((sum, item) => sum + amountOf(item), 0n)
+  const isPriced = (item: ItemPerformance): boolean => marketOf(item, values) !== null
+  const marketValue = sumOf(item => marketOf(item, values) ?? 0n)
+  const realised = sumOf(item => item.realisedProfit)
+  const unrealised = marketValue - sumOf(item => (isPriced(item) ? item.costBasis : 0n))
+  const missing = items.filter(item => !isPriced(item)).length
   return {
-    bought: Number(sum.bought),
-    sold: Number(sum.sold),
-    fees: Number(sum.fees),
-    cost_basis: Number(sum.cost),
-    market_value: Number(sum.market),
-    realised_profit: Number(sum.realised),
-    unrealised_profit: Number(sum.unrealised),
-    total_profit: Number(sum.realised + sum.unrealised),
-    items_valued: held - missing,
+    bought: Number(sumOf(item => item.bought)),
+    sold: Number(sumOf(item => item.sold)),
+    fees: Number(sumOf(item => item.fees)),
+    cost_basis: Number(sumOf(item => item.costBasis)),
+    market_value: Number(marketValue),
+    realised_profit: Number(realised),
+    unrealised_profit: Number(unrealised),
+    total_profit: Number(realised + unrealised),
+    items_valued: items.filter(({ quantity }) => quantity > 0).length - missing,
     items_missing_price: missing,
   }
 }

@@ -4,7 +4,6 @@
  * Rules: DECISIONS.md, "Valuation"; computed by services/portfolios (pure).
  */
 import type { z } from 'zod'
-import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { stream } from '#infra/http/reply.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
@@ -12,11 +11,14 @@ import { nextTurn } from '#infra/runtime/turns.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
 import { json } from '#schemas/api/operation.ts'
 import { valueBody, valueQuery, valueReply } from '#schemas/api/portfolio-values.ts'
+import type { Side } from '#schemas/events/book-changed.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import { findPortfolio, listHoldings } from '#services/portfolios/reader.ts'
 import { type Quote, type ValuedLine, valueHoldings } from '#services/portfolios/values/reader.ts'
-import type { ApiContext, LiveView } from '../context.ts'
+import type { LiveReader } from '#streams/live-view/reader.ts'
+import type { ApiContext } from '../context.ts'
 import { MISSING, namedItem, OPEN, OWN } from '../portfolio-access.ts'
+import { chosenProviders } from '../queries/listing.ts'
 import { EXPENSIVE_IF_LARGE } from '../work-limits.ts'
 
 type Reply = z.infer<typeof valueReply>
@@ -60,43 +62,33 @@ export function portfolioValueRoutes(api: ApiContext): Route[] {
       async handle({ params: { id }, query, credential, response }) {
         const { item_count } = await findPortfolio(store, credential.accountId, id)
         await budget.charge(credential, item_count)
-        const held = await listHoldings(reads, id)
-        return stream(response, valueText(api, held, query))
+        const holdings = await listHoldings(reads, id)
+        return stream(response, valueText(api, holdings, query))
       },
     }),
   ]
 }
 
-/** The providers that a request asks for, in the order of their keys; all where it names none. */
-export function chosenProviders(
-  registry: ProviderRegistry,
-  providers: readonly string[] | undefined,
-): { queried: readonly string[]; chosen: ReadonlySet<string> | undefined } {
-  if (!providers || providers.length === 0) return { queried: registry.askKeys, chosen: undefined }
-  const chosen = new Set(providers)
-  return { queried: registry.askKeys.filter(key => chosen.has(key)), chosen }
-}
-
 /** The answer's text, some lines at a time. */
 async function* valueText(
   { catalog, registry, fx, live, now }: ApiContext,
-  held: readonly { item_id: number; quantity: number }[],
-  wanted: { providers?: readonly string[] | undefined; currency: string },
+  items: readonly { item_id: number; quantity: number }[],
+  request: { providers?: readonly string[] | undefined; currency: string },
 ): AsyncGenerator<string> {
-  const { queried, chosen } = chosenProviders(registry, wanted.providers)
-  const currency = fx.currencyOf(wanted.currency)
+  const { queried, isChosen } = chosenProviders(registry.askKeys, request.providers)
+  const currency = fx.currencyOf(request.currency)
   const meta: Reply['meta'] = {
     currency: currency.code,
     generated_at: formatInstant(now()),
     providers_queried: [...queried],
   }
-  const holdings = held.map(({ item_id, quantity }) => ({ itemId: item_id, quantity }))
-  const known = holdings.filter(({ itemId }) => catalog.byId(itemId))
+  const holdings = items.map(({ item_id, quantity }) => ({ itemId: item_id, quantity }))
+  const inCatalog = holdings.filter(({ itemId }) => catalog.byId(itemId))
   const sums = { total_value: 0n, items_valued: 0 }
   let before = `{"meta":${JSON.stringify(meta)},"data":{"line_items":[`
-  for (let at = 0; at < known.length; at += VALUED_AT_ONCE) {
-    const slice = known.slice(at, at + VALUED_AT_ONCE)
-    const quotes = await readQuotes(live, [...new Set(slice.map(({ itemId }) => itemId))], chosen)
+  for (let at = 0; at < inCatalog.length; at += VALUED_AT_ONCE) {
+    const slice = inCatalog.slice(at, at + VALUED_AT_ONCE)
+    const quotes = await readQuotes(live, [...new Set(slice.map(({ itemId }) => itemId))], isChosen)
     const { lines, total, itemsValued } = valueHoldings(slice, quotes, currency)
     sums.total_value += total
     sums.items_valued += itemsValued
@@ -126,34 +118,19 @@ function lineReply(catalog: CatalogReader, line: ValuedLine): Reply['data']['lin
   }
 }
 
-interface Quotes {
-  asks: Quote[]
-  bids: Quote[]
-}
-
-/** Items whose rows are read at once; a whole portfolio has up to 10,000 with up to 41 rows each. */
-const QUOTED_AT_ONCE = 500
-
-/** Reads the quotes of items by some providers (all by default); per item in the order of the providers' keys. */
+/** Reads the quotes of items by the providers that a request asks for; per item in the order of the providers' keys. */
 export async function readQuotes(
-  live: LiveView,
+  live: Pick<LiveReader, 'ofItems'>,
   itemIds: readonly number[],
-  providers: ReadonlySet<string> | undefined,
-): Promise<Quotes> {
-  const quotes: Quotes = { asks: [], bids: [] }
-  for (let at = 0; at < itemIds.length; at += QUOTED_AT_ONCE) {
-    const slice = itemIds.slice(at, at + QUOTED_AT_ONCE)
-    const [asks, bids] = await Promise.all([live.ofItems('ask', slice), live.ofItems('bid', slice)])
-    for (const [entries, into] of [
-      [asks, quotes.asks],
-      [bids, quotes.bids],
-    ] as const) {
-      for (const { itemId, listed } of entries) {
-        if (providers && !providers.has(listed.provider)) continue
-        const { price, currency, priceMicroUsd, quantity } = listed.row
-        into.push({ itemId, provider: listed.provider, price, currency, priceMicroUsd, quantity })
-      }
-    }
+  isChosen: (provider: string) => boolean,
+): Promise<{ asks: Quote[]; bids: Quote[] }> {
+  const read = async (side: Side): Promise<Quote[]> => {
+    const entries = (await live.ofItems(side, itemIds)).filter(({ listed }) => isChosen(listed.provider))
+    return entries.map(({ itemId, listed: { provider, row } }) => {
+      const { price, currency, priceMicroUsd, quantity } = row
+      return { itemId, provider, price, currency, priceMicroUsd, quantity }
+    })
   }
-  return quotes
+  const [asks, bids] = await Promise.all([read('ask'), read('bid')])
+  return { asks, bids }
 }

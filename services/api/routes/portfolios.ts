@@ -83,7 +83,6 @@ const wholePortfolios = ({ store, tiers, now }: ApiContext): Route[] => [
     summary: 'Portfolios of the account',
     description: 'Oldest first.',
     reply: json('PortfoliosReply', portfoliosReply, 'All portfolios.'),
-    errors: [],
     handle: async ({ credential }) => ({ data: await listPortfolios(store, credential.accountId) }),
   }),
   defineRoute({
@@ -99,7 +98,11 @@ const wholePortfolios = ({ store, tiers, now }: ApiContext): Route[] => [
   }),
 ]
 
-export const shownEntry = (catalog: CatalogReader, { item_id, id, ...record }: EntryRecord) => ({
+/** A record of an item with its name, as answers show it. */
+export const withItem = <R extends { id: string; item_id: number }>(
+  catalog: CatalogReader,
+  { item_id, id, ...record }: R,
+) => ({
   id,
   ...namedItem(catalog, item_id),
   ...record,
@@ -120,10 +123,10 @@ function entryRoutes(api: ApiContext): Route[] {
       async handle({ params: { id }, credential, response }) {
         const { item_count } = await findPortfolio(store, credential.accountId, id)
         await budget.charge(credential, item_count)
-        const slices = entrySlices(reads, id, records =>
-          JSON.stringify(records.map(one => shownEntry(catalog, one))).slice(1, -1),
+        return stream(
+          response,
+          jsonList(entrySlices(reads, id), one => withItem(catalog, one)),
         )
-        return stream(response, joined('[', slices, ']'))
       },
     }),
     defineRoute({
@@ -143,7 +146,7 @@ function entryRoutes(api: ApiContext): Route[] {
         const idempotencyKey = idempotencyKeyOf(request, 'addEntry', id, JSON.stringify(body))
         const scope = writeScope(api, credential, id, idempotencyKey)
         const added = await addEntry(store, scope, { item_id, quantity: body.quantity, source: 'manual' })
-        return shownEntry(catalog, added)
+        return withItem(catalog, added)
       },
     }),
     defineRoute({
@@ -167,12 +170,6 @@ const transactionScope = ({ fx, now }: ApiContext) => ({
   latestDay: () => latestDay(now()),
 })
 
-export const shownTransaction = (catalog: CatalogReader, { item_id, id, ...record }: TransactionRecord) => ({
-  id,
-  ...namedItem(catalog, item_id),
-  ...record,
-})
-
 function transactionRoutes(api: ApiContext): Route[] {
   const { store, catalog, budget, reads } = api
   return [
@@ -188,10 +185,11 @@ function transactionRoutes(api: ApiContext): Route[] {
       async handle({ params: { id }, credential, response }) {
         const { transaction_count } = await findPortfolio(store, credential.accountId, id)
         await budget.charge(credential, transaction_count)
-        const slices = ledgerSlices(reads, { portfolioId: id, order: 'newest' }, records =>
-          JSON.stringify(records.map(one => shownTransaction(catalog, one))).slice(1, -1),
+        const ledger = ledgerSlices(reads, { portfolioId: id, order: 'newest' })
+        return stream(
+          response,
+          jsonList(ledger, one => withItem(catalog, one)),
         )
-        return stream(response, joined('[', slices, ']'))
       },
     }),
     defineRoute({
@@ -208,18 +206,18 @@ function transactionRoutes(api: ApiContext): Route[] {
       errors: [...MISSING, 'ITEM_NOT_FOUND', 'INSUFFICIENT_HOLDINGS', 'PORTFOLIO_ITEM_LIMIT_REACHED'],
       async handle({ params: { id }, body, credential, request }) {
         await findPortfolio(store, credential.accountId, id)
-        const { item_id: _, market_hash_name: __, phase: ___, ...given } = body
+        const { item_id: _, market_hash_name: __, phase: ___, ...members } = body
         const idempotencyKey = idempotencyKeyOf(request, 'addTransaction', id, JSON.stringify(body))
         const scope = writeScope(api, credential, id, idempotencyKey)
         const input = {
-          ...given,
+          ...members,
           item_id: itemOfBody(catalog, body).item_id,
-          fee_amount: given.fee_amount ?? null,
-          fee_percentage: given.fee_percentage ?? null,
-          marketplace: given.marketplace ?? null,
-          note: given.note ?? null,
+          fee_amount: members.fee_amount ?? null,
+          fee_percentage: members.fee_percentage ?? null,
+          marketplace: members.marketplace ?? null,
+          note: members.note ?? null,
         }
-        return shownTransaction(catalog, await addTransaction(store, scope, input))
+        return withItem(catalog, await addTransaction(store, scope, input))
       },
     }),
   ]
@@ -239,10 +237,10 @@ function transactionChanges(api: ApiContext): Route[] {
       reply: json('TransactionReply', transactionReply, 'The transaction as it is now.'),
       errors: [...MISSING, 'TRANSACTION_NOT_FOUND', 'INSUFFICIENT_HOLDINGS', 'PORTFOLIO_ITEM_LIMIT_REACHED'],
       async handle({ params: { id, tx_id }, body, credential }) {
-        const given = Object.entries(body).filter(([, value]) => value !== undefined)
-        const changed = Object.fromEntries(given) as TransactionPatch
+        const members = Object.entries(body).filter(([, value]) => value !== undefined)
+        const changed = Object.fromEntries(members) as TransactionPatch
         const scope = writeScope(api, credential, id)
-        return shownTransaction(catalog, await changeTransaction(store, scope, tx_id, changed))
+        return withItem(catalog, await changeTransaction(store, scope, tx_id, changed))
       },
     }),
     defineRoute({
@@ -259,41 +257,41 @@ function transactionChanges(api: ApiContext): Route[] {
   ]
 }
 
-/** A ledger, or so many of its transactions, as texts of bounded size. */
+/** A ledger, or so many of its transactions. */
 export async function* ledgerSlices(
   database: Database,
   { count = Number.POSITIVE_INFINITY, ...scope }: LedgerScope & { count?: number },
-  write: (records: TransactionRecord[]) => string,
-): AsyncGenerator<string> {
+): AsyncGenerator<TransactionRecord[]> {
   let { after } = scope
   let rest = count
   do {
     const limit = Math.min(rest, SLICE)
     const { records, next } = await readLedger(database, { ...scope, after, limit })
-    if (records.length > 0) yield write(records)
+    yield records
     after = next
     rest -= limit
   } while (after && rest > 0)
 }
 
-export async function* entrySlices(
-  database: Database,
-  portfolioId: string,
-  write: (records: EntryRecord[]) => string,
-): AsyncGenerator<string> {
+export async function* entrySlices(database: Database, portfolioId: string): AsyncGenerator<EntryRecord[]> {
   const entries = await listEntries(database, portfolioId)
   for (let at = 0; at < entries.length; at += SLICE) {
-    yield write(entries.slice(at, at + SLICE))
+    yield entries.slice(at, at + SLICE)
     await nextTurn()
   }
 }
 
-/** A JSON list of slices of its members. */
-export async function* joined(opening: string, slices: AsyncIterable<string>, closing: string): AsyncGenerator<string> {
+/** A JSON list of what slices hold, a text each; `opening` is all up to its first member. */
+export async function* jsonList<T>(
+  slices: AsyncIterable<readonly T[]>,
+  shown: (one: T) => unknown,
+  opening = '[',
+): AsyncGenerator<string> {
   let before = opening
   for await (const slice of slices) {
-    yield before + slice
+    if (slice.length === 0) continue
+    yield before + slice.map(one => JSON.stringify(shown(one))).join(',')
     before = ','
   }
-  yield before === opening ? opening + closing : closing
+  yield before === opening ? `${opening}]` : ']'
 }

@@ -26,7 +26,6 @@ const listProviders = ({ registry, catalog, readHealth, now }: ApiContext): Rout
     description: 'An object keyed by display name.',
     query: providersQuery(registry.askKeys),
     reply: json('ProvidersReply', providersReply, 'Provider records.'),
-    errors: [],
     async handle({ query: { provider: only } }) {
       const chosen = registry.all.filter(({ key }) => only === undefined || key === only)
       const rows = await readHealth()
@@ -47,7 +46,6 @@ const listRates = ({ fx }: ApiContext): Route =>
     summary: 'Exchange rates to the US dollar',
     description: 'Units of a currency per US dollar, with all digits of their source.',
     reply: json('FxReply', fxReply, 'The rates in force.'),
-    errors: [],
     handle({ response }) {
       const table = fx.current()
       if (!table) throw ratesUnavailable()
@@ -64,16 +62,11 @@ function fxText({ asOf, rates }: FxTable): string {
 /** JSON has no leading zeros, which a rate's text may have. */
 const numberText = (text: string): string => text.replace(/^0+(?=\d)/, '')
 
-export interface RecordScope {
-  now: number
-  catalogItems: number
-}
-
 /** Makes a provider's record of its configuration and health. */
 export function providerRecordOf(
   provider: Provider,
   health: ProviderHealth | undefined,
-  scope: RecordScope,
+  { now, catalogItems }: { now: number; catalogItems: number },
 ): ProviderRecord {
   const { key, code, logo, market_type, default_currency, fees, features } = provider
   const uniqueItems = health?.unique_items ?? 0
@@ -86,11 +79,11 @@ export function providerRecordOf(
     fees,
     features,
     health: {
-      status: statusOf(provider, health, scope.now),
+      status: statusOf(provider, health, now),
       last_checked_at: health ? formatInstant(health.last_checked_at) : null,
       total_offers: health?.total_offers ?? 0,
       unique_items: uniqueItems,
-      market_coverage: scope.catalogItems > 0 ? Math.round((uniqueItems / scope.catalogItems) * 10_000) / 100 : 0,
+      market_coverage: catalogItems > 0 ? Math.round((uniqueItems / catalogItems) * 10_000) / 100 : 0,
       total_value: health?.total_value ?? 0,
       total_value_usd: health?.total_value_usd ?? 0,
     },

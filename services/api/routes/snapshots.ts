@@ -8,9 +8,9 @@ import type { Request, Response } from 'express'
 import type { z } from 'zod'
 import type { TierLimits } from '#infra/config/tiers.ts'
 import type { Credential } from '#infra/http/credential.ts'
-import { type AuthorizedRequest, defineRoute, type Route } from '#infra/http/define-route.ts'
+import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
-import { bytes, isNamed, localsOf, SENT, type Sent } from '#infra/http/reply.ts'
+import { bytes, isNamed, localsOf, SENT } from '#infra/http/reply.ts'
 import type { StreamQuota, StreamStart } from '#infra/redis/stream-permits.ts'
 import { bidEntry, priceEntry, snapshotQuery } from '#schemas/api/listing.ts'
 import { json, PRO, type Reply, STARTER } from '#schemas/api/operation.ts'
@@ -19,9 +19,9 @@ import { permits } from '#schemas/api/scopes.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import type { PinnedSnapshot } from '#streams/live-view/reader.ts'
-import { type ApiContext, snapshotUnavailable } from '../context.ts'
+import { type ApiContext, INDEX_CODES } from '../context.ts'
 import type { ContentCoding } from '../deflated-bodies.ts'
-import { MONEY_NOTE } from './listings.ts'
+import { MONEY_NOTE, type SideOperation } from './listings.ts'
 
 type QuotaName = keyof TierLimits & `${string}_stream_starts_per_day`
 
@@ -34,7 +34,6 @@ const STREAM_HEADERS = {
   'X-Snapshot-Total': 'Number of lines.',
   ETag: 'Names the snapshot; sent as `If-None-Match`, an unchanged one is a 304 and no stream start.',
 }
-const OPEN = { method: 'post', description: `${STREAM} ${MONEY_NOTE}` } as const
 const STREAM_ERRORS = ['STREAM_ALREADY_ACTIVE', 'RATE_LIMIT_STREAM_QUOTA_EXCEEDED'] as const
 
 const streamOf = <V>(name: string, schema: z.ZodType<V>, description: string): Reply<V> => ({
@@ -43,49 +42,31 @@ const streamOf = <V>(name: string, schema: z.ZodType<V>, description: string): R
   headers: STREAM_HEADERS,
 })
 
-export const snapshotRoutes = (api: ApiContext): Route[] => [streamPrices(api), streamBids(api)]
-
-function streamPrices(api: ApiContext): Route {
-  const { admit, answer } = openSide(api, 'ask', 'prices_stream_starts_per_day')
-  return defineRoute({
-    ...OPEN,
+export const snapshotRoutes = (api: ApiContext): Route[] => [
+  streamSide(api, 'ask', 'prices_stream_starts_per_day', {
     id: 'streamPrices',
     path: '/prices',
     group: 'Prices',
     tiers: PRO,
     summary: 'All current asks as one stream',
-    query: snapshotQuery(api.registry.askKeys),
     reply: streamOf('PriceEntry', priceEntry, 'Price entries, one JSON object a line.'),
-    errors: [...STREAM_ERRORS, 'PRICES_INDEX_UNAVAILABLE'],
-    uncountedCode: 'PRICES_INDEX_UNAVAILABLE',
-    admit,
-    handle: route => answer(route, route.query.providers),
-  })
-}
-
-function streamBids(api: ApiContext): Route {
-  const { admit, answer } = openSide(api, 'bid', 'bids_stream_starts_per_day')
-  return defineRoute({
-    ...OPEN,
+  }),
+  streamSide(api, 'bid', 'bids_stream_starts_per_day', {
     id: 'streamBids',
     path: '/bids',
     group: 'Bids',
     tiers: STARTER,
     summary: 'All current buy orders as one stream',
-    query: snapshotQuery(api.registry.bidKeys),
     reply: streamOf('BidEntry', bidEntry, 'Bid entries, one JSON object a line.'),
-    errors: [...STREAM_ERRORS, 'BIDS_INDEX_UNAVAILABLE'],
-    uncountedCode: 'BIDS_INDEX_UNAVAILABLE',
-    admit,
-    handle: route => answer(route, route.query.providers),
-  })
-}
+  }),
+]
 
-function openSide(api: ApiContext, side: Side, quotaName: QuotaName) {
+function streamSide(api: ApiContext, side: Side, quotaName: QuotaName, own: SideOperation): Route {
   const { registry, tiers, keys: directory, live, streamPermits, snapshotStreams, now } = api
   const keys = side === 'ask' ? registry.askKeys : registry.bidKeys
+  const detail = `The snapshot of live ${side === 'ask' ? 'prices' : 'bids'} is temporarily unavailable.`
   const unavailable = (cause: unknown): never => {
-    throw snapshotUnavailable(side, cause)
+    throw new HttpError(INDEX_CODES[side], detail, { cause })
   }
   const showQuota = (response: Response, { tier }: Credential, quota: StreamQuota): void => {
     const locals = localsOf(response)
@@ -95,9 +76,15 @@ function openSide(api: ApiContext, side: Side, quotaName: QuotaName) {
     locals.limits = { tier, quota: { quota: limit, remaining }, resetAt, allowances }
   }
   const subjectOf = ({ lineageId }: Credential): string => `${side}:${lineageId}`
-  return {
+  return defineRoute({
+    ...own,
+    method: 'post',
+    description: `${STREAM} ${MONEY_NOTE}`,
+    query: snapshotQuery(keys),
+    errors: [...STREAM_ERRORS, INDEX_CODES[side]],
+    uncountedCode: INDEX_CODES[side],
     /** A request that only asks whether a snapshot has changed may not start a stream at all. */
-    async admit({ credential, request, response }: AuthorizedRequest<Credential>): Promise<void> {
+    async admit({ credential, request, response }): Promise<void> {
       const quota = await streamPermits
         .read(subjectOf(credential), tiers[credential.tier][quotaName])
         .catch(unavailable)
@@ -106,13 +93,10 @@ function openSide(api: ApiContext, side: Side, quotaName: QuotaName) {
         throw refusal({ kind: 'spent', quota })
       }
     },
-    async answer(
-      { credential, request, response }: AuthorizedRequest<Credential>,
-      providers: readonly string[] | undefined,
-    ): Promise<Sent> {
+    async handle({ query: { providers }, credential, request, response }) {
       const coding = codingOf(request)
       const chosen = providers ? keys.filter(key => providers.includes(key)) : keys
-      const snapshot = await live.pinSnapshot(side, chosen)
+      const snapshot = await live.pinSnapshot(side, chosen).catch(unavailable)
       const headers = headersOf(snapshot, coding, now)
       if (isNamed(etagOf(snapshot, coding), request.headers['if-none-match'])) {
         return bytes(response, undefined, { status: 304, headers })
@@ -123,16 +107,15 @@ function openSide(api: ApiContext, side: Side, quotaName: QuotaName) {
         .catch(unavailable)
       showQuota(response, credential, start.quota)
       if (start.kind !== 'started') throw refusal(start)
-      const content = ['Content-Type', 'application/x-ndjson']
       const isAccepted = async (): Promise<boolean> => {
         const answer = await directory.authenticate(request.headers.authorization)
         return answer.accepted && permits(answer.credential.scopes, 'market:read')
       }
-      const stream = { snapshot, coding, permit: start.permit, isAccepted, headers: [...content, ...headers] }
+      const stream = { snapshot, coding, permit: start.permit, isAccepted, headers }
       await snapshotStreams.send(response, stream).catch(unavailable)
       return SENT
     },
-  }
+  })
 }
 
 function codingOf(request: Request): ContentCoding {
