@@ -8,7 +8,7 @@
  */
 import type { PausingWork } from '#infra/runtime/turns.ts'
 
-export interface ChartSeries {
+interface ChartSeries {
   /** Days since 1970. */
   day: number[]
   /** The row of {@link Chart.prices} with the price. */

@@ -11,7 +11,7 @@ import type { MicroUsd } from '#schemas/values/money.ts'
 import { type Chart, composeChart, type DayColumns } from './chart.ts'
 import { UNPRICED } from './table.ts'
 
-export type { Chart, ChartSeries } from './chart.ts'
+export type { Chart } from './chart.ts'
 export { type CloseScope, countCloses, readCloses } from './closes.ts'
 export { CHANGES_RETENTION_DAYS } from './table.ts'
 

@@ -24,7 +24,7 @@ export {
   freshUntil,
 } from './arbitrage-amounts.ts'
 export { changeSince, marketcapText, percentOf } from './summary-body.ts'
-export type { ArbitrageColumns, ExcludedQuotes } from './table.ts'
+export type { ExcludedQuotes } from './table.ts'
 
 /** The pairs of a moment. */
 export interface ArbitrageView extends ArbitrageFacts {
