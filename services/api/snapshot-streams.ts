@@ -16,8 +16,6 @@ import type { RedisSettings } from '#infra/runtime/redis-settings.ts'
 import type { PinnedSnapshot } from '#streams/live-view/reader.ts'
 import { bodyLength, bodyOf, type ContentCoding } from './deflated-bodies.ts'
 
-export type SnapshotStreams = ReturnType<typeof openSnapshotStreams>
-
 export interface SnapshotStreamOptions {
   /** How Redis is reached, and a connection to it. */
   settings: RedisSettings

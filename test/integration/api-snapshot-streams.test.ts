@@ -6,11 +6,7 @@ import { expect } from 'chai'
 import type { Redis } from '#infra/redis/redis.ts'
 import { openStreamPermits, type StreamPermits } from '#infra/redis/stream-permits.ts'
 import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
-import {
-  openSnapshotStreams,
-  type SnapshotStreamOptions,
-  type SnapshotStreams,
-} from '#services/api/snapshot-streams.ts'
+import { openSnapshotStreams, type SnapshotStreamOptions } from '#services/api/snapshot-streams.ts'
 import type { PinnedSnapshot } from '#streams/live-view/reader.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -28,7 +24,7 @@ describe('a bulk stream', () => {
   let redis: Redis
   let permits: StreamPermits
   let snapshot: PinnedSnapshot
-  let streams: SnapshotStreams
+  let streams: ReturnType<typeof openSnapshotStreams>
   let metrics: Metrics
   let server: Server
   let answered: Promise<void>
@@ -62,7 +58,7 @@ describe('a bulk stream', () => {
     metrics = openMetrics()
     judge = () => Promise.resolve(true)
     server = createServer((_request, plain) => {
-      const response = plain as Parameters<SnapshotStreams['send']>[0]
+      const response = plain as Parameters<typeof streams.send>[0]
       response.locals = { requestId: 'r', startedAt: 0, observe: () => undefined }
       answered = permits.start('subject', 1_000).then(async start => {
         if (start.kind !== 'started') throw new Error(start.kind)
