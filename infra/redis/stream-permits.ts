@@ -34,8 +34,6 @@ export type StreamStart =
   | { kind: 'spent'; quota: StreamQuota }
   | { kind: 'busy'; quota: StreamQuota }
 
-export type StreamPermits = ReturnType<typeof openStreamPermits>
-
 /** How long a permit outlives a process that died. */
 const LEASE_MS = 15_000
 /** Two renewals may fail before a permit is lost. */

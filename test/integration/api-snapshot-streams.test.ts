@@ -4,7 +4,7 @@ import { setInterval } from 'node:timers/promises'
 import { deflateRawSync } from 'node:zlib'
 import { expect } from 'chai'
 import type { Redis } from '#infra/redis/redis.ts'
-import { openStreamPermits, type StreamPermits } from '#infra/redis/stream-permits.ts'
+import { openStreamPermits } from '#infra/redis/stream-permits.ts'
 import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
 import { openSnapshotStreams, type SnapshotStreamOptions } from '#services/api/snapshot-streams.ts'
 import type { PinnedSnapshot } from '#streams/live-view/reader.ts'
@@ -22,7 +22,7 @@ const BLOCKS = 200
 describe('a bulk stream', () => {
   const platform = useServers({ setUp: false })
   let redis: Redis
-  let permits: StreamPermits
+  let permits: ReturnType<typeof openStreamPermits>
   let snapshot: PinnedSnapshot
   let streams: ReturnType<typeof openSnapshotStreams>
   let metrics: Metrics

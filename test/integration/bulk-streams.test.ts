@@ -2,12 +2,14 @@ import { randomBytes } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect } from 'chai'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
-import { openStreamPermits, type StreamPermit, type StreamPermits } from '#infra/redis/stream-permits.ts'
+import { openStreamPermits, type StreamPermit } from '#infra/redis/stream-permits.ts'
 import { readValues, ValueMissing } from '#infra/redis/value-stream.ts'
 import { DAY_MS } from '#schemas/values/instant.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+
+type StreamPermits = ReturnType<typeof openStreamPermits>
 
 const LEASE_MS = 600_000
 

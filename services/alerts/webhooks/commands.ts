@@ -12,6 +12,7 @@ import { countRows, type Query } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
 import { type AlertTriggeredBody, alertTriggeredBody } from '#schemas/api/alert-triggered.ts'
+import { exampleOf } from '#schemas/api/reply-values.ts'
 import { chatMissing, hasChat, WEBHOOKS_MAX, type WebhookBody, type WebhookPatch } from '#schemas/api/webhooks.ts'
 import { type Origin, recordAction } from '#services/accounts/audit/commands.ts'
 import { lockAccount } from '#services/accounts/commands.ts'
@@ -153,7 +154,7 @@ export async function requestTest(
   }: { subject: Pick<AlertTriggeredBody['data'], 'item_id' | 'market_hash_name' | 'phase'>; now: number },
 ): Promise<string> {
   const target = await lockActive(query, accountId, endpointId)
-  const example = alertTriggeredBody.meta()?.example as AlertTriggeredBody
+  const example = exampleOf(alertTriggeredBody) as AlertTriggeredBody
   const data = { ...example.data, alert_id: NO_ALERT, ...subject }
   const event = { ...example, id: newId(now), created_at: new Date(now).toISOString(), data }
   const [deliveryId = ''] = await addDeliveries(query, event, [target], { isTest: true })
