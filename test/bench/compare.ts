@@ -93,7 +93,6 @@ export async function compare(comparison: Comparison) {
 const git = (...args: string[]): string =>
   execFileSync('git', ['-C', CHECKOUT, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] }).trim()
 
-/** Resolves with what became of its lines, or with why it has none. */
 async function compareBench(
   bench: string,
   sides: readonly Side[],
@@ -127,7 +126,6 @@ async function compareBench(
 
 const hasMoved = ({ verdict }: Movement): boolean => verdict === 'better' || verdict === 'worse'
 
-/** The lines of one run, or why it has none. */
 async function runOf(bench: string, { checkout, runs }: Side, { isQuick, progress, signal }: Comparison, what: string) {
   mkdirSync(runs, { recursive: true })
   const result = join(runs, 'bench.json')

@@ -67,7 +67,6 @@ export function openAnswers(
     Promise.all(Object.entries(paths).map(async ([name, path]) => [name, await ask(path)]))
 
   return {
-    /** Resolves once all are answered with 200. */
     async whole(limitMs: number): Promise<void> {
       let last: [string, Answer][] = []
       const areThere = async () => {

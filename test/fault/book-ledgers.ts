@@ -144,7 +144,6 @@ function rejectsOf(refreshes: readonly PublishedRefresh[]) {
   return { unresolved, letters }
 }
 
-/** The verdicts that the refreshes must be given, with what they count. */
 function verdictsOf(refreshes: readonly PublishedRefresh[], expected: Expected): LedgerEntry[] {
   const counts = new Map<string, { added: number; updated: number; removed: number }>()
   for (const { side, provider, refresh_id, change } of expected.changes) {

@@ -13,7 +13,7 @@ import { eventually } from '#test/harness/eventually.ts'
 import { expectBalanced, openLedger } from '#test/harness/ledger.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
-import { changedRows, openSse, type SseClient, type SseEvent } from '#test/harness/sse-client.ts'
+import { changedRows, openSse, type SseClient, type SseEvent, upToLastId } from '#test/harness/sse-client.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const IS_LONG = process.env.FAULT === 'long'
@@ -91,7 +91,7 @@ describe('feeds that resume', function () {
     pieces.at(-1)?.event(({ event }) => event === (fromState && pieces.length === 1 ? 'snapshot.end' : 'ready'))
 
   const eventsOf = ({ pieces }: Client): SseEvent[] =>
-    pieces.flatMap(piece => market.upToLastId(piece, piece === pieces.at(-1)))
+    pieces.flatMap(({ events }, at) => (at === pieces.length - 1 ? events : upToLastId(events)))
 
   async function expectAllDelivered(): Promise<void> {
     for (const client of clients) {

@@ -91,7 +91,6 @@ function underSentinels(): Harm {
 
 const secondsSince = (at: number): string => ((performance.now() - at) / 1_000).toFixed(1)
 
-/** Kills a master, waits until another is in its place, and starts it again. */
 async function replaced(master: RedisProcess, masterNow: () => Promise<RedisProcess>): Promise<string> {
   const killedAt = performance.now()
   await master.kill()

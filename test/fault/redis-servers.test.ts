@@ -185,7 +185,6 @@ describe('a Redis Cluster with TLS', () => {
 
   const keyOf = (name: string): string => `${platform.namespace}${name}`
 
-  /** Values of many sizes all over the Cluster. */
   async function store(name: string): Promise<Map<string, Buffer>> {
     const values = new Map<string, Buffer>()
     for (let i = 0; i < VALUES; i++) values.set(keyOf(`${name}:${i}`), randomBytes(i % 7 === 0 ? 300_000 : 50 * i))

@@ -22,7 +22,6 @@ export async function readRefreshesOfLog(kafka: KafkaConnection, findItem: FindI
 
 type ObservationValue = Observation & ObservationRejected & RefreshCompleted & RefreshFailed
 
-/** Puts one topic's records together to refreshes; a provider's are in one partition. */
 function openAssembly(side: PublishedRefresh['side'], findItem: FindItem, refreshes: PublishedRefresh[]) {
   const open = new Map<string, PublishedRefresh>()
   const begin = ({ provider, refresh_id, observed_at }: ObservationValue): PublishedRefresh => {

@@ -8,7 +8,7 @@ import { within } from '#test/harness/eventually.ts'
 import type { LedgerEntry } from '#test/harness/ledger.ts'
 import { bookKey, type ExpectedChange } from '#test/harness/reference-fold.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
-import { changedRows, openSse, type SseClient, type SseEvent } from '#test/harness/sse-client.ts'
+import { changedRows, openSse, type SseClient, type SseEvent, upToLastId } from '#test/harness/sse-client.ts'
 
 interface ResumingOptions {
   path: string
@@ -74,10 +74,6 @@ export async function openResumingClient(options: ResumingOptions) {
     },
   }
 }
-
-/** Of what comes after `ready`, only what an id covers will not be sent again. */
-const upToLastId = (events: readonly SseEvent[]): readonly SseEvent[] =>
-  events.slice(0, Math.max(1, events.findLastIndex(({ id }) => id !== undefined) + 1))
 
 function rowsOf(event: SseEvent): LedgerEntry[] {
   const side: Side = event.event === 'bids.changed' ? 'bid' : 'ask'

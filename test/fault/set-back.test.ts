@@ -156,7 +156,6 @@ describe('stores and topics that are no longer what they were', function () {
     const viewed = { refreshes, sales, expected: foldRefreshes(refreshes) }
     expectBalanced(await marketLedgers(kafka, { redis, tables }, viewed))
   }
-  /** Publishes refreshes that the log is to lose, and sales. */
   async function publishToLose({ sales: areSalesLost }: { sales: boolean }): Promise<void> {
     const [refreshes, sales] = [market.refreshes.length, market.sales.length]
     await market.publishRound()

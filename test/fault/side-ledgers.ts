@@ -18,7 +18,6 @@ import { liveLedgers, tableLedgers } from './view-ledgers.ts'
 
 const ANSWER_LIMIT_MS = 60_000
 
-/** Completed refreshes of the log beside the editions that marketplaces served. */
 export function editionLedger(served: readonly ServedEdition[], refreshes: readonly PublishedRefresh[]): Ledger {
   const came = refreshes
     .filter(({ ending }) => ending === 'completed')
@@ -59,7 +58,6 @@ async function salesLedgers(
   return ledgers
 }
 
-/** Each provider's health beside what its verdicts make of it. */
 async function healthLedger(
   redis: Redis,
   prefix: string,
@@ -117,7 +115,6 @@ export async function marketLedgers(
   }
 }
 
-/** The rates in force beside the last table of the log. */
 async function ratesLedger(tables: ClickhouseReader, kafka: KafkaConnection): Promise<Ledger> {
   const last = (await readTopic(kafka, 'fx')).at(-1)
   const rates = (from: { as_of: number; rates: Record<string, string> } | undefined): LedgerEntry[] =>
@@ -144,7 +141,6 @@ export async function readSummary(
   return { asOf: Date.parse(meta.generated_at), items: data.items }
 }
 
-/** The items of the last summary beside the best prices of the final books. */
 export function summaryLedger(items: readonly SummaryRow[], { books }: Expected): Ledger {
   const wanted = new Map<number, { ask: number | null; bid: number | null; providers: number }>()
   for (const [key, rows] of books) {

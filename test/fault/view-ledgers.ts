@@ -66,7 +66,6 @@ export async function readTableRows(reader: ClickhouseReader) {
   }
 }
 
-/** Holds the tables of history and candles against the fold's changes. */
 export async function tableLedgers(reader: ClickhouseReader, { changes }: Expected): Promise<Record<string, Ledger>> {
   const rows = await readTableRows(reader)
   const asks = changes.filter(({ side }) => side === 'ask')

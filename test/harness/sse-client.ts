@@ -22,6 +22,10 @@ export interface ChangedRows {
 export const changedRows = ({ event, data }: Pick<SseEvent, 'event' | 'data'>): ChangedRows[] =>
   event === 'prices.changed' || event === 'bids.changed' ? [data as ChangedRows] : []
 
+/** Of what comes after `ready`, only what an id covers will not be sent again. */
+export const upToLastId = (events: readonly SseEvent[]): readonly SseEvent[] =>
+  events.slice(0, Math.max(1, events.findLastIndex(({ id }) => id !== undefined) + 1))
+
 /** An open stream, or an answer that is none. */
 export type SseClient = ReturnType<typeof readerOf>
 

@@ -66,7 +66,6 @@ async function measure(context: BenchContext, run: (asked: Asked) => Promise<Ent
   return run({ context, stage, read, json })
 }
 
-/** Starts the roles and loads what the stage lacks; resolves with the address of the query service. */
 async function startRoles(context: BenchContext, stage: Stage): Promise<string> {
   context.say('starting the roles')
   await stage.start('live', ['fx', 'provider-health', 'live-view'])

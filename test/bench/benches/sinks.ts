@@ -76,7 +76,6 @@ async function measureSink(context: BenchContext, setup: Setup): Promise<Turn[]>
   return turns
 }
 
-/** Has the book make changes of every item of some providers behind the closed gate. */
 async function makeBacklog(stage: Stage, gate: Gate, round: number): Promise<SinkRound> {
   const from = await stage.ends('bookChanges')
   await gate.hold()
