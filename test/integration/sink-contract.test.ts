@@ -1,5 +1,5 @@
 /**
- * What every sink promises the runner, each in its real store: repeats change nothing, a position is kept, a former owner is harmless.
+ * The promises of every sink to the runner, each in its real store: repeats change nothing, a position is kept, a former owner is harmless.
  *
  * A test that one sink fails is a record that is lost or counted twice after a rebalance. What the rows say is in the tests
  * of each sink.

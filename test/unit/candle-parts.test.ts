@@ -12,7 +12,7 @@ import { modelCandles } from '#test/oracles/candle-model.ts'
 
 const FOREVER: CandleWindow = { start: 0, end: 4_102_444_800_000, intervalMs: HOUR_MS }
 
-/** What the tables hold after the log was written in the given batches. */
+/** The rows of the tables after the log was written in the given batches. */
 function stored(batches: readonly (readonly LoggedChange[])[]): { parts: Part[]; standing: StandingAsk[] } {
   const parts = new Map<string, Part>()
   const standing = new Map<string, StandingAsk & { version: number }>()

@@ -1,4 +1,4 @@
-/** What changes come to in the table is claimed of the sink (integration/live-view.test.ts). */
+/** The table that changes lead to: integration/live-view.test.ts. */
 import { expect } from 'chai'
 import { openLiveFold } from '#streams/live-view/fold.ts'
 import { decodeRow, encodeRow, type LiveRow } from '#streams/live-view/table.ts'

@@ -44,7 +44,7 @@ function viewOf(pairs: readonly Pair[]): ArbitrageView {
   return { asOf: AS_OF, providers: PROVIDERS, excluded: { ask: {}, bid: {} }, columns }
 }
 
-/** What the definition says: filter, then cut the page, then leave out what has become too old. */
+/** By the definition: filter, then cut the page, then leave out what has become too old. */
 function expectedPage(pairs: readonly Pair[], asked: ArbitrageQuery): { rows: number[]; hasNext: boolean } {
   const has = (wanted: readonly string[] | undefined, number: number) =>
     wanted === undefined || wanted.includes(PROVIDERS[number] as string)

@@ -1,4 +1,4 @@
-/** What a sale is stored as: integration/sales.test.ts. */
+/** The rows that sales are stored as: integration/sales.test.ts. */
 import { expect } from 'chai'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import { rowOfSale } from '#streams/sales/fold.ts'
