@@ -69,14 +69,12 @@ export async function openTriggerSink(parts: TriggerParts, partition: number): P
     } else kafka.log.warn({ offset, key: id }, 'a record of accounts.alert-rules cannot be read')
   }
   const rules = await follow(kafka, 'alertRules', {
-    ...{
-      partitions: [partition],
-      from: 'start' as const,
-      ids,
-      signal: stop.signal,
-      fetchBytes: OPENING_BYTES,
-      waitMs: 500,
-    },
+    partitions: [partition],
+    from: 'start',
+    ids,
+    signal: stop.signal,
+    fetchBytes: OPENING_BYTES,
+    waitMs: 500,
     onRecords(records) {
       for (const record of records) noteRule(record)
       if (isOpen) triggers.sendSoon()

@@ -236,22 +236,14 @@ describe('ingest: sales', () => {
     [{ stickers: [{ name: 's', wear: 1.5 }] }, { stickers: null }],
     [{ stickers: [{ name: 's' }, { slot: 1 }] }, { stickers: null }],
     [{ stickers: Array(17).fill({ name: 's', slot: 0 }) }, { stickers: null }],
-    [
-      { float: 1.5, paint_seed: 1.5 },
-      { float: null, paint_seed: null },
-    ],
-    [
-      { float: Number.NaN, paint_seed: 'blue' },
-      { float: null, paint_seed: null },
-    ],
-    [
-      { float: '0.2113', paint_seed: '661' },
-      { float: 0.2113, paint_seed: 661 },
-    ],
-    [
-      { inspect_in_game: 7, screenshot_back: 'ftp://a', url: 'no address' },
-      { inspect_in_game: null, screenshot_back: null },
-    ],
+    [{ float: 1.5 }, { float: null }],
+    [{ float: Number.NaN }, { float: null }],
+    [{ float: '0.2113' }, { float: 0.2113 }],
+    [{ paint_seed: 1.5 }, { paint_seed: null }],
+    [{ paint_seed: 'blue' }, { paint_seed: null }],
+    [{ paint_seed: '661' }, { paint_seed: 661 }],
+    [{ inspect_in_game: 7, url: 'no address' }, { inspect_in_game: null }],
+    [{ screenshot_back: 'ftp://a' }, { screenshot_back: null }],
   ]
   for (const [given, known] of details) {
     it(`${JSON.stringify(given).slice(0, 80)} drops no sale`, () => expect(saleOf(given)).to.deep.include(known))
