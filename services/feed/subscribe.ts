@@ -136,28 +136,33 @@ async function sendState({ stream, signal }: StartingSubscriber, state: Snapshot
   return sent
 }
 
-/** Brings a stream from a position to live. */
+/** Brings a stream from a position to live: by the log up to where the window begins, then by the window. */
 async function catchUp(
   subscriber: StartingSubscriber,
   from: LogPosition,
   parts: StartParts,
-  permit?: () => void,
+  logPermit?: () => void,
 ): Promise<void> {
+  const { stream, signal } = subscriber
   const { window } = parts
   // A second reading needs a permit of its own.
-  const permits = permit ? [permit] : []
-  await untilReached(window, from, subscriber.signal)
-  let clientPosition = from
-  for (;;) {
-    const index = window.indexAfter(clientPosition)
+  const permits = logPermit ? [logPermit] : []
+  await untilReached(window, from, signal)
+  const sender = openSender(subscriber, from, parts)
+  let index: number | undefined
+  for (let looks = 1; ; looks++) {
+    if (index === undefined || window.isGone(index)) index = window.indexAfter(sender.position())
     if (index === undefined) {
-      clientPosition = await sendFromLog(subscriber, clientPosition, parts, permits.pop())
+      await sendFromLog(sender, subscriber, parts, permits.pop() ?? parts.acquireLogReader())
       continue
     }
-    const reached = await sendFromWindow(subscriber, { clientPosition, index }, parts)
-    // Joined in the turn in which the window had no more.
-    if (reached === 'live') return
-    clientPosition = reached
+    const frame = window.frame(index++)
+    // Joined in the turn in which the window has no more.
+    if (!frame) return subscriber.join()
+    sender.send(frame)
+    if (stream.waiting() > 0) await stream.drained()
+    if (looks % FRAMES_IN_A_TURN === 0) await nextTurn()
+    signal.throwIfAborted()
   }
 }
 
@@ -169,67 +174,48 @@ async function untilReached(window: FeedWindow, position: LogPosition, signal: A
   }
 }
 
-/** Sends what the window holds and joins; or what a slow client had when the frames that it lacked went out of the window. */
-async function sendFromWindow(
-  subscriber: StartingSubscriber,
-  { clientPosition, index: first }: { clientPosition: LogPosition; index: number },
-  parts: StartParts,
-): Promise<'live' | LogPosition> {
-  const { stream, signal } = subscriber
-  const { window } = parts
-  const sender = openSender(subscriber, clientPosition, parts)
-  for (let index = first; ; index++) {
-    const frame = window.frame(index)
-    if (!frame) {
-      if (window.isGone(index)) return sender.position()
-      subscriber.join()
-      return 'live'
-    }
-    sender.send(frame)
-    if (stream.waiting() > 0) await stream.drained()
-    if ((index - first) % FRAMES_IN_A_TURN === FRAMES_IN_A_TURN - 1) await nextTurn()
-    signal.throwIfAborted()
-  }
-}
-
-/** Sends what the log holds between a position and the window; returns what the client has then. */
+/** Sends the changes of the log between what a client has and the window. */
 async function sendFromLog(
-  subscriber: StartingSubscriber,
-  clientPosition: LogPosition,
+  sender: ReturnType<typeof openSender>,
+  { stream, signal }: StartingSubscriber,
   parts: StartParts,
-  permit = parts.acquireLogReader(),
-): Promise<LogPosition> {
-  const { stream, signal } = subscriber
+  permit: () => void,
+): Promise<void> {
   try {
     const limited = AbortSignal.any([signal, AbortSignal.timeout(LOG_READ_LIMIT_MS)])
     const to = parts.window.start()
-    const sender = openSender(subscriber, clientPosition, parts)
-    for await (const batch of parts.log.read(clientPosition, to, limited)) {
+    for await (const batch of parts.log.read(sender.position(), to, limited)) {
       for (const { frame } of framesOf(batch, parts)) {
         sender.send(frame)
         await stream.drained()
         limited.throwIfAborted()
       }
     }
-    return unionOf(clientPosition, to)
+    sender.advance(to)
   } finally {
     permit()
   }
 }
 
 /** Sends frames to one subscriber: what it wants and lacks of them. */
-function openSender(subscriber: StartingSubscriber, clientPosition: LogPosition, { itemOf, ids }: StartParts) {
+function openSender(subscriber: StartingSubscriber, from: LogPosition, { itemOf, ids }: StartParts) {
   const { stream, side, isResuming } = subscriber
-  let position = clientPosition
+  let position = from
   /** Whether the frames so far lead to all that the client had. */
   let isAligned = false
   return {
+    /** All that the client has. */
     position: () => position,
+    /** Notes a position that needs no frame. */
+    advance(reached: LogPosition): void {
+      position = unionOf(position, reached)
+      isAligned = false
+    },
     send(frame: FeedFrame): void {
-      const lacking = isAligned ? undefined : new Set(lackingItems(frame, clientPosition))
+      const lacking = isAligned ? undefined : new Set(lackingItems(frame, position))
       const indexes = matchingItems(subscriber, frame, itemOf).filter(at => lacking?.has(at) ?? true)
-      position = isAligned ? frame.after : unionOf(clientPosition, frame.after)
-      isAligned ||= covers(frame.after, clientPosition)
+      isAligned ||= covers(frame.after, position)
+      position = isAligned ? frame.after : unionOf(position, frame.after)
       if (indexes.length === 0) return
       const bytes = pickItems(frame, indexes)
       stream.send(isResuming ? identifiedFrame(bytes, ids.write(position, side)) : bytes)

@@ -14,7 +14,7 @@ const positions = fc
   })
   .map(({ next, lags }): LogPosition => {
     const own = (lag: readonly number[]) => next.map((offset, at) => Math.max(0, offset - (lag[at] ?? 0)))
-    return { next, behind: new Map(Object.entries(lags).map(([lane, lag]) => [lane, own(lag)])) }
+    return { next, behind: new Map(Object.entries(lags).map(([key, lag]) => [key, own(lag)])) }
   })
 
 const ids = openEventIds('key', 'here', PARTITIONS)
