@@ -67,28 +67,28 @@ export function tableText<T>(
   })
   // A line before each column and one at the end, and the padding.
   const total = (widths: readonly number[]): number => widths.reduce((sum, each) => sum + each + 1 + PADDING, 1)
-  const shown = [...sized]
-  while (total(shown.map(({ least }) => least)) > width) {
-    const last = shown.findLastIndex(({ spare }) => spare)
+  const visible = [...sized]
+  while (total(visible.map(({ least }) => least)) > width) {
+    const last = visible.findLastIndex(({ spare }) => spare)
     if (last < 0) break
-    shown.splice(last, 1)
+    visible.splice(last, 1)
   }
-  const widths = shown.map(({ natural }) => natural)
+  const widths = visible.map(({ natural }) => natural)
   while (total(widths) > width) {
-    const room = shown.map(({ least }, at) => ((widths[at] ?? 0) > least ? (widths[at] ?? 0) : 0))
+    const room = visible.map(({ least }, at) => ((widths[at] ?? 0) > least ? (widths[at] ?? 0) : 0))
     const widest = room.indexOf(Math.max(...room))
     if (room[widest] === 0) break
     widths[widest] = (widths[widest] ?? 0) - 1
   }
   const isColoured = output.hasColors?.() ?? false
   const table = new Table({
-    head: shown.map(({ head }) => (isColoured ? styleText('bold', head, { validateStream: false }) : head)),
+    head: visible.map(({ head }) => (isColoured ? styleText('bold', head, { validateStream: false }) : head)),
     colWidths: widths.map(each => each + PADDING),
     wordWrap: true,
     style: { head: [], border: [] },
   })
-  for (const result of results) table.push(shown.map(({ cell }) => cell(result) ?? ''))
-  const hiddenHeads = sized.filter(column => !shown.includes(column)).map(({ head }) => head)
+  for (const result of results) table.push(visible.map(({ cell }) => cell(result) ?? ''))
+  const hiddenHeads = sized.filter(column => !visible.includes(column)).map(({ head }) => head)
   const note = hiddenHeads.length === 0 ? '' : `left out for want of width: ${hiddenHeads.join(', ')}; --json has all\n`
   return `${table.toString()}\n${note}`
 }

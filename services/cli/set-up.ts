@@ -163,8 +163,8 @@ async function readCatalog(kafka: KafkaConnection, from: (end: number) => number
     for await (const page of reader.range(topic, new Map([[CATALOG_PARTITION, { from: from(to), to }]])))
       for (const { key, value } of page) {
         // A newer version may have published what this one does not know.
-        const decoded = eventOf(kafka.codec, value)
-        if (decoded) values.set(`${key}`, decoded.value)
+        const event = eventOf(kafka.codec, value)
+        if (event) values.set(`${key}`, event.value)
       }
   } finally {
     await reader.close()

@@ -17,8 +17,8 @@ const HOSTILE = [
 const violationsOf = async (page: Page): Promise<string[]> => {
   // By the protocol, which no policy of the page concerns.
   await page.evaluate(axe.source)
-  const found = await page.evaluate<{ violations: { id: string; nodes: { html: string }[] }[] }>('axe.run()')
-  return found.violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' ')}`)
+  const findings = await page.evaluate<{ violations: { id: string; nodes: { html: string }[] }[] }>('axe.run()')
+  return findings.violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' ')}`)
 }
 
 describe('pages of the console', function () {

@@ -95,8 +95,8 @@ describe('the console in a browser', function () {
       return cells.map(text => Number(text.replace(/[$,]/g, '')))
     }
     await eventually(async () => {
-      const shown = await asks()
-      expect(shown).to.deep.equal(shown.toSorted((a, b) => a - b))
+      const prices = await asks()
+      expect(prices).to.deep.equal(prices.toSorted((a, b) => a - b))
       return true
     }, 'the order')
     const { page: linked } = await openWatchedPage(page.context(), page.url())
@@ -159,8 +159,8 @@ describe('the console in a browser', function () {
     await page.getByText('The tier free has no bids: they begin with the tier starter.').waitFor()
     await page.getByText('The tier free has no sales: they begin with the tier pro.').waitFor()
     await page.getByTestId('best-ask').waitFor()
-    const asked = proxy.requests.filter(line => line.includes('/v1/')).map(line => line.replace(/\?.*/, ''))
-    expect(asked).to.have.members([
+    const calls = proxy.requests.filter(line => line.includes('/v1/')).map(line => line.replace(/\?.*/, ''))
+    expect(calls).to.have.members([
       ...['GET /v1/providers', 'GET /v1/prices', 'GET /v1/items', 'GET /v1/items', 'GET /v1/prices'],
       'GET /v1/prices/candles',
     ])

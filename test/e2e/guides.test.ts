@@ -135,9 +135,9 @@ echo "$printed"
           if (label === 'refused') return `if\n${code}\nthen exit 1; fi\n`
           return word === undefined ? code : awaited(word, code)
         })
-        const printed = await run('bash', shell(PRELUDE + here(script.join('\n'))))
-        const shown = snippets.filter(({ language, label }) => language === 'json' && label === '')
-        for (const { code } of shown) expect(membersOf(printed), code).to.include.members(membersOf(code))
+        const output = await run('bash', shell(PRELUDE + here(script.join('\n'))))
+        const replies = snippets.filter(({ language, label }) => language === 'json' && label === '')
+        for (const { code } of replies) expect(membersOf(output), code).to.include.members(membersOf(code))
       })
 
     for (const { label, code } of commands) {
@@ -210,7 +210,7 @@ echo "$printed"
   })
 
   it('has no block that nothing runs', () => {
-    const known = [
+    const labels = [
       '',
       'refused',
       'settings',
@@ -226,7 +226,7 @@ echo "$printed"
     for (const guide of guideNames())
       for (const { language, label } of snippetsOf(guide)) {
         expect(['sh', 'json', 'text', 'js', ...Object.keys(PROGRAMS)], guide).to.include(language)
-        if (!/^(until|waiting)=\w/.test(label)) expect(known, guide).to.include(label)
+        if (!/^(until|waiting)=\w/.test(label)) expect(labels, guide).to.include(label)
         if (language === 'js') expect(label, guide).not.to.equal('')
       }
   })

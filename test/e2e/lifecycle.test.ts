@@ -102,8 +102,8 @@ describe('a platform on one machine', function () {
       if (!existsSync(note)) continue
       process.kill(JSON.parse(readFileSync(note, 'utf8')).pid, 'SIGKILL')
       const isBack = () => {
-        const said = readFileSync(log, 'utf8')
-        if (!said.includes(`${name} answers again`)) throw new Error(said.split('\n').slice(-LINES_SHOWN).join('\n'))
+        const text = readFileSync(log, 'utf8')
+        if (!text.includes(`${name} answers again`)) throw new Error(text.split('\n').slice(-LINES_SHOWN).join('\n'))
         return true
       }
       await eventually(isBack, `${name} to be started again`)
@@ -149,16 +149,16 @@ describe('a platform on one machine', function () {
   it('shows the same in a terminal by `demo`, and stops all of it at Ctrl-C', async () => {
     const env = { ...own.environment, MARKET: join(own.runDir, 'market.json') }
     const demo = spawn(process.execPath, [MAIN, 'demo'], { env, detached: true, stdio: ['ignore', 'pipe', 'ignore'] })
-    let printed = ''
+    let output = ''
     demo.stdout.setEncoding('utf8').on('data', (text: string) => {
-      printed += text
+      output += text
     })
-    const ended = once(demo, 'exit')
-    await eventually(() => printed.includes('Ctrl-C stops it'), 'sample calls', START_LIMIT_MS)
-    expect(printed).to.include(keys.quant)
+    const exit = once(demo, 'exit')
+    await eventually(() => output.includes('Ctrl-C stops it'), 'sample calls', START_LIMIT_MS)
+    expect(output).to.include(keys.quant)
     // A terminal sends it to the whole foreground group.
     process.kill(-(demo.pid as number), 'SIGINT')
-    expect(await ended).to.deep.equal([0, null])
+    expect(await exit).to.deep.equal([0, null])
     expect(own.remaining()).to.deep.equal([])
     expect(() => own.platform()).to.throw(/ENOENT/)
   })

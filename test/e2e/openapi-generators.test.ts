@@ -71,8 +71,8 @@ describe('the description of the API, to other tools,', function () {
   })
 
   it('gives @hey-api/openapi-ts a client that compiles', async () => {
-    const said = await run('openapi-ts', '--input', 'openapi.json', '--output', 'client', '--no-log-file')
-    expect(said).not.to.match(/warn|error|⚠/i)
+    const output = await run('openapi-ts', '--input', 'openapi.json', '--output', 'client', '--no-log-file')
+    expect(output).not.to.match(/warn|error|⚠/i)
     await compile('client/index.ts')
   })
 

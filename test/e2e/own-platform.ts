@@ -20,16 +20,16 @@ export interface Answer {
   body: any
 }
 
-const KEPT_VARIABLES = ['PATH', 'HOME', 'JAVA_HOME', 'XDG_CACHE_HOME', 'MARKETLOG_CACHE', 'MARKETLOG_INSTALL', 'LANG']
+const INHERITED = ['PATH', 'HOME', 'JAVA_HOME', 'XDG_CACHE_HOME', 'MARKETLOG_CACHE', 'MARKETLOG_INSTALL', 'LANG']
 
 /** Prepares a directory and a port; nothing runs yet. */
 export async function prepareOwnPlatform(market: string) {
   const runDir = mkdtempSync(join(tmpdir(), 'marketlog-e2e-'))
   const port = await openPortBook(runDir)('platform')
-  const kept = Object.fromEntries(
-    KEPT_VARIABLES.flatMap(name => (process.env[name] ? [[name, process.env[name]]] : [])),
+  const variables = Object.fromEntries(
+    INHERITED.flatMap(name => (process.env[name] ? [[name, process.env[name]]] : [])),
   )
-  const environment = { ...kept, MARKETLOG_RUN_DIR: runDir, PORT: String(port), MARKET: market }
+  const environment = { ...variables, MARKETLOG_RUN_DIR: runDir, PORT: String(port), MARKET: market }
   const platform = () => JSON.parse(readFileSync(join(runDir, 'platform.json'), 'utf8')) as PlatformFile
   const command = (args: string[], env: Record<string, string> = {}): Promise<Finished> =>
     runCommand(args, { ...environment, ...env })

@@ -51,18 +51,18 @@ function methodOf(operation: PinnedOperation): string {
 function argumentsOf(operation: PinnedOperation, ids: Ids, variant: Variant) {
   const { path, headers, body } = sentOf(operation, ids, variant)
   const query = new URL(path, 'http://localhost').searchParams
-  const given: Record<string, unknown> = variant.file === undefined ? {} : { file: variant.file }
+  const members: Record<string, unknown> = variant.file === undefined ? {} : { file: variant.file }
   for (const { name, schema } of operation.queryParameters.filter(one => query.has(one.name))) {
     const values = query.getAll(name).map(text => typedValue(text, schema.items ?? schema))
-    given[name === 'from' ? 'from_' : snakeOf(name)] = schema.type === 'array' ? values : values[0]
+    members[name === 'from' ? 'from_' : snakeOf(name)] = schema.type === 'array' ? values : values[0]
   }
-  if (body !== undefined && variant.file === undefined) Object.assign(given, JSON.parse(body))
+  if (body !== undefined && variant.file === undefined) Object.assign(members, JSON.parse(body))
   if (describedAs(operation).operationId in FEED_METHODS) {
-    if (operation.path.includes('replay')) given.speed = 0
-    else given.last_event_id = NEVER_A_POSITION
+    if (operation.path.includes('replay')) members.speed = 0
+    else members.last_event_id = NEVER_A_POSITION
   }
   const inPath = operation.pathParameters.map(name => ids[name])
-  return { path: inPath, arguments: given, headers: headers ?? {} }
+  return { path: inPath, arguments: members, headers: headers ?? {} }
 }
 
 function typedValue(text: string, { type }: Schema): unknown {
@@ -96,15 +96,15 @@ describeWithPython('the Python package', function () {
     await own.run('python3', ['-m', 'venv', fresh])
     await own.run(pip, ['install', '--quiet', `${own.wheel}[pandas,polars]`], own.folder)
     const imports = 'import marketlog.frames, marketlog.webhooks, polars, pandas; print(marketlog.__file__)'
-    const said = await own.run(join(fresh, 'bin/python'), ['-c', imports], own.folder)
-    expect(said).to.include(fresh)
+    const output = await own.run(join(fresh, 'bin/python'), ['-c', imports], own.folder)
+    expect(output).to.include(fresh)
   })
 
   it('passes its own tests', async () => {
     const pytest = ['python', '-m', 'pytest', '--quiet', '-p', 'no:cacheprovider', join(PYTHON_ROOM, 'tests')]
-    const said = await own.run('env', [`PYTHONPATH=${own.site}`, ...pytest])
-    expect(said).to.match(/\d+ passed/)
-    expect(said).not.to.match(/failed|skipped/)
+    const output = await own.run('env', [`PYTHONPATH=${own.site}`, ...pytest])
+    expect(output).to.match(/\d+ passed/)
+    expect(output).not.to.match(/failed|skipped/)
   })
 
   it('keeps the rules of ruff, in its form', async () => {
@@ -141,10 +141,10 @@ describeWithPython('the Python package', function () {
           const ids = await recordsFor(operation, sweep, caller)
           const [variant = {}] = await variantsOf(operation, sweep, caller)
           const key = operation.tiers.length === 0 ? '' : (variant.as ?? caller.key)
-          const asked = argumentsOf(operation, ids, variant)
+          const call = argumentsOf(operation, ids, variant)
           const program = programs[client] as PythonProgram
           const before = program.lines.length
-          program.write({ url: sweep.signIn.baseUrl, key, method: methodOf(operation), ...asked })
+          program.write({ url: sweep.signIn.baseUrl, key, method: methodOf(operation), ...call })
           await eventually(() => program.lines.length > before || program.complaints() !== '', 'an answer')
           expect(program.complaints()).to.equal('')
           const { type, error } = program.lines.at(-1)

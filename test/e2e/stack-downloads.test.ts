@@ -18,8 +18,8 @@ describe('the download cache', () => {
     this.timeout(300_000)
     const shared = cacheDirectory(process.env)
     const dataDir = mkdtempSync(join(tmpdir(), 'marketlog-stack-'))
-    const given = { SCHEMA_REGISTRY_URL: 'x', REDIS_URL: 'x', CLICKHOUSE_URL: 'x', DATABASE_URL: 'x' }
-    const environment = { ...process.env, ...given, KAFKA_BROKERS: undefined, MARKETLOG_DOCKER: 'never' }
+    const others = { SCHEMA_REGISTRY_URL: 'x', REDIS_URL: 'x', CLICKHOUSE_URL: 'x', DATABASE_URL: 'x' }
+    const environment = { ...process.env, ...others, KAFKA_BROKERS: undefined, MARKETLOG_DOCKER: 'never' }
     const servers = await provideServers({ dataDir, environment, say: () => {} })
     await servers.stop()
     await removeServerData(dataDir)

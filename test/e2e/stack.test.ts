@@ -21,8 +21,8 @@ const COLD_START_LIMIT_MS = 300_000
 
 /** The environment of a native start: no addresses, no Docker. */
 function nativeEnvironment(): Record<string, string | undefined> {
-  const given = ['KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'DATABASE_URL']
-  const absent = Object.fromEntries(given.map(name => [name, undefined]))
+  const names = ['KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'DATABASE_URL']
+  const absent = Object.fromEntries(names.map(name => [name, undefined]))
   return { ...process.env, ...absent, MARKETLOG_DOCKER: 'never' }
 }
 

@@ -62,9 +62,9 @@ function table(codec: Codec, topic: TopicDefinition, path: string, rowsPerGroup?
     async add(records) {
       for (const { partition, offset, timestamp, key, value } of records) {
         // A record that cannot be read is a row with its origin alone.
-        const decoded = eventOf(codec, value)
-        const origin = [partition, BigInt(offset), new Date(timestamp), key?.toString() ?? null, decoded?.event ?? null]
-        await file.append([...origin, ...fields.map(({ name, cell }) => cell(decoded?.value[name]))])
+        const event = eventOf(codec, value)
+        const origin = [partition, BigInt(offset), new Date(timestamp), key?.toString() ?? null, event?.event ?? null]
+        await file.append([...origin, ...fields.map(({ name, cell }) => cell(event?.value[name]))])
       }
     },
   }
