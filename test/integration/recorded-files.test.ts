@@ -15,6 +15,7 @@ import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '#schemas/values/instant.ts'
+import { openFeedListeners } from '#test/fixtures/feed-listeners.ts'
 import { packagedRate } from '#test/fixtures/packaged-rate.ts'
 import { type RecordedRefresh, readRefreshes } from '#test/fixtures/recorded-refreshes.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -22,7 +23,7 @@ import { readTopic } from '#test/harness/read-topic.ts'
 import { bookKey, type Expected, foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
 import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import { runCommand } from '#test/harness/run-command.ts'
-import { openSse, type SseClient } from '#test/harness/sse-client.ts'
+import type { SseClient } from '#test/harness/sse-client.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { partEntries, selectPartRows, selectStandingRows, standingEntries } from '#test/oracles/candle-tables.ts'
 
@@ -77,7 +78,7 @@ describe('files of recorded refreshes', function () {
     const roles = await platform.spawnRole(ROLES, { MARKETLOG_TIERS: writeRoomyTiers(dir) })
     key = JSON.parse((await command('keys', 'create', '--tier', 'quant')).stdout).key
     baseUrl = await roles.baseUrl()
-    feed = await openSse(`${baseUrl}/v1/feed/prices`, { key })
+    feed = await openFeedListeners(platform).listen(baseUrl, '/v1/feed/prices')
     await feed.event(({ event }) => event === 'ready')
     const refreshes = readRefreshes()
     const given: GivenRefresh[] = []
