@@ -34,24 +34,18 @@ const answer = (query: Partial<ItemsQuery>) => parsed(pages.items({ offset: 0, .
 const idsOf = (found: readonly CatalogItem[]): number[] => found.map(item => item.item_id)
 const sample = fc.constantFrom(...items)
 
-/** Filters whose rule is equality, by a value that some item has. */
-const FIELDS = [
-  'item_type',
-  'item_subtype',
-  'weapon_type',
-  'base_name',
-  'skin_name',
+/** Filters whose rule is equality, by a value that some item has, and those among them that ignore case. */
+const CASELESS = ['item_type', 'item_subtype', 'weapon_type', 'base_name', 'skin_name', 'collection'] as const
+const EXACT = [
   'wear_name',
   'phase',
-  'collection',
   'rarity_name',
   'rarity_color',
   'style_name',
-  'is_stattrak',
-  'is_souvenir',
   'market_hash_name',
   'item_id',
 ] as const
+const FIELDS = [...CASELESS, ...EXACT, 'is_stattrak', 'is_souvenir'] as const
 
 describe('GET /items', () => {
   it('answers the whole catalog without parameters', async () => {
@@ -80,20 +74,13 @@ describe('GET /items', () => {
   })
 
   it('looks at categories, names, finishes and collections without regard to case, and at other texts with', async () => {
-    await fc.assert(
-      fc.asyncProperty(
-        sample,
-        fc.constantFrom('item_type', 'item_subtype', 'weapon_type', 'base_name', 'skin_name', 'collection' as const),
-        async (item, field) => {
-          const value = item[field as 'base_name']
-          if (value === null) return
-          expect((await answer({ [field]: value.toUpperCase() })).pagination.total).to.equal(
-            (await answer({ [field]: value })).pagination.total,
-          )
-        },
-      ),
-      { numRuns: 30 },
-    )
+    for (const field of CASELESS) {
+      const value = items.find(item => item[field] !== null)?.[field] ?? expect.fail(field)
+      const totalOf = async (text: string) => (await answer({ [field]: text })).pagination.total
+      expect(await totalOf(value.toUpperCase()), field)
+        .to.equal(await totalOf(value))
+        .and.to.be.above(0)
+    }
     expect((await answer({ wear_name: 'FIELD-TESTED' })).items).to.deep.equal([])
     expect((await answer({ wear_name: 'Field-Tested' })).items).not.to.deep.equal([])
   })
