@@ -115,7 +115,12 @@ function describe(operation: Operation): Json {
 function describeDelivered({ id, group, summary, description, headers, body, responses }: Delivered): Json {
   const parameters = parametersOf('header', headers)
   return {
-    ...{ operationId: id, tags: [group], summary, description, security: [], parameters },
+    operationId: id,
+    tags: [group],
+    summary,
+    description,
+    security: [],
+    parameters,
     requestBody: { required: true, content: jsonOf(body.name, { example: exampleOf(body.schema) }) },
     responses: mapped(responses, answered => ({ description: answered })),
   }

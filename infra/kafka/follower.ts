@@ -116,7 +116,7 @@ export async function follow(kafka: KafkaConnection, topic: TopicKey, options: F
       endWatch?.()
       return reader.close()
     })
-  return { ...{ from: begin, caughtUp, closed, position, reached }, trouble: () => trouble }
+  return { from: begin, caughtUp, closed, position, reached, trouble: () => trouble }
 }
 
 /** The offsets up to which all was delivered, and who waits for one. */

@@ -125,7 +125,10 @@ export async function connectCluster(
 ): Promise<Cluster> {
   const cluster = openCluster(kafka, name)
   await pRetry(() => cluster.connect(), {
-    ...{ retries: Number.POSITIVE_INFINITY, maxRetryTime: limitMs, minTimeout: CONNECT_AGAIN_MS, factor: 1 },
+    retries: Number.POSITIVE_INFINITY,
+    maxRetryTime: limitMs,
+    minTimeout: CONNECT_AGAIN_MS,
+    factor: 1,
     shouldRetry: ({ error }) => refusalOf(error) === undefined,
   })
   await cluster.addMultipleTargetTopics(topics)
@@ -190,7 +193,10 @@ async function* rangePages(
 function whileLeaderMoves<T>(cluster: Cluster, ask: () => Promise<T>): Promise<T> {
   let answeredAt = performance.now()
   return pRetry(ask, {
-    ...{ retries: Number.POSITIVE_INFINITY, maxRetryTime: LEADER_LIMIT_MS, minTimeout: LEADER_PAUSE_MS, factor: 1 },
+    retries: Number.POSITIVE_INFINITY,
+    maxRetryTime: LEADER_LIMIT_MS,
+    minTimeout: LEADER_PAUSE_MS,
+    factor: 1,
     async shouldRetry({ error }) {
       if (!isPassing(error) || performance.now() - answeredAt > ANSWER_LIMIT_MS) return false
       if (await refreshIfAnswered(cluster)) answeredAt = performance.now()

@@ -92,7 +92,9 @@ export async function openTransactionalProducer(kafka: KafkaConnection, options:
 const whileFormerEnds = (begin: () => Promise<void>): Promise<void> =>
   pRetry(begin, {
     retries: 40,
-    ...{ minTimeout: 20, factor: 1.5, maxTimeout: 1_000 },
+    minTimeout: 20,
+    factor: 1.5,
+    maxTimeout: 1_000,
     shouldRetry: ({ error }) => (error as { type?: string }).type === 'CONCURRENT_TRANSACTIONS',
   })
 

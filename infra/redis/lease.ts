@@ -81,7 +81,8 @@ export function openLease(redis: Redis, key: string, ttlMs: number) {
     return answer === 1 ? 'taken' : answer === 2 ? 'renewed' : undefined
   }
   return {
-    ...{ key, ttlMs },
+    key,
+    ttlMs,
     /** Text of the key while this process holds the lease. */
     token: token as string,
     /** Takes or renews the lease. `taken`: it was free, and another may have held it since this process did; undefined: another holds it. */

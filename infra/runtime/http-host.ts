@@ -105,7 +105,9 @@ export function openHttpHost(options: HttpHostOptions) {
 
 function openServer({ idleMs, headersMs, requestMs, checkEveryMs }: HttpLimits): Server {
   const server = createServer({
-    ...{ keepAliveTimeout: idleMs, headersTimeout: headersMs, requestTimeout: requestMs },
+    keepAliveTimeout: idleMs,
+    headersTimeout: headersMs,
+    requestTimeout: requestMs,
     connectionsCheckingInterval: checkEveryMs,
     // Node would answer a request without a host in a form of its own.
     requireHostHeader: false,

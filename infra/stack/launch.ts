@@ -40,7 +40,10 @@ export function launch(order: LaunchOrder) {
   const words = [order.command, ...order.args]
   const [command = '', ...args] = onMessage ? words : ['setpriv', '--pdeathsig', stopSignal, '--', ...words]
   const child = spawn(command, args, {
-    ...{ cwd: order.directory, env: order.environment, uid, gid },
+    cwd: order.directory,
+    env: order.environment,
+    uid,
+    gid,
     detached: true,
     stdio: ['ignore', log, log, ...(onMessage ? (['ipc'] as const) : [])],
   })

@@ -141,8 +141,11 @@ async function startServer(
     // One that was there before takes its note away as it ends.
     await launched.get(name)?.ended
     const process = launch({
-      ...{ directory: dataDir, logFile, noteFile: join(dataDir, 'pids', `${name}.json`) },
-      ...{ stopSignal: 'SIGTERM' as const, graceMs: GRACE_MS },
+      directory: dataDir,
+      logFile,
+      noteFile: join(dataDir, 'pids', `${name}.json`),
+      stopSignal: 'SIGTERM' as const,
+      graceMs: GRACE_MS,
       ...prepared.launch,
       environment: { PATH: context.environment.PATH ?? '', ...prepared.launch.environment },
     })
@@ -171,7 +174,9 @@ async function keep(
     say(`${name} has ended; starting it again`)
     try {
       await pRetry(() => restart(name), {
-        ...{ ...retries, retries: Number.POSITIVE_INFINITY, maxTimeout: LONGEST_PAUSE_MS },
+        ...retries,
+        retries: Number.POSITIVE_INFINITY,
+        maxTimeout: LONGEST_PAUSE_MS,
         onFailedAttempt: ({ error }) => say(error.message),
       })
     } catch (error) {

@@ -31,7 +31,10 @@ export async function runTool(run: OneShot): Promise<string> {
   const limit = AbortSignal.timeout(run.limitMs)
   try {
     const child = spawn(run.command, run.args, {
-      ...{ cwd: run.directory, env: run.environment, uid: run.uid, gid: run.gid },
+      cwd: run.directory,
+      env: run.environment,
+      uid: run.uid,
+      gid: run.gid,
       detached: true,
       stdio: ['pipe', log ?? 'pipe', log ?? 'pipe'],
     })

@@ -51,7 +51,8 @@ async function install(context: ToolContext, packages: string[]): Promise<void> 
   const { environment, say } = context
   const aptGet = (signal: AbortSignal, ...args: string[]) =>
     runTool({
-      ...{ ...context, signal },
+      ...context,
+      signal,
       command: 'apt-get',
       args: ['-q', '-o', 'DPkg::Lock::Timeout=120', ...args],
       environment: { ...environment, DEBIAN_FRONTEND: 'noninteractive' },

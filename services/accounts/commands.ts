@@ -185,7 +185,10 @@ export async function warnOfPlatformChange(
 
 const queueWarning = (query: Query, { box, baseUrl }: MailScope, to: string, subject: string): Promise<void> =>
   queueLink(query, box, {
-    ...{ to, subject, link: `${baseUrl}/v1/account/login`, label: 'Sign in' },
+    to,
+    subject,
+    link: `${baseUrl}/v1/account/login`,
+    label: 'Sign in',
     lines: [
       `${subject}.`,
       'If it was not you, sign in, end all sessions (POST /v1/account/session/revoke-all) and reissue your key.',

@@ -80,11 +80,15 @@ async function runDeliveries(config: PlatformConfig, database: Database, log: Lo
     limitMs: config.webhookLimitMs,
   }
   const mails = {
-    ...{ ...shared, mailer, host: new URL(baseUrl).hostname },
+    ...shared,
+    mailer,
+    host: new URL(baseUrl).hostname,
     links: secretKey === undefined ? undefined : openUnsubscribeLinks(secretKey, baseUrl),
   }
   const jobs = await runJobs({
-    ...{ url, name: CONSUMER, log },
+    url,
+    name: CONSUMER,
+    log,
     clocks: [
       { task: 'housekeeping', match: '17 * * * *' },
       { task: 'clean-audit-log', match: '47 * * * *' },

@@ -90,7 +90,10 @@ async function runRoles(
   if (roles.includes('api')) countBuffersWithHeap()
   const metrics = openMetrics()
   const http = openHttpHost({
-    ...{ host: config.host, port: config.port, metrics, clients: clientsOf(config) },
+    host: config.host,
+    port: config.port,
+    metrics,
+    clients: clientsOf(config),
     operator: { host: config.operatorHost, port: config.operatorPort },
   })
   const connect = (role: string) => connectKafka({ config, role, log })

@@ -168,7 +168,9 @@ function startGroups(
     keepRunning({
       group,
       environment: group.roles.some(role => isRoleThat('serves', role)) ? environment : elsewhere,
-      ...{ directory, onListening, onGivenUp: lose },
+      directory,
+      onListening,
+      onGivenUp: lose,
       report: progress.note,
     }),
   )

@@ -53,7 +53,10 @@ export async function openFeedLog(topic: FeedTopic, parts: FeedLogParts) {
   // Batches must not overtake each other, and none is delivered before there is a window.
   const queue = new PQueue({ concurrency: 1, autoStart: false })
   const following = await follow(kafka, topic.key, {
-    ...{ from: 'end', signal: ending.signal, ids: topicIds, waitMs: FETCH_WAIT_MS },
+    from: 'end',
+    signal: ending.signal,
+    ids: topicIds,
+    waitMs: FETCH_WAIT_MS,
     onRecords: records => queue.add(() => add(records)),
   })
   const position = { next: following.from, behind: new Map() }
@@ -95,7 +98,10 @@ export async function openFeedLog(topic: FeedTopic, parts: FeedLogParts) {
     kafka.log.warn({ err: error }, `the newest of ${name} could not be loaded; older positions are read from the log`),
   )
   return {
-    ...{ topicId, ids, window, log: history },
+    topicId,
+    ids,
+    window,
+    log: history,
     /** Opens a reader of the same topic for a replay. */
     openReader: () => openLogReader(kafka, topic, metrics),
     /** Undefined while changes arrive, else why not. */

@@ -51,8 +51,12 @@ export async function openLogReader(kafka: KafkaConnection, topic: FeedTopic, me
   const readBounds = coalesceAlike(() => Promise.all([starts(), ends()]))
   const fetch = (next: Map<number, number>, signal: AbortSignal) =>
     pRetry(() => reader.fetch(name, next, FETCH_WAIT_MS), {
-      ...{ retries: Number.POSITIVE_INFINITY, maxRetryTime: FETCH_LIMIT_MS, minTimeout: FETCH_AGAIN_MS, factor: 1 },
-      ...{ signal, shouldRetry: ({ error }) => !isOutOfRange(error) },
+      retries: Number.POSITIVE_INFINITY,
+      maxRetryTime: FETCH_LIMIT_MS,
+      minTimeout: FETCH_AGAIN_MS,
+      factor: 1,
+      signal,
+      shouldRetry: ({ error }) => !isOutOfRange(error),
     })
   /** The records of a range; others have their turn in between. */
   async function* decoded({ from, to }: OffsetRange, signal: AbortSignal) {

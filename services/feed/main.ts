@@ -68,7 +68,9 @@ export async function startWithin(limits: FeedLimits, context: RoleContext): Pro
   const items = { itemOf: catalog.byId, itemText: openItemText() }
   const kafka = connectKafka({ config, role: 'feed', log })
   const gateway = openGateway({
-    ...{ ...items, metrics, log },
+    ...items,
+    metrics,
+    log,
     mayListen: ({ tier, scopes }) => tiers[tier].feed_connections > 0 && permits(scopes, 'feeds'),
   })
   const topicIds = await context.topicIds()
@@ -107,7 +109,11 @@ export async function startWithin(limits: FeedLimits, context: RoleContext): Pro
     starts: { ask: { ...shared, ...book }, bid: { ...shared, ...book }, sale: { ...shared, ...sales } },
     replays: { ...items, openReader: side => (side === 'sale' ? sales : book).openReader() },
     acquireReplay: openPermits(limits.replays),
-    ...{ providerKeys: registry.askKeys, providersOf, unavailable, metrics, log },
+    providerKeys: registry.askKeys,
+    providersOf,
+    unavailable,
+    metrics,
+    log,
   })
   context.http.mount(['/feed', '/v1/feed'], handler)
   return {

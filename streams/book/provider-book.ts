@@ -12,7 +12,9 @@ import type { CatalogLookup } from '#schemas/values/catalog-item.ts'
 export type OpenRefresh = ReturnType<typeof newRefresh>
 
 export const newRefresh = (id: string, currency: string, catalog: CatalogLookup, firstOffset: number) => ({
-  ...{ id, currency, firstOffset },
+  id,
+  currency,
+  firstOffset,
   /** The names by which all of it is resolved, whatever the catalog becomes meanwhile. */
   catalog,
   nextIndex: 1,

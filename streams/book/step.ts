@@ -240,9 +240,15 @@ function complete(
     decision.marked = { ...about, source_offset: source.offset, last_updated: observed_at, catalog_version }
   } else if (verdict === 'quarantined') {
     decision.quarantined = {
-      ...{ ...about, observed_at, reason: reason ?? '', first_offset: firstOffset, last_offset: source.offset },
-      ...{ items_before: comparison.before, items_now: comparison.now },
-      ...{ moved: comparison.moved, compared: comparison.shared },
+      ...about,
+      observed_at,
+      reason: reason ?? '',
+      first_offset: firstOffset,
+      last_offset: source.offset,
+      items_before: comparison.before,
+      items_now: comparison.now,
+      moved: comparison.moved,
+      compared: comparison.shared,
     }
   }
   return decision

@@ -40,7 +40,8 @@ const emptyBatch = (): LiveBatch => ({ rows: new Map(), listings: new Map(), tou
 /** Opens the fold of a version, from its head on. */
 export function openLiveFold({ partition, version, prefix }: TableId, head: LiveHead | undefined): LiveFold {
   let own: Pick<LiveHead, 'ask' | 'bid' | 'succeeds'> = {
-    ...{ ask: head?.ask ?? {}, bid: head?.bid ?? {} },
+    ask: head?.ask ?? {},
+    bid: head?.bid ?? {},
     ...(head?.succeeds !== undefined && { succeeds: head.succeeds }),
   }
   let batch = emptyBatch()

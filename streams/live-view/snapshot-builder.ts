@@ -81,7 +81,8 @@ export function openSnapshotBuilder(options: SnapshotOptions) {
   texts.catch(() => undefined)
   const shared: Shared = {
     ...options,
-    ...{ texts, buildSeconds },
+    texts,
+    buildSeconds,
     form: formOf(registry, baseUrl),
     builds: new PQueue({ concurrency: 1 }),
     pace: options.pace ?? BUILD_PACE,

@@ -40,7 +40,11 @@ export const view = defineRedisView({
     const { loadProviders } = await import('#infra/config/providers.ts')
     const { openSnapshotBuilder } = await import('./snapshot-builder.ts')
     const builder = openSnapshotBuilder({
-      ...{ redis, log: log.child({ role: 'live-view' }), metrics, baseUrl: config.baseUrl, catalog: catalog() },
+      redis,
+      log: log.child({ role: 'live-view' }),
+      metrics,
+      baseUrl: config.baseUrl,
+      catalog: catalog(),
       registry: loadProviders(config.providersFile),
     })
     return builder.open

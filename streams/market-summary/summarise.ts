@@ -75,7 +75,10 @@ export function summarise(
     const { ask, bid, providers, spreads, ...counted } = count(itemId)
     const units = past.units.get(itemId) ?? NO_UNITS
     const scores = scoreLiquidity({
-      ...{ ask, bid, listings: counted.listings, unitsConsumed: units[0] },
+      ask,
+      bid,
+      listings: counted.listings,
+      unitsConsumed: units[0],
       hourlyCloses: past.hourlyCloses.get(itemId) ?? NO_CLOSES,
       external: hasReference ? { sales: past.referenceSales?.get(itemId) ?? 0, ...counted.reference } : undefined,
     })

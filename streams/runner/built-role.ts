@@ -48,7 +48,8 @@ export async function runBuiltView(
     return lacking.map(() => undefined)
   })
   const running = await runSink(context, kafka, {
-    ...{ group: name, topics },
+    group: name,
+    topics,
     ...(maxBytesPerPartition && { maxBytesPerPartition }),
     async open(source, { faultOf, progressed }) {
       const reason = await store.reasonToBuild(source, faultOf)

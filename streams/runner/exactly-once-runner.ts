@@ -62,7 +62,10 @@ export async function runProcessor(
   const reader = await openRangeReader(kafka, [...watched, spec.output].map(kafka.topicName))
   const runner: Runner = { kafka, spec, reader, ids: await context.topicIds() }
   return runGroup(context, kafka, {
-    ...{ group, topics: inputs, watched, reader },
+    group,
+    topics: inputs,
+    watched,
+    reader,
     async open(source, resumeAt) {
       const startedAt = performance.now()
       const opened = await openPartition(runner, source, resumeAt)

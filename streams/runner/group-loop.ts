@@ -97,7 +97,13 @@ export async function runGroup(context: RoleContext, kafka: KafkaConnection, spe
   const ids = await context.topicIds()
   const endIds = ids.onChange(spec.watched ?? spec.topics, () => partitions.reopen())
   const watch = watchProgress({
-    ...{ kafka, group, topics: spec.topics, reader, metrics, log, fail },
+    kafka,
+    group,
+    topics: spec.topics,
+    reader,
+    metrics,
+    log,
+    fail,
     isOpen: source => partitions.peek(source) !== undefined,
     ...(spec.stalledAfterMs && { stalledAfterMs: spec.stalledAfterMs }),
   })

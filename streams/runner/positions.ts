@@ -35,7 +35,9 @@ export function parsePosition(text: string | null): ViewPosition | undefined {
 /** The position of a view that was at one and has reached `next`. */
 export function advanced({ topicId, generation, until }: ViewPosition, next: number): ViewPosition {
   return {
-    ...{ topicId, ...(generation && { generation }), next },
+    topicId,
+    ...(generation && { generation }),
+    next,
     ...(until !== undefined && next < until && { until }),
   }
 }

@@ -49,7 +49,8 @@ export const redisVersions = (
   { namespace: prefix }: PlatformConfig,
   partitions: readonly number[] = sourcesOf(view).map(({ partition }) => partition),
 ): Versions => ({
-  ...{ view, baseTopics: view.base?.topics ?? [] },
+  view,
+  baseTopics: view.base?.topics ?? [],
   leaseKeys: partitions.map(partition => buildKeyOf(view, { partition, prefix })),
   openStore: parts => openRedisStore(view, parts, partitions),
 })

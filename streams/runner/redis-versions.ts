@@ -49,9 +49,13 @@ export const headAt = (
   { topicId, generation, next, until, fault }: ViewPosition,
   own: object,
 ): ViewHead => ({
-  ...{ format, version, topicId },
+  format,
+  version,
+  topicId,
   ...(generation && { generation }),
-  ...{ next, ...(until !== undefined && { until }), ...(fault !== undefined && { fault }) },
+  next,
+  ...(until !== undefined && { until }),
+  ...(fault !== undefined && { fault }),
   ...own,
 })
 

@@ -85,7 +85,10 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
   const { group } = spec
   await kafka.codec.prepare(spec.topics.flatMap(topic => [...topics[topic].events]))
   const member: Member = {
-    ...{ group, kafka, log: context.log.child({ group }), ids: await context.topicIds() },
+    group,
+    kafka,
+    log: context.log.child({ group }),
+    ids: await context.topicIds(),
     reader: await openRangeReader(kafka, spec.topics.map(kafka.topicName)),
     publisher: await openPublisher(kafka, 'runner'),
   }

@@ -42,7 +42,9 @@ const LULL_MS = 100
 const HANDED_OVER_MS = 3_000
 
 export const tableVersions = (view: TableView, config: PlatformConfig): Versions => ({
-  ...{ view, baseTopics: [], leaseKeys: [`${config.namespace}build:${view.name}`] },
+  view,
+  baseTopics: [],
+  leaseKeys: [`${config.namespace}build:${view.name}`],
   openStore(parts) {
     const { namespace, servers } = config
     const writer = openWriter(servers.clickhouse, { database: databaseName(namespace), name: 'build' })

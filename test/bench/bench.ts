@@ -59,7 +59,8 @@ export async function runBenches(
     const baselines: Baseline[] = []
     const work = async (): Promise<Entry[]> => {
       const measured = await bench.run({
-        ...{ ...context, say },
+        ...context,
+        say,
         async stage() {
           if (ownStage) await drop()
           stage ??= await openStage(addresses, { isQuick: context.isQuick, say })

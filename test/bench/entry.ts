@@ -42,7 +42,13 @@ export function entryOf(
   const turns = all.map(turn => (typeof turn === 'number' ? { value: turn, against: null } : turn))
   const pairs = turns.flatMap(({ value, against }) => (against === null ? [] : [{ ratio: value / against, against }]))
   return {
-    ...{ name, value: summary(turns.map(({ value }) => value)), unit, bar: null, better: null, holds: null, turns },
+    name,
+    value: summary(turns.map(({ value }) => value)),
+    unit,
+    bar: null,
+    better: null,
+    holds: null,
+    turns,
     against: pairs.length > 0 ? median(pairs.map(({ against }) => against)) : null,
     ratio: pairs.length > 0 ? summary(pairs.map(({ ratio }) => ratio)) : null,
   }

@@ -80,7 +80,12 @@ async function loadStage(platform: BenchPlatform, size: MarketSize, say: (text: 
     }
   }
   return Object.assign(platform, {
-    ...{ size, kafka, market, judged, reader, ends },
+    size,
+    kafka,
+    market,
+    judged,
+    reader,
+    ends,
     /** Some listings, counted around the end: a turn that takes the next ones reaches all of them in time. */
     someListings,
     reached,

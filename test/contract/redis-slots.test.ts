@@ -77,7 +77,10 @@ describe('Redis on a Cluster', () => {
       })
     }
     market = await openSnapshotMarket({
-      ...{ redis, prefix: platform.namespace, log: platform.log, baseUrl: platform.config.baseUrl },
+      redis,
+      prefix: platform.namespace,
+      log: platform.log,
+      baseUrl: platform.config.baseUrl,
       items: 80,
     })
   })

@@ -76,7 +76,10 @@ describe('the TypeScript client, packed and installed,', function () {
     own = await prepareOwnPlatform('empty')
     const feed = { connector: 'simulated', interval_ms: 2_000, options: { coverage: 1, churn: 0.2 } }
     const market = {
-      ...{ name: 'small', seed: 7, items: 200, backfill: { days: 1, refreshes_per_day: 4 } },
+      name: 'small',
+      seed: 7,
+      items: 200,
+      backfill: { days: 1, refreshes_per_day: 4 },
       base: join(REPOSITORY, 'infra/config/markets/best-known.json.gz'),
       feeds: [
         { ...feed, provider: 'provider_02', side: 'ask' },

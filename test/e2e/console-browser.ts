@@ -102,7 +102,9 @@ async function openConsolePlatform() {
   expect(code, stderr).to.equal(0)
   const proxy = await openBrowserProxy(own.port)
   return {
-    ...{ own, printed: stdout, proxy },
+    own,
+    printed: stdout,
+    proxy,
     /** Paths of logs that hold a text. */
     logsWith(text: string): string[] {
       const files = globSync(join(own.runDir, 'logs/**')).filter(path => statSync(path).isFile())
@@ -122,14 +124,23 @@ function market(): object {
   const feed = { connector: 'simulated', interval_ms: 2_000 }
   const options = { coverage: 1, churn: 0.2 }
   const asks = ['provider_02', 'provider_03', 'provider_05', 'provider_12'].map((provider, at) => ({
-    ...{ ...feed, provider, side: 'ask', options: { ...options, factor: 0.95 + at / 20 } },
+    ...feed,
+    provider,
+    side: 'ask',
+    options: { ...options, factor: 0.95 + at / 20 },
   }))
   const bids = ['provider_02', 'provider_12'].map(provider => ({
-    ...{ ...feed, provider, side: 'bid', options: { ...options, factor: 1.15, spread: 0.06 } },
+    ...feed,
+    provider,
+    side: 'bid',
+    options: { ...options, factor: 1.15, spread: 0.06 },
   }))
   const sales = { ...feed, provider: 'provider_02', side: 'sale', options: { coverage: 1, per_day: 20_000 } }
   return {
-    ...{ name: 'small', seed: 7, items: ITEMS, backfill: { days: 1, refreshes_per_day: 6 } },
+    name: 'small',
+    seed: 7,
+    items: ITEMS,
+    backfill: { days: 1, refreshes_per_day: 6 },
     base: join(REPOSITORY, 'infra/config/markets/best-known.json.gz'),
     feeds: [...asks, ...bids, sales],
   }
@@ -177,7 +188,11 @@ async function openBrowserProxy(target: number): Promise<BrowserProxy> {
   })
   const { port, close } = await listen(server)
   const proxy: BrowserProxy = {
-    ...{ origin: `http://127.0.0.1:${port}`, requests, bytes, rename: undefined, close },
+    origin: `http://127.0.0.1:${port}`,
+    requests,
+    bytes,
+    rename: undefined,
+    close,
     openFeeds: () => feeds.size,
     cut() {
       isCut = true

@@ -71,8 +71,15 @@ describe('the code of the guides', function () {
     const { base_url, keys } = own.platform()
     const { HOME, LANG, GOPATH, GOCACHE, GOPROXY, MARKETLOG_CACHE } = process.env
     environment = {
-      ...{ HOME, LANG, GOPATH, GOCACHE, GOPROXY, MARKETLOG_CACHE, MARKETLOG_RUN_DIR: own.runDir },
-      ...{ API: `${base_url}/v1`, KEY: keys.quant },
+      HOME,
+      LANG,
+      GOPATH,
+      GOCACHE,
+      GOPROXY,
+      MARKETLOG_CACHE,
+      MARKETLOG_RUN_DIR: own.runDir,
+      API: `${base_url}/v1`,
+      KEY: keys.quant,
       PATH: [join(folder, 'python/bin'), process.env.PATH].join(delimiter),
     }
     // Prices are live by now; what is computed of the whole market follows.

@@ -29,7 +29,10 @@ describe('a platform on one machine', function () {
 
   const feed = { side: 'ask', connector: 'simulated', interval_ms: 2_000, options: {} }
   const market = {
-    ...{ name: 'small', seed: 7, items: 50, backfill: { days: 1, refreshes_per_day: 4 } },
+    name: 'small',
+    seed: 7,
+    items: 50,
+    backfill: { days: 1, refreshes_per_day: 4 },
     base: new URL('../../infra/config/markets/base.json.gz', import.meta.url).pathname,
     feeds: ['provider_02', 'provider_05'].map(provider => ({ provider, ...feed })),
   }

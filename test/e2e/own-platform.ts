@@ -34,7 +34,10 @@ export async function prepareOwnPlatform(market: string) {
   const command = (args: string[], env: Record<string, string> = {}): Promise<Finished> =>
     runCommand(args, { ...environment, ...env })
   return {
-    ...{ runDir, port, environment, command },
+    runDir,
+    port,
+    environment,
+    command,
     /** The announcement of the live platform; throws when there is none. */
     platform,
     /** `up` on a market of the test's own, or the one that it was prepared for; resolves with its end, which may be a failure. */

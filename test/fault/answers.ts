@@ -35,7 +35,9 @@ export function openAnswers(
       const [, post = 'GET', from = ''] = /^(POST)? ?(.*)$/.exec(path) ?? []
       const signal = AbortSignal.any([ending.signal, AbortSignal.timeout(LIMIT_MS)])
       const answer = await fetch((await address()) + from, {
-        ...{ method: post, headers: { authorization: `Bearer ${key}` }, signal },
+        method: post,
+        headers: { authorization: `Bearer ${key}` },
+        signal,
       })
       if (post === 'POST' && answer.status === STREAM_HELD) return NO_ANSWER
       return { status: answer.status, text: shown(await answer.text()) }

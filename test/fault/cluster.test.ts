@@ -62,12 +62,20 @@ describe(TEST, function () {
   /** Breaks brokers until the limits are reached, and each process beside them once at least. */
   async function breakAll(random: SeededRandom, { roles, waiting }: PlatformScenario) {
     const plan = planFaults(random.branch(), {
-      ...{ kinds: KINDS, brokers: platform.cluster.brokers.length, pauseMs: PAUSE_MS, lastsMs: LASTS_MS },
+      kinds: KINDS,
+      brokers: platform.cluster.brokers.length,
+      pauseMs: PAUSE_MS,
+      lastsMs: LASTS_MS,
     })
     const [ending, failing] = [new AbortController(), new AbortController()]
     const killing = killInRounds(random.branch(), roles.all, {
-      ...{ kills: roles.all.length, pauseMs: KILL_PAUSE_MS, freezeEach: FREEZE_EACH, waiting },
-      ...{ readyLimitMs: LIMIT_MS, until: ending.signal, signal: failing.signal },
+      kills: roles.all.length,
+      pauseMs: KILL_PAUSE_MS,
+      freezeEach: FREEZE_EACH,
+      waiting,
+      readyLimitMs: LIMIT_MS,
+      until: ending.signal,
+      signal: failing.signal,
     })
     killing.catch(error => failing.abort(error))
     const limits = { faults: FAULTS, ms: MINUTES * MINUTE_MS, signal: failing.signal }

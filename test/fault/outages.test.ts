@@ -93,7 +93,10 @@ describe('outages', function () {
     client = await openResumingClient({ path, key: streamKey, random: random.branch(), gateways: () => [baseUrl] })
     const feeds = openSeededMarket(random.branch(), { items: 400, askProviders: 6, bidProviders: 3 })
     load = startLoad({
-      ...{ feeds, codec: kafka.codec, random: random.branch(), recordsPerSecond: 1_500 },
+      feeds,
+      codec: kafka.codec,
+      random: random.branch(),
+      recordsPerSecond: 1_500,
       publisher: await platform.openPublisher(kafka, 'ingest'),
       // While the broker does not answer, the backlog is unknown.
       backlog: () => lagOf(look, 'book').catch(() => 0),
@@ -120,7 +123,11 @@ describe('outages', function () {
     if (name !== 'ingest') return {}
     const options = { factor: 0.9, coverage: 0.9, churn: 0.1, stock: 3, phases: false }
     const feeds = INGESTED.map(provider => ({
-      ...{ provider, side: 'ask', connector: 'simulated', interval_ms: 1_000, options },
+      provider,
+      side: 'ask',
+      connector: 'simulated',
+      interval_ms: 1_000,
+      options,
     }))
     const file = join(folder, 'market.json')
     writeFileSync(file, JSON.stringify({ name: 'outages', base: BASE, seed: 7, items: 100, feeds }))

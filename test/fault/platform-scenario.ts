@@ -78,11 +78,22 @@ export async function openPlatformScenario(platform: TestPlatform, random: Seede
   const market = join(platform.config.stateDir, 'market.json')
   writeFileSync(market, marketplaces.marketFile(POLL_MS))
   const roles = startRoles(platform, random.branch(), options, {
-    ...{ MARKET: market, MARKETLOG_TIERS: writeRoomyTiers(platform.config.stateDir) },
-    ...{ MARKETLOG_WEBHOOK_ALLOW: `127.0.0.1:${receiver.port}`, MARKETLOG_SMTP_URL: mailbox.url },
+    MARKET: market,
+    MARKETLOG_TIERS: writeRoomyTiers(platform.config.stateDir),
+    MARKETLOG_WEBHOOK_ALLOW: `127.0.0.1:${receiver.port}`,
+    MARKETLOG_SMTP_URL: mailbox.url,
   })
   return {
-    ...{ options, platform, random, kafka, database, receiver, mailbox, marketplaces, roles, owners },
+    options,
+    platform,
+    random,
+    kafka,
+    database,
+    receiver,
+    mailbox,
+    marketplaces,
+    roles,
+    owners,
     /** Records that wait for any group; of a log that does not answer, the editions that were served meanwhile wait for it. */
     waiting: openBacklog(look, marketplaces),
     async close(): Promise<void> {

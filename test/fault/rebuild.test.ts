@@ -39,7 +39,8 @@ const INTO_WORK_MS = [0, 300] as const
 
 /** Of a view in Redis each partition has one. */
 const LAST_LEASES: Readonly<Record<string, string>> = {
-  ...{ 'live-view': `{live:${ITEM_PARTITIONS - 1}}`, 'provider-health': '{health}' },
+  'live-view': `{live:${ITEM_PARTITIONS - 1}}`,
+  'provider-health': '{health}',
 }
 
 /** Their views that can be rebuilt and verified. */

@@ -120,7 +120,10 @@ for (const { title, harmOf } of [
     function publish(random: SeededRandom, feeds: readonly Feed[]): MarketLoad {
       return startLoad({
         feeds,
-        ...{ publisher, codec: kafka.codec, random: random.branch(), recordsPerSecond: RECORDS_PER_SECOND },
+        publisher,
+        codec: kafka.codec,
+        random: random.branch(),
+        recordsPerSecond: RECORDS_PER_SECOND,
         backlog: () => lagOf(look, 'book'),
       })
     }
@@ -131,7 +134,9 @@ for (const { title, harmOf } of [
         platform.keep(keepRunning({ name: 'live-view', random: random.branch(), start, mayEnd: SAYS_WHY }))
       const kept = [keep(), keep()]
       const done = killInRounds(random.branch(), kept, {
-        ...{ kills: KILLS, freezeEach: FREEZE_EACH, pauseMs: [500, 4_000] },
+        kills: KILLS,
+        freezeEach: FREEZE_EACH,
+        pauseMs: [500, 4_000],
         waiting: () => lagOf(look, 'live-view'),
       })
       return { kept, done }

@@ -72,9 +72,17 @@ async function writeInput(platform: TestPlatform, random: SeededRandom): Promise
   const { items = [] } = feeds[0] ?? {}
   const sales = Array.from({ length: SALES }, (_, n) =>
     sold({
-      ...{ provider: 'provider_12', market_hash_name: random.pick(items).name, sale_id: `${n}`, float: random.next() },
-      ...{ price: random.integer(1, 90_000), currency: 'EUR', usd_rate: '0.9213', paint_seed: n, stickers: [] },
-      ...{ sold_at: today - random.integer(DAY_MS, 4 * DAY_MS), observed_at: today - DAY_MS },
+      provider: 'provider_12',
+      market_hash_name: random.pick(items).name,
+      sale_id: `${n}`,
+      float: random.next(),
+      price: random.integer(1, 90_000),
+      currency: 'EUR',
+      usd_rate: '0.9213',
+      paint_seed: n,
+      stickers: [],
+      sold_at: today - random.integer(DAY_MS, 4 * DAY_MS),
+      observed_at: today - DAY_MS,
     }),
   )
   await publisher.send(sales.map(sale => saleRecord(codec, sale)))
@@ -136,7 +144,10 @@ const ofPartition: SourceOf = ({ value }) => `${value.group}|${value.topic}|${va
 const SOURCES = {
   bookChanges: ({ value }) => `${value.side}|${value.source_partition}`,
   book: () => 'its own',
-  ...{ refreshes: ofProvider, quarantine: ofProvider, unresolved: ofPartition, deadLetters: ofPartition },
+  refreshes: ofProvider,
+  quarantine: ofProvider,
+  unresolved: ofPartition,
+  deadLetters: ofPartition,
 } as const satisfies Partial<Record<TopicKey, SourceOf>>
 
 /** All but the positions that the runner notes with each transaction. */

@@ -6,7 +6,8 @@ export type CollectedOutput = ReturnType<typeof collectOutput>
 
 /** A command's context on a platform of the test's. */
 export const contextOf = ({ config, log }: Omit<CommandContext, 'output'>, { stream }: CollectedOutput) => ({
-  ...{ config, log },
+  config,
+  log,
   output: stream,
 })
 

@@ -108,7 +108,8 @@ const controlOf = (started: NativeServers | undefined, id: number): OwnProcess =
 function brokerOf(started: NativeServers, id: number, network: WireProxy) {
   const { terminate, end, ...control } = controlOf(started, id)
   return {
-    ...{ ...control, id },
+    ...control,
+    id,
     /** The proxy between it and its clients. */
     network,
     /** Controlled: leaders move away before it ends. */

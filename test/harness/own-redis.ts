@@ -16,7 +16,9 @@ export type OwnSentinels = Awaited<ReturnType<typeof openOwnSentinels>>
 export type OwnRedisCluster = Awaited<ReturnType<typeof openOwnRedisCluster>>
 
 export const PLAIN_ACCESS: RedisAccess = {
-  ...{ tls: undefined, user: undefined, password: undefined },
+  tls: undefined,
+  user: undefined,
+  password: undefined,
   sentinel: { isTls: undefined, user: undefined, password: undefined },
 }
 
@@ -96,12 +98,14 @@ export const openOwnSentinels = () =>
     const variables: Reached['variables'] = {
       REDIS_URL: `rediss-sentinel://${hosts.join(',')}?master=${MASTER_NAME}`,
       ...TLS_FILES(processes),
-      ...{ REDIS_PASSWORD: PASSWORD, REDIS_SENTINEL_PASSWORD: SENTINEL_PASSWORD },
+      REDIS_PASSWORD: PASSWORD,
+      REDIS_SENTINEL_PASSWORD: SENTINEL_PASSWORD,
     }
     return {
       /** The master at first comes first. */
       servers: servers as readonly RedisProcess[],
-      ...{ variables, close: processes.close },
+      variables,
+      close: processes.close,
       async master(): Promise<RedisProcess> {
         const [, port] = (await ask('GET-MASTER-ADDR-BY-NAME', MASTER_NAME)) as string[]
         return servers.find(({ tlsPort }) => tlsPort === Number(port)) as RedisProcess
@@ -156,7 +160,8 @@ export const openOwnRedisCluster = () =>
     }
     return {
       servers: servers as readonly RedisProcess[],
-      ...{ variables, close: processes.close },
+      variables,
+      close: processes.close,
       /** Resolves when every slot is served and every server knows it. */
       whole,
       masterOf: (slot: number) => serving(slot, true),

@@ -89,7 +89,8 @@ export async function openOwnServer(name: ServerName, options: OwnServerOptions 
     throw error
   }
   return {
-    ...{ ...control, close },
+    ...control,
+    close,
     addresses: (started as NativeServers | undefined)?.addresses ?? {},
     // Postgres may have to keep its data where its own user can enter.
     storeDir: (name === 'postgres' && postgresHomeElsewhere(dataDir)) || storeDir,

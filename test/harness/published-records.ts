@@ -56,7 +56,11 @@ export interface PublishedRefresh extends Omit<GivenRefresh, 'entries' | 'comple
 export const refreshOf = (
   members: Pick<PublishedRefresh, 'provider' | 'observedAt' | 'entries'> & Partial<PublishedRefresh>,
 ): PublishedRefresh => ({
-  ...{ side: 'ask', currency: 'USD', usdRate: '1', ending: 'completed', refreshId: `r${members.observedAt}` },
+  side: 'ask',
+  currency: 'USD',
+  usdRate: '1',
+  ending: 'completed',
+  refreshId: `r${members.observedAt}`,
   ...members,
 })
 
@@ -107,22 +111,43 @@ export function givenOf(refresh: PublishedRefresh): GivenRefresh {
     .map(({ entry: { itemId, price, quantity } }) => ({ itemId, price, quantity }))
   const completed = ending === 'completed'
   return {
-    ...{ side, provider, refreshId, observedAt, currency, usdRate, entries, completed },
+    side,
+    provider,
+    refreshId,
+    observedAt,
+    currency,
+    usdRate,
+    entries,
+    completed,
     ...(appendedAt !== undefined && { appendedAt }),
   }
 }
 
 /** A sale; by default an item without details, sold in dollars. */
 export const sold = (members: Partial<SaleObserved> = {}): SaleObserved => ({
-  ...{ provider: 'provider_02', sale_id: 's1', market_hash_name: 'AK-47 | Redline (Field-Tested)', phase: null },
-  ...{ price: 725, currency: 'USD', usd_rate: '1', sold_at: 1_772_582_400_000, observed_at: 1_772_582_500_000 },
-  ...{ float: null, paint_seed: null, stickers: null, charms: null },
-  ...{ inspect_in_game: null, screenshot_front: null, screenshot_back: null },
+  provider: 'provider_02',
+  sale_id: 's1',
+  market_hash_name: 'AK-47 | Redline (Field-Tested)',
+  phase: null,
+  price: 725,
+  currency: 'USD',
+  usd_rate: '1',
+  sold_at: 1_772_582_400_000,
+  observed_at: 1_772_582_500_000,
+  float: null,
+  paint_seed: null,
+  stickers: null,
+  charms: null,
+  inspect_in_game: null,
+  screenshot_front: null,
+  screenshot_back: null,
   ...members,
 })
 
 export const saleRecord = (codec: Codec, sale: SaleObserved): Outgoing => ({
-  ...{ topic: 'sales', key: sale.provider, value: codec.encode(saleObserved, sale) },
+  topic: 'sales',
+  key: sale.provider,
+  value: codec.encode(saleObserved, sale),
 })
 
 /** A table of exchange rates as ingest publishes it; a dollar is a dollar. */
@@ -133,21 +158,41 @@ export const ratesRecord = (codec: Codec, as_of: number, rates: Record<string, s
 
 /** A change of the book; by default provider p asks 1.00 USD for item 1 in refresh r. */
 export const changed = (members: Partial<BookChanged> = {}): BookChanged => ({
-  ...{ side: 'ask', provider: 'p', item_id: 1, change: 'added' },
-  ...{ price: 100, currency: 'USD', price_micro_usd: 1_000_000, usd_rate: '1', quantity: 1 },
-  ...{ previous_micro_usd: null, previous_quantity: 0, seen_at: 1_772_573_670_549, refresh_id: 'r', url: null },
-  ...{ source_partition: 0, source_offset: 0, source_index: 0 },
+  side: 'ask',
+  provider: 'p',
+  item_id: 1,
+  change: 'added',
+  price: 100,
+  currency: 'USD',
+  price_micro_usd: 1_000_000,
+  usd_rate: '1',
+  quantity: 1,
+  previous_micro_usd: null,
+  previous_quantity: 0,
+  seen_at: 1_772_573_670_549,
+  refresh_id: 'r',
+  url: null,
+  source_partition: 0,
+  source_offset: 0,
+  source_index: 0,
   ...members,
 })
 
 export const marked = (members: Partial<RefreshMarked> = {}): RefreshMarked => ({
-  ...{ side: 'ask', provider: 'p', refresh_id: 'r', last_updated: 1_772_573_670_549 },
-  ...{ source_partition: 0, source_offset: 0, catalog_version: 'numbers' },
+  side: 'ask',
+  provider: 'p',
+  refresh_id: 'r',
+  last_updated: 1_772_573_670_549,
+  source_partition: 0,
+  source_offset: 0,
+  catalog_version: 'numbers',
   ...members,
 })
 
 export const bookChangeRecord = (codec: Codec, change: BookChanged | OfferUrlChanged): Outgoing => ({
-  ...{ topic: 'bookChanges', key: String(change.item_id), partition: partitionOfItem(change.item_id) },
+  topic: 'bookChanges',
+  key: String(change.item_id),
+  partition: partitionOfItem(change.item_id),
   value: 'change' in change ? codec.encode(bookChanged, change) : codec.encode(offerUrlChanged, change),
 })
 
@@ -155,7 +200,10 @@ export const bookChangeRecord = (codec: Codec, change: BookChanged | OfferUrlCha
 export function markerRecords(codec: Codec, marker: RefreshMarked): Outgoing[] {
   const value = codec.encode(refreshMarked, marker)
   return Array.from({ length: ITEM_PARTITIONS }, (_, partition) => ({
-    ...{ topic: 'bookChanges', key: `refresh|${marker.provider}`, partition, value },
+    topic: 'bookChanges',
+    key: `refresh|${marker.provider}`,
+    partition,
+    value,
   }))
 }
 
@@ -168,7 +216,9 @@ export function bookRowRecord(codec: Codec, change: BookChanged | OfferUrlChange
   const row =
     price === null || price_micro_usd === null ? null : { price, currency, price_micro_usd, quantity, seen_at, url }
   return {
-    ...{ topic: 'book', key: `row|${provider}|${item_id}`, partition: changelogPartition(side, provider) },
+    topic: 'book',
+    key: `row|${provider}|${item_id}`,
+    partition: changelogPartition(side, provider),
     value: row && codec.encode(bookRowStored, row),
   }
 }

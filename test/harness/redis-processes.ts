@@ -27,7 +27,9 @@ export async function openRedisProcesses() {
   for (const part of ['logs', 'pids']) mkdirSync(join(dataDir, part))
   const environment = process.env
   const context: ToolContext = {
-    ...{ environment, cacheDir: cacheDirectory(environment), say: () => undefined },
+    environment,
+    cacheDir: cacheDirectory(environment),
+    say: () => undefined,
     signal: new AbortController().signal,
   }
   const ports = openPortBook(dataDir)
@@ -51,7 +53,8 @@ export async function openRedisProcesses() {
     const kept = ['--save', '', '--appendonly', 'yes', '--maxmemory-policy', 'noeviction']
     kept.push('--repl-diskless-sync-delay', '0')
     return {
-      ...{ certificates, close },
+      certificates,
+      close,
       freePort: ports,
       /** Opens one with options of its command line; a Sentinel with lines of its file. */
       open: (name: string, args: readonly string[]) => open(set, name, () => [...kept, ...args]),
@@ -99,14 +102,19 @@ async function open(
   running.set(control, undefined)
   const start = async (): Promise<void> => {
     const process = launch({
-      ...{ command, args, directory: home, logFile },
+      command,
+      args,
+      directory: home,
+      logFile,
       noteFile: join(dataDir, 'pids', `${name}.json`),
       environment: { PATH: environment.PATH ?? '' },
-      ...{ stopSignal: 'SIGTERM' as const, graceMs: END_LIMIT_MS },
+      stopSignal: 'SIGTERM' as const,
+      graceMs: END_LIMIT_MS,
     })
     running.set(control, process)
     await waitUntilReady({
-      ...{ isReady: () => redisAnswers(port), limitMs: READY_LIMIT_MS },
+      isReady: () => redisAnswers(port),
+      limitMs: READY_LIMIT_MS,
       signal: new AbortController().signal,
       hopeless: () => process.ending()?.how,
     })
@@ -114,7 +122,11 @@ async function open(
   await start()
   const { freeze, thaw, kill } = control
   return {
-    ...{ freeze, thaw, kill, name, tlsPort },
+    freeze,
+    thaw,
+    kill,
+    name,
+    tlsPort,
     port,
     start,
   }

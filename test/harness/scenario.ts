@@ -45,7 +45,9 @@ export async function openScenario(
   const roles = await startAnother()
   const check = await fetchDescriptionCheck(roles.baseUrl)
   return {
-    ...{ platform, database: platform.database, roles },
+    platform,
+    database: platform.database,
+    roles,
     check,
     /** Starts the same roles once more, as other processes would run them. */
     startAnother,

@@ -69,7 +69,8 @@ export async function spawnRole(role: string, environment: Record<string, string
     return found ?? gone
   }
   return {
-    ...{ role, pid: child.pid },
+    role,
+    pid: child.pid,
     ended,
     kill,
     /** Resolves with the first line, already printed or to come, that the pattern matches. */

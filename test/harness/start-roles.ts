@@ -39,7 +39,10 @@ export async function startRoles(
 
   const context: RoleContext = {
     config: { ...config, port, baseUrl },
-    ...{ log, metrics, http, fail },
+    log,
+    metrics,
+    http,
+    fail,
     signal: ending.signal,
     stopped: () => undefined,
     topicIds: ids.get,
@@ -68,7 +71,8 @@ export async function startRoles(
   }
   for (const role of running) http.watch(role.name, () => role.ready())
   return {
-    ...{ baseUrl, metrics },
+    baseUrl,
+    metrics,
     operatorUrl: `http://127.0.0.1:${operatorPort}`,
     failures: failures as readonly Error[],
     ready: async (limitMs?: number): Promise<void> => {

@@ -180,7 +180,10 @@ export const newEnvironment = (
   MARKETLOG_NAMESPACE: `${options.initial}${randomBytes(4).toString('hex')}.`,
   MARKETLOG_STATE_DIR: options.stateDir,
   CURSOR_KEY: randomBytes(16).toString('hex'),
-  ...{ HOST: '127.0.0.1', PORT: '0', OPERATOR_PORT: '0', MARKET: 'empty' },
+  HOST: '127.0.0.1',
+  PORT: '0',
+  OPERATOR_PORT: '0',
+  MARKET: 'empty',
 })
 
 /** An environment as it is read, with a log of tests. */

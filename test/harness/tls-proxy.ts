@@ -16,7 +16,8 @@ export async function openTlsProxy(
   const open = new Set<{ destroy(): unknown }>()
   let secured = 0
   const options = {
-    ...{ key: readFileSync(pem.key), cert: readFileSync(pem.certificate) },
+    key: readFileSync(pem.key),
+    cert: readFileSync(pem.certificate),
     ...(clientAuthority && { ca: readFileSync(clientAuthority), requestCert: true, rejectUnauthorized: true }),
   }
   const server = createServer(options, near => {

@@ -107,17 +107,24 @@ async function openCluster(users: Record<string, string>, onEnd: OnEnd) {
   const clickhouse = await openTlsProxy(addresses.clickhouse, pem)
   onEnd(() => clickhouse.close())
   const own = {
-    ...{ ...addresses, ...postgres.addresses, kafka: cluster.addresses, schemaRegistry: registry.url },
+    ...addresses,
+    ...postgres.addresses,
+    kafka: cluster.addresses,
+    schemaRegistry: registry.url,
     clickhouse: clickhouse.urlOf(addresses.clickhouse),
     clickhouseReadOnly: clickhouse.urlOf(addresses.clickhouseReadOnly),
   }
   const opened = readTestEnvironment({
     ...newEnvironment(own, { initial: 't', stateDir: folder }),
-    ...{ ...cluster.access, ...redis.variables },
-    ...{ SCHEMA_REGISTRY_CA: tls.ca, DATABASE_TLS_CA: tls.ca, CLICKHOUSE_TLS_CA: tls.ca },
+    ...cluster.access,
+    ...redis.variables,
+    SCHEMA_REGISTRY_CA: tls.ca,
+    DATABASE_TLS_CA: tls.ca,
+    CLICKHOUSE_TLS_CA: tls.ca,
     SCHEMA_REGISTRY_USER: REGISTRY_USER,
     SCHEMA_REGISTRY_PASSWORD_FILE: passwordFile,
-    ...{ MARKETLOG_RUN_DIR: join(folder, 'run'), MARKETLOG_SECRET_KEY: newSecretKey() },
+    MARKETLOG_RUN_DIR: join(folder, 'run'),
+    MARKETLOG_SECRET_KEY: newSecretKey(),
   })
   return { ...opened, cluster, registry, folder }
 }

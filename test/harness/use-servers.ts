@@ -48,7 +48,8 @@ export function useServers(
     const opened = readTestEnvironment({
       ...newEnvironment(addresses, { initial: 't', stateDir }),
       ...redis?.variables,
-      ...{ MARKETLOG_RUN_DIR: join(stateDir, 'run'), MARKETLOG_SECRET_KEY: newSecretKey() },
+      MARKETLOG_RUN_DIR: join(stateDir, 'run'),
+      MARKETLOG_SECRET_KEY: newSecretKey(),
     })
     onEnd(() => rmSync(stateDir, { recursive: true, force: true }))
     onEnd(async () => removeNamespace(opened.config, opened.log, { keepStores: await serversEndWithRun() }))

@@ -176,7 +176,8 @@ describe('writes of alerts', () => {
       expect(statesOf(kept.id)).to.deep.equal(['1 true 10', '2 true 11'])
       expect(statesOf(gone.id)).to.deep.equal(['1 true 10', undefined])
       const { code, stdout, stderr } = await runCommand(['dead-letters', 'list', '--group', 'alerts'], {
-        ...{ PATH: process.env.PATH, ...platform.environment },
+        PATH: process.env.PATH,
+        ...platform.environment,
       })
       expect(code, stderr).to.equal(0)
       const letters = stdout.split('\n').flatMap(line => (line === '' ? [] : [JSON.parse(line)]))

@@ -42,7 +42,8 @@ describe('alerts', () => {
     const call = (method: string, path: string, body?: unknown) =>
       scenario.ask(`/v1/account/alerts${path}`, { as: key, method, body })
     return {
-      ...{ accountId: account_id, call },
+      accountId: account_id,
+      call,
       create: (body: object) => call('POST', '', body),
       alert: async (id: string) =>
         (await call('GET', '?limit=200')).body.alerts.find((one: { id: string }) => one.id === id),

@@ -73,8 +73,16 @@ describe('stored records', () => {
   it('of health make a provider up, and those of rates keep the digits of their source', async () => {
     const now = Date.now()
     const health: StoredHealth = {
-      ...{ last_completed_at: now, last_checked_at: now, consecutive_failures: 0, quarantined_reason: null, sides: {} },
-      ...{ total_offers: 12, unique_items: 7, total_value: 5_000, total_value_usd: 700, currency: 'CNY' },
+      last_completed_at: now,
+      last_checked_at: now,
+      consecutive_failures: 0,
+      quarantined_reason: null,
+      sides: {},
+      total_offers: 12,
+      unique_items: 7,
+      total_value: 5_000,
+      total_value_usd: 700,
+      currency: 'CNY',
     }
     await scenario.redis.hset(
       await healthKeyNow(scenario.redis, platform.namespace),

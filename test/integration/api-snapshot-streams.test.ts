@@ -63,7 +63,10 @@ describe('a bulk stream', () => {
       answered = permits.start('subject', 1_000).then(async start => {
         if (start.kind !== 'started') throw new Error(start.kind)
         await streams.send(response, {
-          ...{ snapshot, coding: 'identity', permit: start.permit, headers: [] },
+          snapshot,
+          coding: 'identity',
+          permit: start.permit,
+          headers: [],
           isAccepted: () => judge(),
         })
       })

@@ -58,8 +58,15 @@ describe('the feed of sales', () => {
       const { market_hash_name, phase } = items[number % items.length] as (typeof items)[0]
       const details = { float: 0.25, stickers: [{ name: 'Crown (Foil)', slot: 2, wear: 0.5 }], charms: [] }
       return sold({
-        ...{ provider, market_hash_name, phase, ...currency, ...(number % 2 === 0 && details) },
-        ...{ sale_id: `s${number}`, sold_at: soldFrom + number, price: 1_000 + number, observed_at },
+        provider,
+        market_hash_name,
+        phase,
+        ...currency,
+        ...(number % 2 === 0 && details),
+        sale_id: `s${number}`,
+        sold_at: soldFrom + number,
+        price: 1_000 + number,
+        observed_at,
         ...members,
       })
     })

@@ -91,7 +91,9 @@ describe('feed streams', () => {
     const leased = new Map<string, number>()
     const add = (subject: string, more: number) => leased.set(subject, (leased.get(subject) ?? 0) + more)
     const feed = openFeedWithoutLog(registry, {
-      ...{ authenticateHash, providerKeys: KEYS, providersOf: { ask: KEYS, bid: ['q'], sale: [] } },
+      authenticateHash,
+      providerKeys: KEYS,
+      providersOf: { ask: KEYS, bid: ['q'], sale: [] },
       itemOf: item_id => ({ item_id, market_hash_name: `Item ${item_id}`, phase: null }) as CatalogItem,
       connectionsOf: ({ tier }) => (tier === 'quant' ? 2 : 0),
       async takeLease(subject, max) {

@@ -11,7 +11,12 @@ import { HttpError } from '#infra/http/http-error.ts'
 import { eventually } from '#test/harness/eventually.ts'
 
 const LIMITS = {
-  ...{ field: 'file', maxBytes: 100_000, atOnce: 2, receivingBytes: 300_000, leastBytes: 1, paceMs: 60_000 },
+  field: 'file',
+  maxBytes: 100_000,
+  atOnce: 2,
+  receivingBytes: 300_000,
+  leastBytes: 1,
+  paceMs: 60_000,
   large: { maxBytes: 400_000, isAllowed: (start: Buffer) => start.includes('large') },
 }
 const BEGIN = '--b\r\ncontent-disposition: form-data; name="file"; filename="f"\r\ncontent-type: text/csv\r\n\r\n'

@@ -162,8 +162,13 @@ describe('snapshots of the live view', () => {
     await redis.hset(touchedKey(4, prefix), 'ask:provider_01', head.next + 1)
     await redis.set(headKey(4, prefix), JSON.stringify({ ...head, next: head.next + 1 }))
     const builder = openSnapshotBuilder({
-      ...{ redis, log: platform.log, baseUrl: BASE_URL, metrics: openMetrics(), registry: loadProviders() },
-      ...{ pace: QUICK_PACE, catalog: Promise.resolve({ byId: () => undefined } as unknown as CatalogReader) },
+      redis,
+      log: platform.log,
+      baseUrl: BASE_URL,
+      metrics: openMetrics(),
+      registry: loadProviders(),
+      pace: QUICK_PACE,
+      catalog: Promise.resolve({ byId: () => undefined } as unknown as CatalogReader),
     })
     const other = { head: { ...head, next: 0 }, text: JSON.stringify({ ...head, next: 0 }) }
     const fenced = builder.open({ partition: 4, prefix }, { head, text })

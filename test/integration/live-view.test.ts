@@ -138,7 +138,11 @@ describe('live view on a log', () => {
 
   const buildAll = (onProgress: (step: string) => void = () => undefined, isMissingOnly = false) =>
     build(redisVersions(view, platform.config), {
-      ...{ config: platform.config, log: platform.log, onProgress, isMissingOnly, acceptLoss: false },
+      config: platform.config,
+      log: platform.log,
+      onProgress,
+      isMissingOnly,
+      acceptLoss: false,
       signal: new AbortController().signal,
     })
   const dropHeads = () => redis.del(...partitions.map(partition => headKey(partition, platform.namespace)))
@@ -213,7 +217,10 @@ describe('live view on a log', () => {
   it('misses nothing that is published while it is built', async () => {
     await dropHeads()
     const log = randomLog(seededRandom('meanwhile'), {
-      ...{ records: 400, items: 200, providers: 12, startMs: Date.UTC(2026, 6, 1) },
+      records: 400,
+      items: 200,
+      providers: 12,
+      startMs: Date.UTC(2026, 6, 1),
     }).filter(r => !isChange(r) || r.change === 'added')
     let publishing: Promise<void> | undefined
     await buildAll(() => {

@@ -24,7 +24,12 @@ function unusualLedger(random: SeededRandom, itemIds: readonly number[], rows: n
   const amount = () => random.pick([0, 1, 1250, 2 ** 53 - 1, 2 ** 53, random.integer(0, 10 ** 9)])
   const maybe = <T>(value: T): T | null => (random.chance(0.6) ? value : null)
   const one = (type: 'buy' | 'sell', item_id: number, quantity: number, date: string): TransactionInput => ({
-    ...{ item_id, type, quantity, date, price: amount(), currency: random.pick(['USD', 'EUR', 'BTC', 'JPY']) },
+    item_id,
+    type,
+    quantity,
+    date,
+    price: amount(),
+    currency: random.pick(['USD', 'EUR', 'BTC', 'JPY']),
     fee_amount: maybe(amount()),
     fee_percentage: maybe(random.integer(0, 10 ** 8) / 10 ** 6),
     marketplace: maybe(text()),

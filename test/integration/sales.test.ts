@@ -26,10 +26,18 @@ describe('sales', () => {
 
   const saleOf = (item: Pick<CatalogItem, 'market_hash_name' | 'phase'>, index: number): SaleObserved =>
     sold({
-      ...{ market_hash_name: item.market_hash_name, phase: item.phase, provider: `provider_0${1 + (index % 3)}` },
-      ...{ sale_id: `s${index}`, price: 1_000 + index, currency: 'CNY', usd_rate: '7.25' },
-      ...{ sold_at: soldAt + index, observed_at: soldAt + 60_000, inspect_in_game: 'game://inspect/é' },
-      ...{ float: index % 2 === 0 ? 0.123456789 : null, paint_seed: index % 3 === 0 ? 321 : null },
+      market_hash_name: item.market_hash_name,
+      phase: item.phase,
+      provider: `provider_0${1 + (index % 3)}`,
+      sale_id: `s${index}`,
+      price: 1_000 + index,
+      currency: 'CNY',
+      usd_rate: '7.25',
+      sold_at: soldAt + index,
+      observed_at: soldAt + 60_000,
+      inspect_in_game: 'game://inspect/é',
+      float: index % 2 === 0 ? 0.123456789 : null,
+      paint_seed: index % 3 === 0 ? 321 : null,
       stickers: index % 4 === 0 ? [{ name: 'Crown (Foil)', slot: 2, wear: 0.5 }] : index % 4 === 1 ? [] : null,
       charms: index % 5 === 0 ? [{ name: 'Hot Hands', pattern_id: 77 }] : null,
     })

@@ -34,7 +34,9 @@ const roleOf = (
   const { group = 'fx' } = given
   return context =>
     runSink(context, connectKafka({ config: context.config, role: 'test', log: context.log }), {
-      ...{ ...given, group, topics: [group as TopicKey] },
+      ...given,
+      group,
+      topics: [group as TopicKey],
       async open({ topic }) {
         await opening(context)
         const position = { topicId: await (await context.topicIds()).idOf(topic), next: next() }

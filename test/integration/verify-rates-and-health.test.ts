@@ -69,8 +69,11 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
   const verify = (name: string) => findingsOf(platform.config, platform.log, name, () => undefined)
   const rebuild = (name: string) =>
     viewOf(name).rebuild({
-      ...{ config: platform.config, log: platform.log },
-      ...{ onProgress: () => undefined, signal: new AbortController().signal, acceptLoss: false },
+      config: platform.config,
+      log: platform.log,
+      onProgress: () => undefined,
+      signal: new AbortController().signal,
+      acceptLoss: false,
     })
   const kinds = async (name: string) =>
     (await verify(name)).examples.map(({ kind, row }) => `${kind} ${row}`).toSorted()

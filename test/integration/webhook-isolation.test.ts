@@ -66,7 +66,9 @@ describe('a destination with several deliveries', () => {
     const make = async () => fanOut(database, [await scenario.event(account)])
     for (let n = 0; n < count; n++) await make()
     const serving: ServingParts = {
-      ...{ database, box: openSealedBox(platform.config.secretKey ?? ''), limitMs: NEVER_MS },
+      database,
+      box: openSealedBox(platform.config.secretKey ?? ''),
+      limitMs: NEVER_MS,
       outbound: openOutbound({ allow: [`127.0.0.1:${receiver.port}`], dns: [] }),
     }
     const deliveries = () =>

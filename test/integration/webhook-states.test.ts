@@ -95,9 +95,17 @@ describe('webhooks by state', () => {
       const event = alertTriggeredBody.parse(JSON.parse(body))
       expect(event).to.deep.include({ id: eventId, type: 'alert.triggered', created_at: EVENT.created_at })
       expect(event.data).to.deep.include({
-        ...{ kind: 'price_below', item_id: 4940, market_hash_name: EVENT.market_hash_name, phase: null },
-        ...{ threshold_value: '30.00', threshold_currency: 'EUR', triggered_value: '29.31', triggered_currency: 'EUR' },
-        ...{ best_ask_usd: '31.46', best_bid_usd: '27.10', providers: { ask: 'provider_02', bid: 'provider_12' } },
+        kind: 'price_below',
+        item_id: 4940,
+        market_hash_name: EVENT.market_hash_name,
+        phase: null,
+        threshold_value: '30.00',
+        threshold_currency: 'EUR',
+        triggered_value: '29.31',
+        triggered_currency: 'EUR',
+        best_ask_usd: '31.46',
+        best_bid_usd: '27.10',
+        providers: { ask: 'provider_02', bid: 'provider_12' },
       })
       const shown = await detailOf(account, delivery.id.toUpperCase())
       expect(shown).to.deep.include({ ...delivery, payload: event })

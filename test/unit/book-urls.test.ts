@@ -37,9 +37,19 @@ describe('book, the URL of an offer', () => {
     expect(changes).to.have.length(4)
     expect(urlChanges).to.deep.equal([
       {
-        ...{ side: 'ask', provider: 'p', item_id: 1, price: 100, currency: 'USD', price_micro_usd: 1_000_000 },
-        ...{ quantity: 1, seen_at: 1, refresh_id: 'r2', url: C },
-        ...{ source_partition: 3, source_offset: 9, source_index: 0 },
+        side: 'ask',
+        provider: 'p',
+        item_id: 1,
+        price: 100,
+        currency: 'USD',
+        price_micro_usd: 1_000_000,
+        quantity: 1,
+        seen_at: 1,
+        refresh_id: 'r2',
+        url: C,
+        source_partition: 3,
+        source_offset: 9,
+        source_index: 0,
       },
     ])
     expect(judged[1]).to.include({ verdict: 'applied', added: 0, updated: 0, removed: 0 })

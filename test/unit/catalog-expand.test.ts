@@ -61,8 +61,15 @@ describe('catalog: expanding the source', () => {
     [
       'StatTrak™ AK-47 | Unheard Of (Well-Worn)',
       {
-        ...{ item_type: 'Weapon', item_subtype: 'Rifles', weapon_type: 'Assault Rifle', base_name: 'AK-47' },
-        ...{ skin_name: 'Unheard Of', wear_name: 'Well-Worn', is_stattrak: true, def_index: null, rarity_name: null },
+        item_type: 'Weapon',
+        item_subtype: 'Rifles',
+        weapon_type: 'Assault Rifle',
+        base_name: 'AK-47',
+        skin_name: 'Unheard Of',
+        wear_name: 'Well-Worn',
+        is_stattrak: true,
+        def_index: null,
+        rarity_name: null,
       },
     ],
     ['★ Winter Gloves | New (Field-Tested)', { item_type: 'Weapon', weapon_type: 'Gloves' }],

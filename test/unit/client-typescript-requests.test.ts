@@ -38,8 +38,13 @@ describe('an error of the TypeScript client', () => {
     const body = JSON.stringify({ code: 'RATE_LIMIT_EXCEEDED', detail: 'Slow down.' })
     const error = errorOf(429, body, { 'retry-after': '7', 'x-request-id': 'r1' })
     expect({ ...error, message: error.message }).to.deep.equal({
-      ...{ name: 'MarketlogError', status: 429, code: 'RATE_LIMIT_EXCEEDED', detail: 'Slow down.' },
-      ...{ requestId: 'r1', retryAfterSeconds: 7, message: '429 RATE_LIMIT_EXCEEDED Slow down.' },
+      name: 'MarketlogError',
+      status: 429,
+      code: 'RATE_LIMIT_EXCEEDED',
+      detail: 'Slow down.',
+      requestId: 'r1',
+      retryAfterSeconds: 7,
+      message: '429 RATE_LIMIT_EXCEEDED Slow down.',
     })
   })
 

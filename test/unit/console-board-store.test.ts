@@ -13,7 +13,13 @@ const ITEMS: [id: number, name: string, phase: string | null, kind: string][] = 
 ]
 
 const ask = (itemId: number, provider: string, price: number | null, quantity = 1): AskChange => ({
-  ...{ itemId, name: `item ${itemId}`, phase: null, provider, price, quantity, seenAt: itemId * 1_000 },
+  itemId,
+  name: `item ${itemId}`,
+  phase: null,
+  provider,
+  price,
+  quantity,
+  seenAt: itemId * 1_000,
 })
 
 function filledStore() {
@@ -104,7 +110,12 @@ describe('the board store', () => {
   it('shows the figures of an item whose asks it does not have, and no ask of a provider that it does not know', () => {
     const store = filledStore()
     store.setFigures(1, 'AK-47 | Redline (Field-Tested)', null, {
-      ...{ ask: 1_234, bid: 1_200, change: -2.5, volume: 12, liquidity: 88, providers: 7 },
+      ask: 1_234,
+      bid: 1_200,
+      change: -2.5,
+      volume: 12,
+      liquidity: 88,
+      providers: 7,
     })
     store.setAsk(ask(1, 'provider_99', 1))
     const { ask: shown, bid, change, providers, askProvider } = store.rowAt(store.order(ALL)[0] ?? 0)

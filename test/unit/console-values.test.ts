@@ -39,7 +39,9 @@ describe('addresses of the console', () => {
       x: 1,
     }
     expect(JSON.parse(JSON.stringify(readBoardSearch(search)))).to.deep.equal({
-      ...{ q: 'redline', wear: 'Field-Tested', sort: 'ask' },
+      q: 'redline',
+      wear: 'Field-Tested',
+      sort: 'ask',
     })
     const item = { interval: '2h', lines: 'RSI 14,none,SMA 20', sales: 'float' }
     expect(JSON.parse(JSON.stringify(readItemSearch(item)))).to.deep.equal({ lines: 'SMA 20,RSI 14', sales: 'float' })

@@ -85,7 +85,8 @@ describe('the events of sales', () => {
         const expected = Map.groupBy(changes, ({ provider, seen_at }) => `${seen_at} ${provider}`).values()
         expect(found).to.deep.equal(
           [...expected].flat().map(({ item_id, seen_at, row }) => ({
-            ...{ item_id, seen_at: new Date(seen_at).toISOString() },
+            item_id,
+            seen_at: new Date(seen_at).toISOString(),
             price: row.currency === 'USD' ? 725 : 100,
           })),
         )

@@ -35,7 +35,9 @@ describe('feed query', () => {
   it('asks for everything when it says nothing', () =>
     expect(parsed('')).to.deep.equal({
       subscription: { side: 'ask', providers: undefined, itemIds: new Set(), names: new Set(), isFiltered: false },
-      ...{ providers: KEYS, itemIdsCount: 0, namesCount: 0 },
+      providers: KEYS,
+      itemIdsCount: 0,
+      namesCount: 0,
       options: { resume: false, snapshot: false, conflate: false },
     }))
 
@@ -44,8 +46,11 @@ describe('feed query', () => {
       'providers=provider_02&item_ids=5&item_ids=5&item_ids=12&market_hash_names=AK-47+%7C+Redline+(Well-Worn)&x=1&providers=provider_02'
     const { subscription, options: _, ...ready } = parsed(query)
     expect(subscription).to.deep.equal({
-      ...{ side: 'ask', providers: new Set(['provider_02']), itemIds: new Set([5, 12]) },
-      ...{ names: new Set(['AK-47 | Redline (Well-Worn)']), isFiltered: true },
+      side: 'ask',
+      providers: new Set(['provider_02']),
+      itemIds: new Set([5, 12]),
+      names: new Set(['AK-47 | Redline (Well-Worn)']),
+      isFiltered: true,
     })
     expect(ready).to.deep.equal({ providers: ['provider_02'], itemIdsCount: 3, namesCount: 1 })
   })
@@ -92,7 +97,9 @@ describe('feed query', () => {
       expect(replayed(`speed=${speed}`).speed).to.equal(speed)
     for (const speed of ['0.001', '0.001x', '0.09', '00.05x'])
       expect(refused(() => replayed(`speed=${speed}`))).to.deep.equal({
-        ...{ type: 'greater_than_equal', loc: ['query', 'speed'], ctx: { ge: 0.1 } },
+        type: 'greater_than_equal',
+        loc: ['query', 'speed'],
+        ctx: { ge: 0.1 },
       })
   })
 })

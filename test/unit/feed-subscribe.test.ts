@@ -118,7 +118,10 @@ function openClient(log: Log, { begins, providers, items, ...plan }: ClientPlan)
   const { side, streams, state } = plan
   const turns = choicesOf(plan.turns)
   const subscription: Subscription = {
-    ...{ side, providers: providers && new Set(providers), itemIds: new Set(items), names: new Set() },
+    side,
+    providers: providers && new Set(providers),
+    itemIds: new Set(items),
+    names: new Set(),
     isFiltered: items !== undefined,
   }
   const isWanted = (change: FeedChange) =>
@@ -187,7 +190,11 @@ function openClient(log: Log, { begins, providers, items, ...plan }: ClientPlan)
     const limits = { acquireStart: openPermits(1), acquireLogReader: openPermits(1) }
     const parts = { ...ITEMS, window, log: reader, pinState, ids: IDS, ...limits }
     const subscriber: StartingSubscriber = {
-      ...{ ...subscription, stream, ready: READY, isResuming: true, signal },
+      ...subscription,
+      stream,
+      ready: READY,
+      isResuming: true,
+      signal,
       join: () => signal.aborted || hub.add(subscriber),
     }
     const isOver = new Promise(resolve => signal.addEventListener('abort', resolve, { once: true }))

@@ -79,7 +79,10 @@ async function bytesOf(given: GivenBatch): Promise<Buffer> {
 
 const recordsOf = ({ records, firstOffset, firstTimestamp, isAppendTime }: GivenBatch) =>
   records.map(({ key, value, timestampDelta }, at) => ({
-    ...{ partition: 3, offset: firstOffset + at, key, value },
+    partition: 3,
+    offset: firstOffset + at,
+    key,
+    value,
     timestamp: firstTimestamp + (isAppendTime ? MAX_DELTA : timestampDelta),
   }))
 

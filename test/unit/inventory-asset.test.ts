@@ -112,20 +112,28 @@ describe('an asset of the platform', () => {
   has(
     'nothing that is in a form that is not known',
     {
-      ...{ name: '', marketHashName: '', iconUrl: '', isTradable: false, isMarketable: false, quantity: 1 },
-      ...{ float_value: null, inspect_link: null, name_tag: null, stickers: null, charms: null },
+      name: '',
+      marketHashName: '',
+      iconUrl: '',
+      isTradable: false,
+      isMarketable: false,
+      quantity: 1,
+      float_value: null,
+      inspect_link: null,
+      name_tag: null,
+      stickers: null,
+      charms: null,
     },
     {
-      ...{
-        name: null,
-        market_hash_name: 7,
-        icon_url: {},
-        tradable: null,
-        marketable: [],
-        actions: null,
-        tags: null,
-      },
-      ...{ descriptions: 'none', fraudwarnings: {} },
+      name: null,
+      market_hash_name: 7,
+      icon_url: {},
+      tradable: null,
+      marketable: [],
+      actions: null,
+      tags: null,
+      descriptions: 'none',
+      fraudwarnings: {},
     },
     [{ propertyid: 2, float_value: {} }, { propertyid: 'x' }, null as unknown as object],
     { instanceid: '0', amount: null },
@@ -167,8 +175,13 @@ describe('an asset of the platform', () => {
 
   it('is listed without a name where it has no description', () => {
     const page = inventoryPage.parse({
-      ...{ success: true, assets: [{ assetid: '31', classid: '7' }], descriptions: null, asset_properties: null },
-      ...{ more_items: null, last_assetid: null, total_inventory_count: '1' },
+      success: true,
+      assets: [{ assetid: '31', classid: '7' }],
+      descriptions: null,
+      asset_properties: null,
+      more_items: null,
+      last_assetid: null,
+      total_inventory_count: '1',
     })
     expect(page).to.include({ success: true, more_items: false, total_inventory_count: '1' })
     expect(assetsOf(page, scope)).to.deep.equal(assetsOf(pageOf({ name: '' }), scope))

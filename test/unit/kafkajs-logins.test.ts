@@ -26,7 +26,9 @@ async function failureOf(mechanism: 'plain' | 'scram-sha-512', answer: Buffer | 
     brokers: [`127.0.0.1:${broker.port}`],
     logLevel: logLevel.NOTHING,
     retry: { retries: 0 },
-    ...{ connectionTimeout: NEVER_MS, authenticationTimeout: NEVER_MS, requestTimeout: NEVER_MS },
+    connectionTimeout: NEVER_MS,
+    authenticationTimeout: NEVER_MS,
+    requestTimeout: NEVER_MS,
     sasl: { mechanism: mechanism as 'plain', username: 'u', password: 'p' },
   }).admin()
   const connected = admin.connect().then(

@@ -101,7 +101,10 @@ function randomTrades(random: SeededRandom): Trade[] {
       const quantity = type === 'sell' ? random.integer(1, has) : random.integer(1, 9)
       held.set(item_id, has + (type === 'buy' ? quantity : -quantity))
       return {
-        ...{ item_id, type, quantity, date },
+        item_id,
+        type,
+        quantity,
+        date,
         price: random.integer(0, 100_000),
         currency: random.pick(['USD', 'EUR', 'BTC']),
         fee_amount: random.chance(0.4) ? random.integer(0, 500) : null,

@@ -14,9 +14,22 @@ let clock = 1_000
 const judged = (verdict: Verdict, given: Partial<RefreshJudged> = {}): RefreshJudged => {
   clock += 1_000
   return {
-    ...{ side: 'ask', provider: 'p', refresh_id: `r${clock}`, observed_at: clock, verdict, reason: null },
-    ...{ added: 0, updated: 0, removed: 0, unresolved: 0, rejected: 0 },
-    ...{ unique_items: 10, total_offers: 20, total_value: 300, currency: 'CNY', total_value_usd: 40 },
+    side: 'ask',
+    provider: 'p',
+    refresh_id: `r${clock}`,
+    observed_at: clock,
+    verdict,
+    reason: null,
+    added: 0,
+    updated: 0,
+    removed: 0,
+    unresolved: 0,
+    rejected: 0,
+    unique_items: 10,
+    total_offers: 20,
+    total_value: 300,
+    currency: 'CNY',
+    total_value_usd: 40,
     catalog_version: null,
     ...given,
   }
@@ -54,7 +67,10 @@ describe('provider health', () => {
         side: fc.constantFrom('ask' as const, 'ask' as const, 'bid' as const),
         observed_at: fc.integer({ min: 1, max: 120 }).map(minutes => minutes * MINUTE_MS),
         reason: fc.constantFrom('glitch', 'collapsed', null),
-        ...{ unique_items: fc.nat(99), total_offers: fc.nat(99), total_value: fc.nat(99), total_value_usd: fc.nat(99) },
+        unique_items: fc.nat(99),
+        total_offers: fc.nat(99),
+        total_value: fc.nat(99),
+        total_value_usd: fc.nat(99),
       }),
       { minLength: 1, maxLength: 30 },
     )

@@ -16,8 +16,15 @@ import {
 const NAME = 'AK-47 | New Finish (Field-Tested)'
 
 const listed = (provider: string, refresh: number, more: Partial<NameUnresolved> = {}): NameUnresolved => ({
-  ...{ group: 'book', topic: 'market.quotes', partition: 0, offset: 0, value: Buffer.alloc(0) },
-  ...{ provider, market_hash_name: NAME, phase: null, observed_at: refresh },
+  group: 'book',
+  topic: 'market.quotes',
+  partition: 0,
+  offset: 0,
+  value: Buffer.alloc(0),
+  provider,
+  market_hash_name: NAME,
+  phase: null,
+  observed_at: refresh,
   ...more,
 })
 

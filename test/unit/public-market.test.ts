@@ -18,7 +18,9 @@ const CASES: { feed: string; page: unknown; entries: Entry[]; currency?: string;
   {
     feed: 'market_csgo ask',
     page: {
-      ...{ success: true, time: 1, currency: 'USD' },
+      success: true,
+      time: 1,
+      currency: 'USD',
       items: [
         { market_hash_name: AK, volume: '12', price: '1.234' },
         { market_hash_name: 'Nothing', volume: '0', price: '0.000' },
@@ -131,7 +133,8 @@ const CASES: { feed: string; page: unknown; entries: Entry[]; currency?: string;
   {
     feed: 'skincash ask',
     page: {
-      ...{ currency: 'eur', updated_at: 1 },
+      currency: 'eur',
+      updated_at: 1,
       items: [{ market_hash_name: AK, price: 1.2, quantity: 1, item_page: 'https://c/1' }],
     },
     entries: [[AK, undefined, 120, 1, 'https://c/1']],

@@ -12,22 +12,30 @@ describe('addresses of Redis', () => {
     expect(parseRedisUrl('redis://cache')).to.deep.equal(single)
     expect(parseRedisUrl('rediss://cache:6380/')).to.deep.equal({
       ...single,
-      ...{ isTls: true, nodes: [{ host: 'cache', port: 6380 }] },
+      isTls: true,
+      nodes: [{ host: 'cache', port: 6380 }],
     })
     expect(parseRedisUrl('redis://me:p%40ss%20word@cache:6379/3')).to.deep.equal({
       ...single,
-      ...{ user: 'me', password: 'p@ss word', database: 3 },
+      user: 'me',
+      password: 'p@ss word',
+      database: 3,
     })
     expect(parseRedisUrl('redis://:secret@[::1]:7000')).to.deep.equal({
       ...single,
-      ...{ nodes: [{ host: '::1', port: 7000 }], password: 'secret' },
+      nodes: [{ host: '::1', port: 7000 }],
+      password: 'secret',
     })
   })
 
   it('name several Sentinels and their master, or several servers of a Cluster', () => {
     expect(parseRedisUrl('redis-sentinel://me:secret@s1,s2:5000,[::2]:5001/1?master=main')).to.deep.equal({
       ...single,
-      ...{ kind: 'sentinel', master: 'main', user: 'me', password: 'secret', database: 1 },
+      kind: 'sentinel',
+      master: 'main',
+      user: 'me',
+      password: 'secret',
+      database: 1,
       nodes: [
         { host: 's1', port: 26379 },
         { host: 's2', port: 5000 },
@@ -36,7 +44,8 @@ describe('addresses of Redis', () => {
     })
     expect(parseRedisUrl('rediss-cluster://n1:7001,n2')).to.deep.equal({
       ...single,
-      ...{ kind: 'cluster', isTls: true },
+      kind: 'cluster',
+      isTls: true,
       nodes: [
         { host: 'n1', port: 7001 },
         { host: 'n2', port: 6379 },

@@ -25,7 +25,12 @@ function loopOf(write: () => Promise<void>, until: Promise<unknown> = Promise.re
   const codec = { learn: nothing } as unknown as Codec
   const watch = { assigned() {}, moved() {}, waited() {} }
   const loop = batchLoop({
-    ...{ group, codec, log, metrics, partitions, watch },
+    group,
+    codec,
+    log,
+    metrics,
+    partitions,
+    watch,
     unknown: openUnknownEvents({ group, metrics, log }),
   })
   loop.assigned([{ topic: 'quotes', partition: 0 }], nothing)

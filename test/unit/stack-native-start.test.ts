@@ -25,7 +25,9 @@ describe('servers that are kept', () => {
       return { launch: { command: 'sleep', args: ['600'] }, isReady: async () => true, addresses: {} }
     }
     const options = {
-      ...{ dataDir, environment: process.env, signal: new AbortController().signal },
+      dataDir,
+      environment: process.env,
+      signal: new AbortController().signal,
       say: (line: string) => void lines.push(line),
       onLost: (name: string, error: Error) => void lost.push(`${name}: ${error.message.split('\n')[0]}`),
     }

@@ -27,7 +27,8 @@ describe('an address of Postgres', () => {
     const given = 'postgresql://me:p%40ss@[::1]:5433/log?sslmode=require&application_name=x'
     expect(parsePostgresAddress(given)).to.deep.equal({
       url: 'postgresql://me:p%40ss@[::1]:5433/log?application_name=x',
-      ...{ sslMode: 'require', isPooled: false },
+      sslMode: 'require',
+      isPooled: false,
       tls: { ca: undefined, certificate: undefined, key: undefined },
     })
   })
@@ -95,8 +96,11 @@ describe('the settings of stores', () => {
 
   it('become part of the addresses', () => {
     const servers = serversOf({
-      ...{ DATABASE_TLS_CA: FILE, DATABASE_DIRECT_URL: 'postgres://direct/marketlog' },
-      ...{ CLICKHOUSE_URL: 'https://h', CLICKHOUSE_TLS_CA: FILE, CLICKHOUSE_CLUSTER: 'main' },
+      DATABASE_TLS_CA: FILE,
+      DATABASE_DIRECT_URL: 'postgres://direct/marketlog',
+      CLICKHOUSE_URL: 'https://h',
+      CLICKHOUSE_TLS_CA: FILE,
+      CLICKHOUSE_CLUSTER: 'main',
     })
     expect(parsePostgresAddress(servers.postgres)).to.deep.include({ isPooled: true, sslMode: 'verify-full' })
     expect(parsePostgresAddress(servers.postgresDirect ?? '')).to.deep.include({
@@ -152,8 +156,12 @@ describe('an address of ClickHouse', () => {
 
 describe('the tables of ClickHouse', () => {
   const table = {
-    ...{ name: 'rows', writer: 'test', columns: { a: 'UInt8', version: 'UInt8' } },
-    ...{ engine: 'ReplacingMergeTree(version)', orderBy: 'a', partitionBy: 'tuple()' },
+    name: 'rows',
+    writer: 'test',
+    columns: { a: 'UInt8', version: 'UInt8' },
+    engine: 'ReplacingMergeTree(version)',
+    orderBy: 'a',
+    partitionBy: 'tuple()',
   }
 
   it('are made on one server without a cluster', () => {

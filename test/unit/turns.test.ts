@@ -27,8 +27,14 @@ describe('work that pauses', () => {
     const one = Array<number>(rows).fill(1)
     const days = {
       provider: Array.from({ length: rows }, (_, row) => PROVIDERS[Math.floor(row / DAYS)] as string),
-      ...{ item_id: one, day: Array.from({ length: rows }, (_, row) => row % DAYS), is_priced: one },
-      ...{ price: one, price_micro_usd: one, currency: Array<string>(rows).fill('USD'), listed: one, quantity: one },
+      item_id: one,
+      day: Array.from({ length: rows }, (_, row) => row % DAYS),
+      is_priced: one,
+      price: one,
+      price_micro_usd: one,
+      currency: Array<string>(rows).fill('USD'),
+      listed: one,
+      quantity: one,
     }
     const work = composeChart(days, { start_day: 0, end_day: DAYS })
     expect([...work].length).to.be.at.least(6)
@@ -38,8 +44,13 @@ describe('work that pauses', () => {
     const edge = { standing: true, micro: 1_000, quantity: 1, at: 0 }
     const intervalMs = 300_000
     const parts = Array.from({ length: 41 * 2_016 }, (_, at) => ({
-      ...{ bucket: Math.floor(at / 41) * intervalMs, provider: PROVIDERS[at % 41] as string },
-      ...{ opening: edge, closing: edge, low: 1_000, high: 1_000, falls: 0 },
+      bucket: Math.floor(at / 41) * intervalMs,
+      provider: PROVIDERS[at % 41] as string,
+      opening: edge,
+      closing: edge,
+      low: 1_000,
+      high: 1_000,
+      falls: 0,
     }))
     const window = { start: 0, end: 2_016 * intervalMs, intervalMs }
     expect([...composeCandles({ parts: partTable(parts), standing: [] }, window)].length).to.be.at.least(3)

@@ -42,7 +42,10 @@ export const correctAdmin = (): void =>
 
 const repeat = ({ cluster }: Options, call: () => Promise<unknown>): Promise<unknown> =>
   pRetry(call, {
-    ...{ retries: Number.POSITIVE_INFINITY, maxRetryTime: LIMIT_MS, minTimeout: PAUSE_MS, factor: 1 },
+    retries: Number.POSITIVE_INFINITY,
+    maxRetryTime: LIMIT_MS,
+    minTimeout: PAUSE_MS,
+    factor: 1,
     shouldRetry: async ({ error }) => isPassing(error) && (await succeeds(cluster.refreshMetadata())),
   })
 

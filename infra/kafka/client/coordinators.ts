@@ -91,7 +91,10 @@ function askCoordinator<T>(group: ConsumerGroup, ask: () => Promise<T>): Promise
   const search = searches.get(group) ?? coalesceAlike(() => lookUp(group))
   searches.set(group, search)
   return pRetry(ask, {
-    ...{ retries: Number.POSITIVE_INFINITY, maxRetryTime: LIMIT_MS, minTimeout: PAUSE_MS, factor: 1 },
+    retries: Number.POSITIVE_INFINITY,
+    maxRetryTime: LIMIT_MS,
+    minTimeout: PAUSE_MS,
+    factor: 1,
     async shouldRetry({ error }) {
       if (!isAway(error) && !MOVED.has((error as { type?: string }).type ?? '')) return false
       // While no broker knows it, the one that is known is asked again.

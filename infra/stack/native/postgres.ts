@@ -146,10 +146,14 @@ async function initialiseOnce(
   if (account !== undefined) chownSync(passwordFile, account.uid, account.gid)
   const tool = (program: string, args: string[], input?: string) =>
     runTool({
-      ...{ ...context, ...account },
-      ...{ command: join(binaries, program), args, input },
+      ...context,
+      ...account,
+      command: join(binaries, program),
+      args,
+      input,
       environment: { PATH: context.environment.PATH, LC_ALL: 'C' },
-      ...{ directory: home, limitMs: INIT_LIMIT_MS },
+      directory: home,
+      limitMs: INIT_LIMIT_MS,
     })
   await tool('initdb', [
     ...['-D', cluster, '-U', USER, '-E', 'UTF8', '--locale=C'],

@@ -275,7 +275,8 @@ export function openSignIn(
       platformSignInUrl === undefined
         ? undefined
         : {
-            ...{ database, mail },
+            database,
+            mail,
             platform: openPlatformProvider({
               endpoint: platformSignInUrl,
               returnTo: `${baseUrl}/v1/account/platform/callback`,
@@ -284,7 +285,9 @@ export function openSignIn(
           },
     signIn: box &&
       signIn && {
-        ...{ database, mail, box },
+        database,
+        mail,
+        box,
         provider: openIdentityProvider({ ...signIn, redirectUri: `${baseUrl}/v1/account/callback` }),
         sessions: openSessions({ database, keys: openSigningKeys(database, box), issuer: baseUrl, now }),
       },

@@ -41,7 +41,9 @@ export function eventBodyOf(event: AlertEvent): AlertTriggeredBody {
   } = event
   const usd = (micro: string): string => toDecimal(Number(micro), USD_RATE)
   return {
-    ...{ id, type: ALERT_TRIGGERED, created_at },
+    id,
+    type: ALERT_TRIGGERED,
+    created_at,
     data: {
       ...data,
       best_ask_usd: usd(best_ask_micro_usd),

@@ -96,10 +96,21 @@ export async function addDeliveries(
 ): Promise<string[]> {
   const text = JSON.stringify(event)
   const deliveries = targets.map(({ id: endpoint_id, account_id, label, url, platform }) => ({
-    ...{ id: newId(Date.now()), account_id, event_id: event.id, event_type: event.type, event: text, is_test: isTest },
-    ...{ endpoint_id, endpoint_label: label, endpoint_url: url, platform, body: bodyFor(platform, url, event) },
+    id: newId(Date.now()),
+    account_id,
+    event_id: event.id,
+    event_type: event.type,
+    event: text,
+    is_test: isTest,
+    endpoint_id,
+    endpoint_label: label,
+    endpoint_url: url,
+    platform,
+    body: bodyFor(platform, url, event),
     // Postgres reads the word as the moment of its transaction.
-    ...{ status: 'pending', next_attempt_at: 'now', created_at: 'now' },
+    status: 'pending',
+    next_attempt_at: 'now',
+    created_at: 'now',
   }))
   await insertRows(
     query,

@@ -58,7 +58,11 @@ export function createAlerts(
         updated_at`,
       alerts.map(alert => ({
         ...alert,
-        ...{ id: newId(now), account_id: accountId, version: 1, created_at: at, updated_at: at },
+        id: newId(now),
+        account_id: accountId,
+        version: 1,
+        created_at: at,
+        updated_at: at,
       })),
       `RETURNING ${ALERT_COLUMNS}`,
     )
@@ -118,7 +122,14 @@ export async function appendToOutbox(query: Query, alerts: readonly StoredAlert[
   const rows = alerts.map(({ id, account_id, item_id, kind, threshold_value, threshold_currency, ...alert }) => {
     const { is_enabled, version, updated_at } = alert
     const payload: AlertRuleChanged = {
-      ...{ alert_id: id, account_id, item_id, kind, threshold_value, threshold_currency, is_enabled, version },
+      alert_id: id,
+      account_id,
+      item_id,
+      kind,
+      threshold_value,
+      threshold_currency,
+      is_enabled,
+      version,
       changed_at: Date.parse(updated_at),
     }
     return { topic: topics.alertRules.name, key: id, partition_key: item_id, payload }

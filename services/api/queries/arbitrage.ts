@@ -89,7 +89,9 @@ export function arbitragePairs(
     const buyUpdated = asOf - (columns.buyAgeMs[row] as number)
     const sellUpdated = asOf - (columns.sellAgeMs[row] as number)
     return {
-      ...{ item_id, market_hash_name, phase },
+      item_id,
+      market_hash_name,
+      phase,
       buy_provider: buyer,
       sell_provider: seller,
       buy_price_usd: toUsdText(buy),

@@ -44,7 +44,11 @@ export function listPortfolioDays(api: ApiContext): Route {
       const scope = ['portfolio-history', id, query.currency, queried]
       const { before, paginationOf } = openCursorPage(cursors, scope, query)
       const ledger = await openDays({
-        ...{ portfolioId: id, version, currency: query.currency, providers: query.providers && queried, today },
+        portfolioId: id,
+        version,
+        currency: query.currency,
+        providers: query.providers && queried,
+        today,
         async run(cells, work) {
           await budget.charge(credential, cells / CELLS_OF_A_ROW)
           return longWork.add(credential.accountId, work)

@@ -70,7 +70,8 @@ export async function listUnresolved(
     const rows = [...byName].map(([text, each]) => {
       const [name, phase] = JSON.parse(text) as [string, NameUnresolved['phase']]
       return {
-        ...{ name, phase },
+        name,
+        phase,
         numbers: each.map(({ number }) => number),
         groups: unique(each.map(({ value }) => value.group)),
         providers: unique(each.map(({ value }) => value.provider)),

@@ -49,7 +49,11 @@ export function remoteRates(fxUrl: string | undefined): RateSource | undefined {
       url,
       {},
       {
-        ...{ request_timeout_ms: 15_000, max_bytes: 4 * 2 ** 20, max_redirects: 3, retries: 4, retry_after_ms: 500 },
+        request_timeout_ms: 15_000,
+        max_bytes: 4 * 2 ** 20,
+        max_redirects: 3,
+        retries: 4,
+        retry_after_ms: 500,
         signal: AbortSignal.any([signal, AbortSignal.timeout(MINUTE_MS)]),
       },
     )

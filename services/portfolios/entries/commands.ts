@@ -66,7 +66,9 @@ export async function insertEntries(
       stickers, charms`,
     entries.map(entry => ({
       ...entry,
-      ...{ portfolio_id: portfolioId, created_at: new Date(now), added_quantity: entry.quantity },
+      portfolio_id: portfolioId,
+      created_at: new Date(now),
+      added_quantity: entry.quantity,
     })),
     `ON CONFLICT (portfolio_id, gamestore_assetid) WHERE gamestore_assetid IS NOT NULL DO NOTHING
     RETURNING ${ENTRY_COLUMNS}`,

@@ -44,7 +44,8 @@ const write = (question: Question): Promise<Measured> =>
       for (const [{ name, columns }, rows] of tables)
         for (let from = 0; from < rows.length; from += ROWS_IN_AN_INSERT)
           await writer.insert({
-            ...{ table: name, columns: Object.keys(columns) },
+            table: name,
+            columns: Object.keys(columns),
             rows: rows.slice(from, from + ROWS_IN_AN_INSERT),
           })
       return changes.length

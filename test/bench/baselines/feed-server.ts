@@ -72,7 +72,8 @@ function gatewayServer(capBytes?: number): RequestListener {
   keepHeapSmall()
   const known = new Map<string, KeyAnswer>()
   const feed = openFeedWithoutLog(openMetrics(), {
-    ...{ providerKeys: ['p'], providersOf: { ask: ['p'], bid: ['p'], sale: [] } },
+    providerKeys: ['p'],
+    providersOf: { ask: ['p'], bid: ['p'], sale: [] },
     itemOf: itemId => items[itemId - 1],
     authenticateHash(hash) {
       const credential = { keyId: hash, lineageId: hash, tier: 'quant' } as Credential

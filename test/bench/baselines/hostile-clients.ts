@@ -120,7 +120,10 @@ const WRONG = JSON.stringify({ items: [], providers: Array.from({ length: 20_000
 const PACKED = gzipSync(JSON.stringify({ items: [], providers: Array.from({ length: 500_000 }, () => 1) }))
 const ALERTS = JSON.stringify({
   alerts: Array.from({ length: 100 }, (_, at) => ({
-    ...{ item_id: at + 1, kind: 'price_below', threshold_value: String(at + 1), is_enabled: false },
+    item_id: at + 1,
+    kind: 'price_below',
+    threshold_value: String(at + 1),
+    is_enabled: false,
   })),
 })
 const FORM = 'Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 5000000\r\n'

@@ -214,7 +214,9 @@ async function openAlertBench(stage: Stage) {
   }
   const canaryOf = (itemId: number): AlertRuleChanged => ({
     ...ruleOf(0),
-    ...{ alert_id: idOf(2 ** 40 + itemId), item_id: itemId, threshold_value: CANARY_USD },
+    alert_id: idOf(2 ** 40 + itemId),
+    item_id: itemId,
+    threshold_value: CANARY_USD,
   })
   return {
     /** Publishes rules `from` to `to`, spread over the items evenly. */

@@ -60,8 +60,13 @@ async function measure(context: BenchContext, run: (asked: Asked) => Promise<Ent
     await eventually(() => json(path).then(() => true), path, LIMIT_MS)
   const read: Asked['read'] = (paths, until, { headers, ...more } = {}) =>
     readers.ask('read', {
-      ...{ baseUrl, until, method: 'GET', readers: 1, questions: paths.map(path => ({ path })) },
-      ...{ ...more, headers: { authorization: `Bearer ${key}`, ...headers } },
+      baseUrl,
+      until,
+      method: 'GET',
+      readers: 1,
+      questions: paths.map(path => ({ path })),
+      ...more,
+      headers: { authorization: `Bearer ${key}`, ...headers },
     } satisfies Reading)
   return run({ context, stage, read, json })
 }

@@ -126,7 +126,9 @@ const operations = Object.entries(paths).flatMap(([path, methods]) =>
     const headers = parameters.filter(one => one.in === 'header').map(({ name }) => name)
     const method = verb.toUpperCase()
     const operation = {
-      ...{ method, path, reply },
+      method,
+      path,
+      reply,
       ...(requestBody && { body: requestBody.content['application/json'] ? 'json' : 'form' }),
       ...(headers.length > 0 && { headers }),
       ...(described.security?.length === 0 && { isPublic: true }),

@@ -44,7 +44,11 @@ export function useAsks(itemId: number): ItemAsks {
     refetchInterval: live !== undefined && code !== 'USD' ? READ_AGAIN_MS : false,
   })
   const read = data?.items.map(({ provider, lowest_ask, quantity, timestamp, link }) => ({
-    ...{ provider, price: lowest_ask, quantity, link, changedAt: Date.parse(timestamp) },
+    provider,
+    price: lowest_ask,
+    quantity,
+    link,
+    changedAt: Date.parse(timestamp),
   }))
   const quotes = live && code === 'USD' ? live.map(quote => withLink(quote, read)) : read
   return { quotes: quotes?.toSorted((a, b) => a.price - b.price), error, retry: () => void refetch() }
@@ -54,7 +58,7 @@ export function useAsks(itemId: number): ItemAsks {
 function withLink({ provider, price, quantity, seenAt }: Quote, read: readonly ItemQuote[] = []): ItemQuote {
   const known = read.find(quote => quote.provider === provider)
   const isSame = known?.price === price && known.quantity === quantity
-  return { ...known, ...{ provider, price, quantity, changedAt: isSame ? known.changedAt : seenAt } }
+  return { ...known, provider, price, quantity, changedAt: isSame ? known.changedAt : seenAt }
 }
 
 /** Highest first. */

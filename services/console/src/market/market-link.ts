@@ -49,8 +49,12 @@ export function openMarketLink(baseUrl: string) {
   const port = openPort()
   const readers = new Set<() => void>()
   let snapshot: LinkSnapshot = {
-    ...{ key: takeKey() ?? undefined, state: STARTING, names: NO_NAMES },
-    ...{ usage: undefined, board: undefined, asks: undefined },
+    key: takeKey() ?? undefined,
+    state: STARTING,
+    names: NO_NAMES,
+    usage: undefined,
+    board: undefined,
+    asks: undefined,
   }
   const set = (change: Partial<LinkSnapshot>): void => {
     snapshot = { ...snapshot, ...change }

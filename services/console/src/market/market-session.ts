@@ -52,7 +52,10 @@ export function openMarketSession({ baseUrl, key }: { baseUrl: string; key: stri
     set({ tier: one.tier })
   })
   const reading: Reading = {
-    ...{ onChange, signal, set, setNames },
+    onChange,
+    signal,
+    set,
+    setNames,
     client: new Marketlog({ baseUrl, key, fetch: countUse }),
     count: more => {
       changes += more
@@ -78,7 +81,8 @@ export function openMarketSession({ baseUrl, key }: { baseUrl: string; key: stri
   }
   void run().catch(error => set(failureOf(error)))
   return {
-    ...{ baseUrl, key },
+    baseUrl,
+    key,
     /** Undefined until the providers are known. */
     store: () => store,
     state: () => state,

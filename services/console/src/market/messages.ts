@@ -61,8 +61,12 @@ export interface MarketNames {
 export const NO_NAMES: MarketNames = { kinds: [], providers: {} }
 
 export const STARTING: MarketState = {
-  ...{ status: 'loading', tier: null, problem: null, readAt: null },
-  ...{ items: 0, changesPerSecond: 0 },
+  status: 'loading',
+  tier: null,
+  problem: null,
+  readAt: null,
+  items: 0,
+  changesPerSecond: 0,
 }
 
 export interface Usage {

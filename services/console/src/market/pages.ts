@@ -96,7 +96,10 @@ export function openPages() {
     add(port: Port): void {
       const page: Page = {
         send: message => port.postMessage(message),
-        ...{ session: undefined, view: null, itemId: null, order: undefined },
+        session: undefined,
+        view: null,
+        itemId: null,
+        order: undefined,
         sent: { window: '' },
       }
       pages.add(page)
