@@ -81,10 +81,10 @@ export function loadAddressLimit(file: string | URL = BUILT_IN): number {
 /** The requests that a key may send: its tier's, or fewer where the key itself is lowered. */
 export function requestLimits(
   { requests_per_minute, requests_per_month }: TierLimits,
-  lowered: { ratePerMinuteOverride: number | null; quotaPerMonthOverride: number | null },
+  lowered: { rate_requests_per_minute_override: number | null; quota_requests_per_month_override: number | null },
 ): { perMinute: number; perMonth: number } {
   return {
-    perMinute: Math.min(lowered.ratePerMinuteOverride ?? requests_per_minute, requests_per_minute),
-    perMonth: Math.min(lowered.quotaPerMonthOverride ?? requests_per_month, requests_per_month),
+    perMinute: Math.min(lowered.rate_requests_per_minute_override ?? requests_per_minute, requests_per_minute),
+    perMonth: Math.min(lowered.quota_requests_per_month_override ?? requests_per_month, requests_per_month),
   }
 }

@@ -12,8 +12,8 @@ export interface Credential {
   /** Counts for its limits; a key that replaces this one has the same. */
   lineageId: string
   /** Lowered limits of a child key; null = the tier's. */
-  quotaPerMonthOverride: number | null
-  ratePerMinuteOverride: number | null
+  quota_requests_per_month_override: number | null
+  rate_requests_per_minute_override: number | null
   /** Confine a child key; null = nothing does. */
   scopes: readonly Scope[] | null
   /** Of a session alone. */

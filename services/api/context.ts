@@ -75,7 +75,16 @@ export async function openContext(context: RoleContext, log: Log, now: () => num
     noteRefused: openRefusalWatch(pools.writes, log, now).note,
   })
   const api = {
-    ...{ ...mailAndLinks, signIn, registry, catalog, tiers, fx, keys, now, clientOf, snapshotStreams },
+    ...mailAndLinks,
+    signIn,
+    registry,
+    catalog,
+    tiers,
+    fx,
+    keys,
+    now,
+    clientOf,
+    snapshotStreams,
     ...computedViews({ redis, prefix }, now),
     ...settingsOf(config),
     live: orUnavailable(
@@ -94,10 +103,7 @@ export async function openContext(context: RoleContext, log: Log, now: () => num
     budget: openAccountBudget(openRateLimit(redis, `${prefix}account-expensive`), tiers),
     store: openPortfolioStore(pools.writes),
     /** Of the game's platform; undefined: this service is connected to none. */
-    inventories:
-      inventoryUrl === undefined
-        ? undefined
-        : openInventories(openHttpSource({ baseUrl: inventoryUrl, signal: context.signal }), () => performance.now()),
+    inventories: inventoriesOf(inventoryUrl, context.signal),
   }
   return {
     api,
@@ -113,6 +119,9 @@ export async function openContext(context: RoleContext, log: Log, now: () => num
     },
   }
 }
+
+const inventoriesOf = (baseUrl: string | undefined, signal: AbortSignal) =>
+  baseUrl === undefined ? undefined : openInventories(openHttpSource({ baseUrl, signal }), () => performance.now())
 
 const KEY_CHECK_LIMIT_MS = 1_500
 /** A million transactions, 50,000 alerts and as many deliveries take 7 s; the largest ledger has five million. */

@@ -82,8 +82,8 @@ export function openFreshAnswers(
 /** A root and its children, its lineage, and the account's tier; `kind` is that of credentials. */
 const SELECT = `SELECT encode(k.hash, 'hex') AS hash, 'key' AS kind, k.id AS "keyId", k.account_id AS "accountId", a.tier,
     k.kind = 'root' AS "isRootKey", k.root_key_id AS "rootKeyId", coalesce(k.lineage_id, k.id) AS "lineageId",
-    k.quota_requests_per_month_override AS "quotaPerMonthOverride", k.rate_requests_per_minute_override AS "ratePerMinuteOverride",
-    k.scopes, k.revoked_at IS NOT NULL OR r.revoked_at IS NOT NULL AS "isRevoked",
+    k.quota_requests_per_month_override, k.rate_requests_per_minute_override, k.scopes,
+    k.revoked_at IS NOT NULL OR r.revoked_at IS NOT NULL AS "isRevoked",
     LEAST(k.expires_at, r.expires_at) <= now() AS "isExpired", a.disabled_at IS NOT NULL AS "isDisabled"
   FROM api_keys k JOIN api_keys r ON r.id = k.root_key_id JOIN accounts a ON a.id = k.account_id
   WHERE k.hash IN (SELECT decode(h, 'hex') FROM unnest($1::text[]) AS h)`

@@ -10,12 +10,13 @@
  * period an account never has more lineages than it had children at a time, and deleting and making keys yields nothing.
  */
 import { randomBytes } from 'node:crypto'
+import type { z } from 'zod'
 import type { Tier } from '#infra/config/tiers.ts'
 import type { Credential } from '#infra/http/credential.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import { countRows, type Database, type Query } from '#infra/postgres/pool.ts'
-import type { Scope } from '#schemas/api/scopes.ts'
-import { DAY_MS } from '#schemas/values/instant.ts'
+import type { childKeyPatch } from '#schemas/api/account-keys.ts'
+import { DAY_MS, formatInstant } from '#schemas/values/instant.ts'
 import { hashOfKey, type KeyKind } from '../access/reader.ts'
 import { type Origin, recordAction } from '../audit/commands.ts'
 import { LOCAL_ADDRESS, lockForOwner } from '../commands.ts'
@@ -30,12 +31,12 @@ export type IssuedKey = Awaited<ReturnType<typeof insertKey>>
 /** Replaces the root key and revokes all child keys; needs a verified e-mail. */
 export function reissueRootKey(database: Database, actor: Actor, now: number): Promise<IssuedKey> {
   return database.transaction(async query => {
-    const { lineageId } = await lockActor(query, actor, { issues: true })
+    const { lineage_id } = await lockActor(query, actor, { issues: true })
     await query('UPDATE api_keys SET revoked_at = $2 WHERE account_id = $1 AND revoked_at IS NULL', [
       actor.accountId,
       new Date(now),
     ])
-    const issued = await insertKey(query, { accountId: actor.accountId, kind: 'root', lineageId, now })
+    const issued = await insertKey(query, { accountId: actor.accountId, kind: 'root', lineage_id, now })
     await recordAction(query, actor, { kind: 'key.reissued', at: now, detail: { issued_key_id: issued.key.id } })
     return issued
   })
@@ -47,12 +48,12 @@ export function reissueRootKey(database: Database, actor: Actor, now: number): P
  */
 async function lockActor(query: Query, actor: Actor, { issues }: { issues: boolean }) {
   const { isEmailVerified } = await lockForOwner(query, actor)
-  const [root] = await query<{ rootKeyId: string; lineageId: string }>(
-    `SELECT k.id AS "rootKeyId", ${LINEAGE} AS "lineageId" FROM api_keys k
+  const [root] = await query<Pick<StoredKey, 'root_key_id' | 'lineage_id'>>(
+    `SELECT k.root_key_id, ${LINEAGE} AS lineage_id FROM api_keys k
      WHERE k.account_id = $1 AND k.kind = 'root' AND k.revoked_at IS NULL`,
     [actor.accountId],
   )
-  if (!root || (actor.kind === 'key' && root.rootKeyId !== actor.keyId)) {
+  if (!root || (actor.kind === 'key' && root.root_key_id !== actor.keyId)) {
     throw new HttpError('AUTH_API_KEY_REVOKED', 'This API key was revoked; use the key that replaced it.')
   }
   if (!issues || isEmailVerified) return root
@@ -60,19 +61,10 @@ async function lockActor(query: Query, actor: Actor, { issues }: { issues: boole
   throw new HttpError('EMAIL_NOT_VERIFIED', detail)
 }
 
+/** Without a lineage, or a root, it begins one. */
 export async function insertKey(
   query: Query,
-  key: ChildKeyChanges & {
-    accountId: string
-    kind: KeyKind
-    now: number
-    /** Of a child. */
-    rootKeyId?: string
-    /** Undefined: it begins one. */
-    lineageId?: string | undefined
-    name?: string | null
-    expiresAt?: string | number | null
-  },
+  key: Partial<StoredKey> & { accountId: string; kind: KeyKind; now: number },
 ): Promise<{ text: string; key: StoredKey }> {
   const text = newKeyText(key.kind)
   const id = crypto.randomUUID()
@@ -81,22 +73,16 @@ export async function insertKey(
        quota_requests_per_month_override, rate_requests_per_minute_override, lineage_id, scopes)
      VALUES ($1, $2, $3, $4, decode($5, 'hex'), $6, $7, $8, $9, $10, $11, $12) RETURNING ${KEY_COLUMNS}`,
     [
-      ...[id, key.accountId, key.kind, key.rootKeyId ?? id, hashOfKey(text), key.name ?? null],
-      ...[new Date(key.now), key.expiresAt == null ? null : new Date(key.expiresAt)],
-      ...[key.quotaPerMonthOverride ?? null, key.ratePerMinuteOverride ?? null],
-      ...[key.lineageId ?? id, key.scopes ?? null],
+      ...[id, key.accountId, key.kind, key.root_key_id ?? id, hashOfKey(text), key.name ?? null],
+      ...[new Date(key.now), key.expires_at ?? null, key.quota_requests_per_month_override ?? null],
+      ...[key.rate_requests_per_minute_override ?? null, key.lineage_id ?? id, key.scopes ?? null],
     ],
   )
   return { text, key: row as StoredKey }
 }
 
 /** Changes of a child key; null removes a limit, and the scopes. */
-interface ChildKeyChanges {
-  name?: string | null
-  scopes?: readonly Scope[] | null
-  quotaPerMonthOverride?: number | null
-  ratePerMinuteOverride?: number | null
-}
+type ChildKeyChanges = z.infer<ReturnType<typeof childKeyPatch>>
 
 /** Creates a child key; `most` is how many a root may have, `usedOf` counts the requests of the month by lineage. */
 export function createChildKey(
@@ -107,12 +93,12 @@ export function createChildKey(
 ): Promise<IssuedKey> {
   const { accountId } = actor
   return database.transaction(async query => {
-    const { rootKeyId } = await lockActor(query, actor, { issues: true })
+    const { root_key_id } = await lockActor(query, actor, { issues: true })
     if ((await countRows(query, `api_keys k WHERE ${ACTIVE_CHILD}`, [accountId, new Date(now)])) >= most) {
       throw new HttpError('CHILD_KEY_LIMIT_REACHED', `A root key has ${most} child keys at most; delete one first.`)
     }
-    const lineageId = await lineageToInherit(query, accountId, { now, usedOf })
-    const issued = await insertKey(query, { ...child, accountId, kind: 'child', rootKeyId, lineageId, now })
+    const lineage_id = await lineageToInherit(query, accountId, { now, usedOf })
+    const issued = await insertKey(query, { ...child, accountId, kind: 'child', root_key_id, lineage_id, now })
     const detail = { child_key_id: issued.key.id, scopes: issued.key.scopes }
     await recordAction(query, actor, { kind: 'child_key.created', at: now, detail })
     return issued
@@ -127,16 +113,15 @@ export function changeChildKey(
 ): Promise<StoredKey> {
   return database.transaction(async query => {
     const before = await lockChild(query, actor, keyId, now)
-    const { name, quotaPerMonthOverride: quota, ratePerMinuteOverride: rate, scopes } = changes
+    const members = Object.entries(changes).filter(([, value]) => value !== undefined)
+    const after: StoredKey = { ...before, ...Object.fromEntries(members) }
     const [key] = await query<StoredKey>(
       `UPDATE api_keys k SET name = $2, quota_requests_per_month_override = $3, rate_requests_per_minute_override = $4,
          scopes = $5
        WHERE k.id = $1 RETURNING ${KEY_COLUMNS}`,
       [
-        ...[keyId, name ?? before.name],
-        ...[quota === undefined ? before.quotaPerMonthOverride : quota],
-        ...[rate === undefined ? before.ratePerMinuteOverride : rate],
-        scopes === undefined ? before.scopes : scopes,
+        ...[keyId, after.name, after.quota_requests_per_month_override],
+        ...[after.rate_requests_per_minute_override, after.scopes],
       ],
     )
     const detail = { child_key_id: keyId, scopes_before: before.scopes, scopes: key?.scopes }
@@ -186,6 +171,7 @@ export function createAccountWithKey(
   options: { tier: Tier; name?: string; email?: string | null; expiresAt?: number },
 ): Promise<{ account_id: string; key_id: string; key: string }> {
   const { tier, name = null, email = LOCAL_ADDRESS, expiresAt } = options
+  const expires_at = expiresAt === undefined ? null : formatInstant(expiresAt)
   return database.transaction(async query => {
     const [account] = await query<{ id: string; created_at: string }>(
       `INSERT INTO accounts (tier, name, email, email_verified_at)
@@ -194,7 +180,7 @@ export function createAccountWithKey(
     )
     if (!account) throw new Error('the database returned no account')
     const now = Date.parse(account.created_at)
-    const { key, text } = await insertKey(query, { accountId: account.id, kind: 'root', now, expiresAt })
+    const { key, text } = await insertKey(query, { accountId: account.id, kind: 'root', now, expires_at })
     return { account_id: account.id, key_id: key.id, key: text }
   })
 }

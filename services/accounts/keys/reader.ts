@@ -6,34 +6,34 @@
  */
 import { HttpError } from '#infra/http/http-error.ts'
 import { type Database, readPage, slicesById } from '#infra/postgres/pool.ts'
-import type { Scope } from '#schemas/api/scopes.ts'
+import type { KeyInfo } from '#schemas/api/account-keys.ts'
 import type { KeyKind } from '../access/reader.ts'
 import { accountGone } from '../reader.ts'
 
-/** A key as it is stored; moments are ISO 8601. */
-export interface StoredKey {
-  id: string
+/** A key as it is stored: its public members, but for those that depend on its tier and the moment. */
+export interface StoredKey
+  extends Pick<
+    KeyInfo,
+    | 'id'
+    | 'name'
+    | 'root_key_id'
+    | 'created_at'
+    | 'last_used_at'
+    | 'expires_at'
+    | 'quota_requests_per_month_override'
+    | 'rate_requests_per_minute_override'
+    | 'scopes'
+  > {
   kind: KeyKind
-  name: string | null
-  rootKeyId: string
   /** Its limits are counted for it: keys/commands.ts. */
-  lineageId: string
-  createdAt: string
-  lastUsedAt: string | null
-  expiresAt: string | null
-  revokedAt: string | null
-  quotaPerMonthOverride: number | null
-  ratePerMinuteOverride: number | null
-  /** A child key is confined to them; null = to nothing. */
-  scopes: Scope[] | null
+  lineage_id: string
+  revoked_at: string | null
 }
 
 export const LINEAGE = 'coalesce(k.lineage_id, k.id)'
 
-export const KEY_COLUMNS = `k.id, k.kind, k.name, k.root_key_id AS "rootKeyId", ${LINEAGE} AS "lineageId", k.created_at AS "createdAt",
-  k.last_used_at AS "lastUsedAt", k.expires_at AS "expiresAt", k.revoked_at AS "revokedAt",
-  k.quota_requests_per_month_override AS "quotaPerMonthOverride", k.rate_requests_per_minute_override AS "ratePerMinuteOverride",
-  k.scopes`
+export const KEY_COLUMNS = `k.id, k.kind, k.name, k.root_key_id, ${LINEAGE} AS lineage_id, k.created_at, k.last_used_at, k.expires_at,
+  k.revoked_at, k.quota_requests_per_month_override, k.rate_requests_per_minute_override, k.scopes`
 
 /** There is no such active key of this account; a key of another account is not revealed. */
 export const keyNotFound = (): HttpError =>

@@ -24,8 +24,8 @@ const CHECKED_MAX = 10_000
 /** A session may change who can take the account over for ten minutes after its sign-in; a refresh does not begin it again. */
 const CREDENTIALS = `SELECT 'session' AS kind, s.id AS "sessionId", s.account_id AS "accountId", a.tier, true AS "isRootKey",
     k.id AS "keyId", k.id AS "rootKeyId", coalesce(k.lineage_id, k.id) AS "lineageId",
-    k.quota_requests_per_month_override AS "quotaPerMonthOverride", k.rate_requests_per_minute_override AS "ratePerMinuteOverride",
-    NULL AS scopes, s.created_at > $2::timestamptz - interval '10 minutes' AS "isRecentSession",
+    k.quota_requests_per_month_override, k.rate_requests_per_minute_override, NULL AS scopes,
+    s.created_at > $2::timestamptz - interval '10 minutes' AS "isRecentSession",
     a.disabled_at IS NOT NULL AS "isDisabled"
   FROM sessions s JOIN accounts a ON a.id = s.account_id
   JOIN api_keys k ON k.account_id = a.id AND k.kind = 'root' AND k.revoked_at IS NULL

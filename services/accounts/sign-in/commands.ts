@@ -183,8 +183,8 @@ async function createAccount(query: Query, { issuer, subject, email }: Identity,
   await query('INSERT INTO identities (issuer, subject, account_id, created_at) VALUES ($1, $2, $3, $4)', [
     ...[issuer, subject, accountId, at],
   ])
-  const lineageId = hashOf(JSON.stringify([issuer, subject])).toString('hex', 0, UUID_BYTES)
-  await insertKey(query, { accountId, kind: 'root', lineageId, now })
+  const lineage_id = hashOf(JSON.stringify([issuer, subject])).toString('hex', 0, UUID_BYTES)
+  await insertKey(query, { accountId, kind: 'root', lineage_id, now })
   return accountId
 }
 

@@ -92,7 +92,7 @@ async function* documentOf(api: ApiContext, credential: Credential, now: number)
     identities: await listIdentities(reads, accountId),
   }
   yield `{"generated_at":"${formatInstant(now)}","account":${JSON.stringify(account)}`
-  const shownKey = (key: StoredKey) => ({ ...infoOf(api, credential, key), revoked_at: key.revokedAt })
+  const shownKey = (key: StoredKey) => ({ ...infoOf(api, credential, key), revoked_at: key.revoked_at })
   yield* jsonList(keySlices(reads, accountId), shownKey, ',"keys":[')
   yield* jsonList(sessionSlices(reads, accountId), one => one, ',"sessions":[')
   yield* jsonList(alertSlices(reads, accountId), shownAlert, ',"alerts":[')

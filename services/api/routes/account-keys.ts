@@ -87,7 +87,7 @@ const reissueKey = (api: ApiContext): Route => {
         key: text,
         key_prefix: keyPrefix('root'),
         id: key.id,
-        created_at: key.createdAt,
+        created_at: key.created_at,
         message: `${SHOWN_ONCE} The former root key and its child keys are revoked.`,
       }
     },
@@ -125,12 +125,8 @@ function childKeysRoutes(api: ApiContext): Route[] {
       errors: ['EMAIL_NOT_VERIFIED', 'CHILD_KEY_LIMIT_REACHED'],
       async handle({ body, credential, request }) {
         const limits = { most: tiers[credential.tier].child_keys, now: now(), usedOf: api.readUse }
-        const child = { name: body.name, ...overridesOf(body) }
-        return issued(
-          api,
-          credential,
-          await createChildKey(database, actorOf(api, { credential, request }), child, limits),
-        )
+        const actor = actorOf(api, { credential, request })
+        return issued(api, credential, await createChildKey(database, actor, inOrder(body), limits))
       },
     }),
   ]
@@ -161,7 +157,7 @@ function childKeyRoutes(api: ApiContext): Route[] {
       reply: json('ChildKeyReply', childKeyReply, 'The key as it is now.'),
       errors: ['KEY_NOT_FOUND'],
       async handle({ params: { id }, body, credential, request }) {
-        const changes = { name: body.name, ...overridesOf(body) }
+        const changes = inOrder(body)
         const key = await changeChildKey(database, actorOf(api, { credential, request }), id, { changes, now: now() })
         keys.forget(credential.accountId)
         return shown(api, credential, key)
@@ -208,7 +204,7 @@ const actorOf = (api: ApiContext, route: { credential: Credential; request: Requ
 
 /** Child keys with their counted requests of the month. */
 async function withUse(api: ApiContext, credential: Credential, keys: readonly StoredKey[]) {
-  const counts = await api.readUse(keys.map(({ lineageId }) => lineageId))
+  const counts = await api.readUse(keys.map(({ lineage_id }) => lineage_id))
   return keys.map((key, i) => ({ key: infoOf(api, credential, key), requests_this_month: counts[i] ?? 0 }))
 }
 
@@ -224,35 +220,24 @@ const issued = (api: ApiContext, credential: Credential, { text, key }: IssuedKe
 })
 
 /** The public members of a key whose account's tier is the caller's. */
-export function infoOf({ tiers, now }: ApiContext, { tier }: Credential, key: StoredKey): KeyInfo {
+export function infoOf(
+  { tiers, now }: ApiContext,
+  { tier }: Credential,
+  { kind, lineage_id: _, revoked_at, ...key }: StoredKey,
+): KeyInfo {
   const { perMonth, perMinute } = requestLimits(tiers[tier], key)
   return {
-    id: key.id,
-    key_prefix: `sk_live_${key.kind}`,
-    name: key.name,
-    root_key_id: key.rootKeyId,
-    is_root_key: key.kind === 'root',
-    is_active: key.revokedAt === null && (key.expiresAt === null || Date.parse(key.expiresAt) > now()),
-    created_at: key.createdAt,
-    last_used_at: key.lastUsedAt,
-    expires_at: key.expiresAt,
-    quota_requests_per_month_override: key.quotaPerMonthOverride,
-    rate_requests_per_minute_override: key.ratePerMinuteOverride,
+    ...key,
+    key_prefix: `sk_live_${kind}`,
+    is_root_key: kind === 'root',
+    is_active: revoked_at === null && (key.expires_at === null || Date.parse(key.expires_at) > now()),
     effective_quota_requests_per_month: perMonth,
     effective_rate_requests_per_minute: perMinute,
-    scopes: key.scopes,
   }
 }
 
-function overridesOf(body: {
-  quota_requests_per_month_override?: number | null
-  rate_requests_per_minute_override?: number | null
-  scopes?: readonly Scope[] | null
-}) {
-  const { scopes } = body
-  return {
-    scopes: scopes && SCOPES.filter(scope => scopes.includes(scope)),
-    quotaPerMonthOverride: body.quota_requests_per_month_override,
-    ratePerMinuteOverride: body.rate_requests_per_minute_override,
-  }
-}
+/** With scopes in the order of their list. */
+const inOrder = <B extends { scopes?: Scope[] | null | undefined }>(body: B): B => ({
+  ...body,
+  scopes: body.scopes && SCOPES.filter(scope => body.scopes?.includes(scope)),
+})
