@@ -3,7 +3,7 @@
  * answers that issue a key hold its text.
  */
 import { z } from 'zod'
-import { clampedPage, optional, text, uuid, violates } from './query-values.ts'
+import { clampedPage, namesChange, needsChange, optional, text, uuid } from './query-values.ts'
 import { exampleOf, instant, offsetPages } from './reply-values.ts'
 import { SCOPES, type Scope } from './scopes.ts'
 
@@ -59,10 +59,7 @@ export const childKeyPatch = (scope: ChildKeyScope) => {
       rate_requests_per_minute_override: rate.nullable().optional().meta(NOTES.rate),
       scopes: scopes.nullable().optional().meta(NOTES.scopes),
     })
-    .refine(
-      body => Object.values(body).some(value => value !== undefined),
-      violates('value_error', 'The body should name something to change'),
-    )
+    .refine(namesChange, needsChange)
 }
 
 const createdAt = instant.meta({ example: '2026-03-01T09:00:00.000Z' })

@@ -7,8 +7,11 @@ import { ALERT_KINDS, parseThreshold } from '../values/alert.ts'
 import {
   clampedPage,
   currencyCode,
+  defaulted,
   list,
   type MarketScope,
+  namesChange,
+  needsChange,
   optional,
   text,
   unlistedCurrency,
@@ -57,11 +60,7 @@ export const alertBody = (scope: Pick<MarketScope, 'isCurrency'>) =>
       }),
       threshold_value: threshold.meta(THRESHOLD_NOTE),
       threshold_currency: optional(z.string().max(10)).meta(CURRENCY_NOTE),
-      is_enabled: z
-        .boolean()
-        .nullish()
-        .transform(value => value ?? true)
-        .meta(ENABLED_NOTE),
+      is_enabled: defaulted(z.boolean(), true).meta(ENABLED_NOTE),
     })
     .superRefine(({ kind, threshold_currency: code }, context) => {
       if (kind === 'spread_exceeds' || code === undefined || scope.isCurrency(code)) return
@@ -86,10 +85,7 @@ export const alertPatch = (scope: Pick<MarketScope, 'isCurrency'>) =>
       threshold_currency: optional(currencyCode(scope.isCurrency)).meta(CURRENCY_NOTE),
       is_enabled: optional(z.boolean()).meta(ENABLED_NOTE),
     })
-    .refine(
-      body => Object.values(body).some(value => value !== undefined),
-      violates('value_error', 'The body should name something to change'),
-    )
+    .refine(namesChange, needsChange)
 
 export const alertParams = z.object({
   alert_id: uuid().meta({ description: 'Id of the alert.', example: EXAMPLE_ID }),

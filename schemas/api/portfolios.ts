@@ -73,9 +73,6 @@ export const assetMembers = {
   charms: z.array(charm).nullable(),
 }
 
-/** The same, as values. */
-export type AssetMembers = z.infer<z.ZodObject<typeof assetMembers>>
-
 export const entryReply = z.strictObject({
   id: z.uuid().meta({ example: ENTRY_ID }),
   ...itemMembers,

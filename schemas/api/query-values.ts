@@ -101,6 +101,16 @@ export const getQuery = (own: z.ZodObject = z.object({})) =>
 /** A member of a body that may be left out; null means the same as leaving it out. */
 export const optional = <T extends z.ZodType>(one: T) => one.nullish().transform(value => value ?? undefined)
 
+/** A member of a body that has a value where it is left out or null. */
+export const defaulted = <T extends z.ZodType>(one: T, otherwise: z.output<T>) =>
+  one.nullish().transform(value => value ?? otherwise)
+
+/** Whether the body of a change names anything. */
+export const namesChange = (body: object): boolean => Object.values(body).some(value => value !== undefined)
+
+/** The violation of the body of a change that names nothing. */
+export const needsChange = violates('value_error', 'The body should name something to change')
+
 /** A text that is not empty and contains neither a NUL nor a lone surrogate. */
 export const text = (longest = 200) =>
   z

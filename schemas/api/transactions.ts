@@ -11,6 +11,7 @@ import {
   currencyMember,
   day,
   hasItem,
+  namesChange,
   needsItem,
   optional,
   text,
@@ -111,7 +112,7 @@ export const transactionPatch = ({ isCurrency, latestDay }: TransactionScope) =>
         example: 'EUR',
       }),
     })
-    .refine(body => Object.values(body).some(value => value !== undefined), {
+    .refine(namesChange, {
       ...violates('missing', 'Field required: at least one member to change'),
       path: [],
     })

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod'
 import { ALERT_TRIGGERED, alertTriggeredBody } from './alert-triggered.ts'
-import { clampedPage, optional, text, uuid, violates } from './query-values.ts'
+import { clampedPage, defaulted, namesChange, optional, text, uuid, violates } from './query-values.ts'
 import { exampleOf, instant, offsetPages } from './reply-values.ts'
 
 /** Kinds of destination; the last two are sent bodies of their own form. */
@@ -64,12 +64,8 @@ export const webhookBody = (refuses: RefusesUrl) =>
     .strictObject({
       label: text(LABEL_MAX).meta(NOTES.label),
       url: destination(refuses).meta(NOTES.url),
-      platform: optional(z.enum(WEBHOOK_PLATFORMS))
-        .transform(platform => platform ?? 'custom')
-        .meta(NOTES.platform),
-      is_active: optional(z.boolean())
-        .transform(isActive => isActive ?? true)
-        .meta(NOTES.is_active),
+      platform: defaulted(z.enum(WEBHOOK_PLATFORMS), 'custom').meta(NOTES.platform),
+      is_active: defaulted(z.boolean(), true).meta(NOTES.is_active),
     })
     .refine(body => body.platform !== 'telegram' || hasChat(body.url), { ...chatMissing })
 
@@ -83,7 +79,7 @@ export const webhookPatch = (refuses: RefusesUrl) =>
       platform: optional(z.enum(WEBHOOK_PLATFORMS)).meta(NOTES.platform),
       is_active: optional(z.boolean()).meta(NOTES.is_active),
     })
-    .refine(body => Object.values(body).some(value => value !== undefined), {
+    .refine(namesChange, {
       ...violates('missing', 'Field required: at least one of label, url, platform, is_active'),
       path: [],
     })

@@ -6,20 +6,12 @@
  * is null or empty; an asset without a description is listed without a name.
  */
 import { z } from 'zod'
-import type { AssetMembers } from '#schemas/api/portfolios.ts'
+import type { inventoryReply } from '#schemas/api/inventory.ts'
 
-/** An asset, before the catalog is asked. */
-export interface PlatformAsset {
-  assetid: string
-  marketHashName: string
+/** An asset as the API lists it, before the catalog is asked. */
+export interface PlatformAsset extends Omit<z.infer<typeof inventoryReply>['data'][number], 'phase'> {
   /** Which finish it has: distinguishes phases. */
-  paintIndex: number | null
-  name: string
-  iconUrl: string
-  isTradable: boolean
-  isMarketable: boolean
-  quantity: number
-  details: AssetMembers
+  paint_index: number | null
 }
 
 /** NULs and halves of surrogate pairs, which a store of texts could not hold, are left out. */
@@ -102,21 +94,19 @@ export function assetsOf(page: InventoryPage, scope: AssetScope): PlatformAsset[
     const html = described.descriptions.map(({ value }) => value).join('\n')
     return {
       assetid,
-      marketHashName: described.market_hash_name,
-      paintIndex: integer(PROPERTY.finish),
+      market_hash_name: described.market_hash_name,
+      paint_index: integer(PROPERTY.finish),
       name: described.name,
-      iconUrl: pictureOf(described.icon_url, scope),
-      isTradable: described.tradable,
-      isMarketable: described.marketable,
+      icon_url: pictureOf(described.icon_url, scope),
+      tradable: described.tradable,
+      marketable: described.marketable,
       quantity: Math.max(1, wholeNumber(amount) ?? 1),
-      details: {
-        float_value: share(properties.get(PROPERTY.float)?.float_value),
-        paint_seed: integer(PROPERTY.seed),
-        inspect_link: inspectLink(described.actions, { assetid, properties, accountId: scope.accountId }),
-        name_tag: properties.get(PROPERTY.nameTag)?.string_value ?? nameTagOf(described.fraudwarnings),
-        stickers: applied(html, STICKERS)?.map((name, slot) => ({ name, slot, wear: null })) ?? null,
-        charms: applied(html, CHARMS)?.map(name => ({ name, pattern_id: integer(PROPERTY.charmPattern) })) ?? null,
-      },
+      float_value: share(properties.get(PROPERTY.float)?.float_value),
+      paint_seed: integer(PROPERTY.seed),
+      inspect_link: inspectLink(described.actions, { assetid, properties, accountId: scope.accountId }),
+      name_tag: properties.get(PROPERTY.nameTag)?.string_value ?? nameTagOf(described.fraudwarnings),
+      stickers: applied(html, STICKERS)?.map((name, slot) => ({ name, slot, wear: null })) ?? null,
+      charms: applied(html, CHARMS)?.map(name => ({ name, pattern_id: integer(PROPERTY.charmPattern) })) ?? null,
     }
   })
 }

@@ -220,10 +220,10 @@ async function fetchOnce(url: string, limit: AbortSignal): ReturnType<Get> {
  */
 export function matchAsset(
   catalog: Pick<CatalogReader, 'byId' | 'idsOfName'>,
-  { marketHashName, paintIndex }: Pick<PlatformAsset, 'marketHashName' | 'paintIndex'>,
+  { market_hash_name, paint_index }: Pick<PlatformAsset, 'market_hash_name' | 'paint_index'>,
 ): CatalogItem | undefined {
-  const items = catalog.idsOfName(marketHashName).flatMap(id => catalog.byId(id) ?? [])
+  const items = catalog.idsOfName(market_hash_name).flatMap(id => catalog.byId(id) ?? [])
   const ofFinish =
-    paintIndex === null ? undefined : items.find(item => item.phase !== null && item.paint_index === paintIndex)
+    paint_index === null ? undefined : items.find(item => item.phase !== null && item.paint_index === paint_index)
   return ofFinish ?? items[0]
 }

@@ -20,7 +20,7 @@ import { DAY_MS, formatInstant } from '#schemas/values/instant.ts'
 import { hashOfKey, type KeyKind } from '../access/reader.ts'
 import { type Origin, recordAction } from '../audit/commands.ts'
 import { LOCAL_ADDRESS, lockForOwner } from '../commands.ts'
-import { ACTIVE_CHILD, KEY_COLUMNS, keyNotFound, LINEAGE, type StoredKey } from './reader.ts'
+import { ACTIVE_CHILD, KEY_COLUMNS, LINEAGE, readChildKey, type StoredKey } from './reader.ts'
 
 /** Who asks for a change: a root key, or a session. */
 type Actor = Pick<Credential, 'kind'> & Origin
@@ -154,12 +154,7 @@ export function reissueChildKey(database: Database, actor: Actor, keyId: string,
 
 async function lockChild(query: Query, actor: Actor, keyId: string, now: number): Promise<StoredKey> {
   await lockActor(query, actor, { issues: false })
-  const [key] = await query<StoredKey>(
-    `SELECT ${KEY_COLUMNS} FROM api_keys k WHERE ${ACTIVE_CHILD} AND k.id = $3 FOR NO KEY UPDATE`,
-    [actor.accountId, new Date(now), keyId],
-  )
-  if (!key) throw keyNotFound()
-  return key
+  return readChildKey(query, { accountId: actor.accountId, keyId, now }, 'FOR NO KEY UPDATE')
 }
 
 const revoke = (query: Query, keyId: string, now: number): Promise<unknown> =>

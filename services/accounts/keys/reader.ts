@@ -5,7 +5,7 @@
  * nothing.
  */
 import { HttpError } from '#infra/http/http-error.ts'
-import { type Database, readPage, slicesById } from '#infra/postgres/pool.ts'
+import { type Database, type Query, readPage, slicesById } from '#infra/postgres/pool.ts'
 import type { KeyInfo } from '#schemas/api/account-keys.ts'
 import type { KeyKind } from '../access/reader.ts'
 import { accountGone } from '../reader.ts'
@@ -35,10 +35,6 @@ export const LINEAGE = 'coalesce(k.lineage_id, k.id)'
 export const KEY_COLUMNS = `k.id, k.kind, k.name, k.root_key_id, ${LINEAGE} AS lineage_id, k.created_at, k.last_used_at, k.expires_at,
   k.revoked_at, k.quota_requests_per_month_override, k.rate_requests_per_minute_override, k.scopes`
 
-/** There is no such active key of this account; a key of another account is not revealed. */
-export const keyNotFound = (): HttpError =>
-  new HttpError('KEY_NOT_FOUND', 'This account has no active key with this id.')
-
 /** Reads the key that asks. */
 export async function readKey(database: Database, keyId: string): Promise<StoredKey> {
   const [key] = await database.rows<StoredKey>(`SELECT ${KEY_COLUMNS} FROM api_keys k WHERE k.id = $1`, [keyId])
@@ -59,26 +55,21 @@ export const listChildKeys = (
   { rows }: Database,
   accountId: string,
   page: { limit: number; offset: number; now: number },
-): Promise<{ rows: StoredKey[]; total: number }> => {
-  const source = `api_keys k WHERE ${ACTIVE_CHILD}`
-  return readPage(
-    rows,
-    { columns: KEY_COLUMNS, source, order: 'k.created_at, k.id' },
-    [accountId, new Date(page.now)],
-    page,
-  )
+) => {
+  const from = { columns: KEY_COLUMNS, source: `api_keys k WHERE ${ACTIVE_CHILD}`, order: 'k.created_at, k.id' }
+  return readPage<StoredKey>(rows, from, [accountId, new Date(page.now)], page)
 }
 
+/** `lock` is the clause by which a transaction locks it. */
 export async function readChildKey(
-  database: Database,
-  accountId: string,
-  keyId: string,
-  now: number,
+  query: Query,
+  { accountId, keyId, now }: { accountId: string; keyId: string; now: number },
+  lock = '',
 ): Promise<StoredKey> {
-  const [key] = await database.rows<StoredKey>(
-    `SELECT ${KEY_COLUMNS} FROM api_keys k WHERE ${ACTIVE_CHILD} AND k.id = $3`,
+  const [key] = await query<StoredKey>(
+    `SELECT ${KEY_COLUMNS} FROM api_keys k WHERE ${ACTIVE_CHILD} AND k.id = $3 ${lock}`,
     [accountId, new Date(now), keyId],
   )
-  if (!key) throw keyNotFound()
+  if (!key) throw new HttpError('KEY_NOT_FOUND', 'This account has no active key with this id.')
   return key
 }

@@ -19,6 +19,7 @@ import {
   type ExcludedQuotes,
   freshUntil,
 } from '#streams/market-summary/reader.ts'
+import { itemNames } from './listing.ts'
 
 /** Rows of a page, best first, and whether more follow. */
 export function arbitragePage(view: ArbitrageView, query: ArbitrageQuery, now: number) {
@@ -78,7 +79,6 @@ export function arbitragePairs(
   return rows.flatMap(row => {
     const item = catalog.byId(columns.itemId[row] as number)
     if (!item) return []
-    const { item_id, market_hash_name, phase } = item
     const [buy, sell] = [columns.buyMicroUsd[row] as number, columns.sellMicroUsd[row] as number]
     const buyer = providers[columns.buyProvider[row] as number] as string
     const seller = providers[columns.sellProvider[row] as number] as string
@@ -89,9 +89,7 @@ export function arbitragePairs(
     const buyUpdated = asOf - (columns.buyAgeMs[row] as number)
     const sellUpdated = asOf - (columns.sellAgeMs[row] as number)
     return {
-      item_id,
-      market_hash_name,
-      phase,
+      ...itemNames(item),
       buy_provider: buyer,
       sell_provider: seller,
       buy_price_usd: toUsdText(buy),

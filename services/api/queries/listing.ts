@@ -76,6 +76,12 @@ export function itemNotFound(nearest?: string): HttpError {
   return new HttpError('ITEM_NOT_FOUND', `No catalog item has this name; the nearest is "${nearest}".`)
 }
 
+/** The members by which answers name an item. */
+export function itemNames(item: Pick<CatalogItem, 'item_id' | 'market_hash_name' | 'phase'>) {
+  const { item_id, market_hash_name, phase } = item
+  return { item_id, market_hash_name, phase }
+}
+
 /** The ids that a query names; undefined when it names none. Throws the 404 for what the catalog does not know. */
 export function chosenItems(
   catalog: CatalogReader,

@@ -145,7 +145,11 @@ function childKeyRoutes(api: ApiContext): Route[] {
       reply: json('ChildKeyReply', childKeyReply, 'The key and its counted requests of the month.'),
       errors: ['KEY_NOT_FOUND'],
       handle: async ({ params: { id }, credential }) =>
-        shown(api, credential, await readChildKey(database, credential.accountId, id, now())),
+        shown(
+          api,
+          credential,
+          await readChildKey(database.rows, { accountId: credential.accountId, keyId: id, now: now() }),
+        ),
     }),
     defineRoute({
       ...one,

@@ -31,7 +31,7 @@ import {
 } from '#services/alerts/rules/commands.ts'
 import { listAlertEvents, listAlerts, type StoredAlert } from '#services/alerts/rules/reader.ts'
 import type { ApiContext } from '../context.ts'
-import { itemNotFound, paginationOf } from '../queries/listing.ts'
+import { itemNames, itemNotFound, paginationOf } from '../queries/listing.ts'
 import { EXPENSIVE } from '../work-limits.ts'
 
 type BatchResult = z.infer<typeof alertBatchReply>['results'][number]
@@ -167,9 +167,7 @@ function newAlertOf({ catalog }: ApiContext, body: AlertBody): NewAlert | undefi
   const item = catalog.byId(body.item_id)
   if (!item) return undefined
   return {
-    item_id: item.item_id,
-    market_hash_name: item.market_hash_name,
-    phase: item.phase,
+    ...itemNames(item),
     kind: body.kind,
     threshold_value: body.threshold_value,
     threshold_currency: body.kind === 'spread_exceeds' ? null : (body.threshold_currency ?? DEFAULT_CURRENCY),

@@ -13,7 +13,7 @@ import { convertedAmount } from '#schemas/values/money.ts'
 import { type Candle, readCandles } from '#streams/candles/reader.ts'
 import type { RateAt } from '#streams/fx/reader.ts'
 import { type ApiContext, readRates } from '../context.ts'
-import { namedItems } from '../queries/listing.ts'
+import { itemNames, namedItems } from '../queries/listing.ts'
 import { demandCandleTier, windowOf } from '../queries/windows.ts'
 
 export const listCandles = ({ catalog, clickhouse, fx, tiers, now }: ApiContext): Route =>
@@ -42,9 +42,7 @@ export const listCandles = ({ catalog, clickhouse, fx, tiers, now }: ApiContext)
       ])
       return {
         meta: {
-          item_id: item.item_id,
-          market_hash_name: item.market_hash_name,
-          phase: item.phase,
+          ...itemNames(item),
           provider: 'All Providers' as const,
           currency: query.currency,
           interval: query.interval,

@@ -13,7 +13,7 @@ import { recordAmount } from '#schemas/values/money.ts'
 import { historyKey, readHistory } from '#streams/history/reader.ts'
 import { type ApiContext, readRates } from '../context.ts'
 import { openCursorPage } from '../cursors.ts'
-import { itemFilters, namedItems } from '../queries/listing.ts'
+import { itemFilters, itemNames, namedItems } from '../queries/listing.ts'
 import { historyWindow } from '../queries/windows.ts'
 
 type Reply = z.infer<typeof historyReply>
@@ -53,9 +53,7 @@ export const listHistory = ({ catalog, registry, clickhouse, cursors, fx, now }:
           if (!item) return []
           return [
             {
-              item_id: ask.item_id,
-              market_hash_name: item.market_hash_name,
-              phase: item.phase,
+              ...itemNames(item),
               provider: registry.byKey.get(ask.provider)?.display_name ?? ask.provider,
               time: formatInstant(ask.seen_at),
               price: recordAmount(ask, query.currency, () => rateAt(ask.seen_at)),

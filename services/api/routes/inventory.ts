@@ -68,19 +68,10 @@ async function readInventory({ inventories }: ApiContext, account: string): Prom
 
 function replyOf({ catalog }: ApiContext, inventory: readonly PlatformAsset[]): Reply {
   return {
-    data: inventory.map(asset => {
-      const item = matchAsset(catalog, asset)
-      return {
-        assetid: asset.assetid,
-        market_hash_name: item?.market_hash_name ?? asset.marketHashName,
-        phase: item?.phase ?? null,
-        name: asset.name,
-        icon_url: asset.iconUrl,
-        tradable: asset.isTradable,
-        marketable: asset.isMarketable,
-        quantity: asset.quantity,
-        ...asset.details,
-      }
+    data: inventory.map(({ paint_index, ...asset }) => {
+      const { market_hash_name } = asset
+      const item = matchAsset(catalog, { market_hash_name, paint_index })
+      return { ...asset, market_hash_name: item?.market_hash_name ?? market_hash_name, phase: item?.phase ?? null }
     }),
     total_count: inventory.length,
   }

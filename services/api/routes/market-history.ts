@@ -18,7 +18,7 @@ import type { RateAt } from '#streams/fx/reader.ts'
 import { type Chart, readChart } from '#streams/history/reader.ts'
 import { type ApiContext, readRates } from '../context.ts'
 import { CANDLES_NEEDED, indicatorsOf, type SeriesCandle } from '../indicator-math.ts'
-import { namedItems } from '../queries/listing.ts'
+import { itemNames, namedItems } from '../queries/listing.ts'
 import { chartProviders, chartWindow } from '../queries/windows.ts'
 import { analyticsMeta } from './market.ts'
 
@@ -68,9 +68,7 @@ const readIndicators = ({ catalog, clickhouse, fx, now }: ApiContext): Route =>
           provider: ALL_PROVIDERS,
         },
         data: {
-          item_id: item.item_id,
-          market_hash_name: item.market_hash_name,
-          phase: item.phase,
+          ...itemNames(item),
           provider: ALL_PROVIDERS,
           interval,
           close_price_usd: last ? toUsdText(last.c) : null,

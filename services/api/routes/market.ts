@@ -31,7 +31,7 @@ import { isDown, type ProviderHealth } from '#streams/provider-health/reader.ts'
 import type { ApiContext } from '../context.ts'
 import { preparedBody } from '../deflated-bodies.ts'
 import { arbitragePage, arbitragePairs, excludedQuotes } from '../queries/arbitrage.ts'
-import { itemNotFound } from '../queries/listing.ts'
+import { itemNames, itemNotFound } from '../queries/listing.ts'
 
 const GROUP = 'Market analytics'
 const NO_INDEX = 'No item has all that an index counts yet: an ask, a bid and a supply.'
@@ -158,9 +158,7 @@ const readMarketItem = ({ catalog, clickhouse, live, readHealth, registry, readS
       return {
         meta: analyticsMeta('mixed', view.asOf, at, '24h'),
         data: {
-          item_id: item.item_id,
-          market_hash_name: item.market_hash_name,
-          phase: item.phase,
+          ...itemNames(item),
           summary: JSON.parse(row).summary,
           providers,
           coverage: {

@@ -8,6 +8,7 @@ import { toUsdText } from '#schemas/values/money.ts'
 import { percentOf } from '#streams/market-summary/reader.ts'
 import type { Mover } from '#streams/movers/reader.ts'
 import type { ApiContext } from '../context.ts'
+import { itemNames } from '../queries/listing.ts'
 import { analyticsMeta } from './market.ts'
 
 const MICRO_PER_USD = 1_000_000
@@ -53,7 +54,7 @@ function chosenMovers(
     .flatMap(({ itemId, ask, before, providers, units }) => {
       const item = catalog.byId(itemId)
       if (!item || (type !== undefined && item.item_type?.toLowerCase() !== type)) return []
-      const { item_id, market_hash_name, phase, item_type } = item
+      const { item_type } = item
       const figures = {
         best_ask_usd: toUsdText(ask),
         previous_best_ask_usd: toUsdText(before),
@@ -62,7 +63,7 @@ function chosenMovers(
         provider_count: providers,
         volume: units,
       }
-      return [{ item_id, market_hash_name, phase, item_type, ...figures, since }]
+      return [{ ...itemNames(item), item_type, ...figures, since }]
     })
     .take(query.limit)
     .toArray()

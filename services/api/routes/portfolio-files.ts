@@ -240,11 +240,10 @@ function chooseAssets(
     const asset = byId.get(assetid)
     const item = asset && matchAsset(catalog, asset)
     if (!asset || !item) {
-      unresolved.push(asset?.marketHashName || assetid)
+      unresolved.push(asset?.market_hash_name || assetid)
       continue
     }
-    const { quantity, details } = asset
-    entries.push({ item_id: item.item_id, quantity, source: 'gamestore', gamestore_assetid: assetid, ...details })
+    entries.push({ ...asset, item_id: item.item_id, source: 'gamestore', gamestore_assetid: assetid })
   }
   return { entries, unresolved }
 }

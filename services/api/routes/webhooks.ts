@@ -37,7 +37,7 @@ import {
 } from '#services/alerts/webhooks/commands.ts'
 import { listDeliveries, listWebhooks, readDelivery, readWebhook } from '#services/alerts/webhooks/reader.ts'
 import { type ApiContext, originOf } from '../context.ts'
-import { paginationOf } from '../queries/listing.ts'
+import { itemNames, paginationOf } from '../queries/listing.ts'
 
 const OPEN = { group: 'Webhooks', tiers: QUANT, access: 'account' } as const
 const ADDRESSES =
@@ -99,8 +99,7 @@ function deliveryRequests({ database, catalog, now }: ApiContext): Route[] {
       async handle({ params: { id }, credential: { accountId } }) {
         const [item] = catalog.items()
         if (!item) throw new HttpError('SERVICE_UNAVAILABLE', 'The catalog is not loaded yet.')
-        const { item_id, market_hash_name, phase } = item
-        const options = { subject: { item_id, market_hash_name, phase }, now: now() }
+        const options = { subject: itemNames(item), now: now() }
         return { delivery_id: await database.transaction(query => requestTest(query, accountId, id, options)) }
       },
     }),
