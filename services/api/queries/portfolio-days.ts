@@ -72,17 +72,19 @@ const NOTHING: DayValue = { total: 0, positions: 0, valued: 0 }
 
 /** Opens the reader; its answers are of one ledger each. */
 export function openDailyReader(sources: DailySources) {
-  const spans = new Map<string, LedgerSpan>()
   /** Of a ledger in a currency, of some providers. */
-  const values = new Map<string, { at: number; blocks: DailyValues[] }>()
+  const cache = new Map<string, { at: number; span: LedgerSpan; blocks: DailyValues[] }>()
   return async (scope: DailyScope) => {
     const { portfolioId, version, currency, providers, today, run } = scope
-    const ledger = `${portfolioId}|${version}`
-    const span = spans.get(ledger) ?? keep(spans, ledger, await readLedgerSpan(sources.database, portfolioId))
-    const key = [ledger, currency, today, providers?.join()].join('|')
-    const cached = values.get(key)
-    const isCurrent = cached && sources.clock() - cached.at < KEPT_MS
-    const { blocks } = isCurrent ? cached : keep(values, key, { at: sources.clock(), blocks: [] })
+    const key = [portfolioId, version, currency, today, providers?.join()].join('|')
+    let cached = cache.get(key)
+    if (!cached || sources.clock() - cached.at >= KEPT_MS) {
+      cached = { at: sources.clock(), span: await readLedgerSpan(sources.database, portfolioId), blocks: [] }
+      cache.delete(key)
+      cache.set(key, cached)
+      if (cache.size > KEPT_MAX) cache.delete(cache.keys().next().value as string)
+    }
+    const { span, blocks } = cached
     const blockOf = (day: number): DailyValues | undefined =>
       blocks.find(({ firstDay, totals }) => day >= firstDay && day < firstDay + totals.length)
     const compute = async (day: number): Promise<DailyValues> => {
@@ -110,15 +112,6 @@ export function openDailyReader(sources: DailySources) {
       },
     }
   }
-}
-
-/** Keeps the newest, and returns it. */
-function keep<T>(all: Map<string, T>, key: string, value: T): T {
-  all.delete(key)
-  all.set(key, value)
-  const [oldest] = all.keys()
-  if (all.size > KEPT_MAX && oldest !== undefined) all.delete(oldest)
-  return value
 }
 
 const dayOf = ({ firstDay, totals, positions, valued }: DailyValues, day: number): DayValue => ({
