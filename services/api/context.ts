@@ -3,7 +3,7 @@
  */
 import type { Request } from 'express'
 import { type ClickhouseReader, openReader } from '#infra/clickhouse/clickhouse.ts'
-import { loadProviders } from '#infra/config/providers.ts'
+import { loadProviders, type ProviderRegistry } from '#infra/config/providers.ts'
 import { loadAddressLimit, loadTiers } from '#infra/config/tiers.ts'
 import type { Credential } from '#infra/http/credential.ts'
 import { openGuard } from '#infra/http/guard.ts'
@@ -47,7 +47,7 @@ export type ApiContext = Awaited<ReturnType<typeof openContext>>['api']
 /** Opens it; `now` is in milliseconds since the epoch. */
 export async function openContext(context: RoleContext, log: Log, now: () => number) {
   const { config, metrics } = context
-  const { namespace: prefix, inventoryUrl } = config
+  const prefix = config.namespace
   const registry = loadProviders(config.providersFile)
   const tiers = loadTiers(config.tiersFile)
   const catalog = await context.catalog()
@@ -60,10 +60,9 @@ export async function openContext(context: RoleContext, log: Log, now: () => num
   const snapshotStreams = openSnapshotStreams({ settings: config, redis, log, metrics })
   const meter = openRequestMeter(redis, { prefix, now })
   const directory = openKeyDirectory(pools.keyChecks)
-  const { signIn, ...mailAndLinks } = openSignIn(config, pools.signIns, now)
+  const { signIn, mail, platformSignIn } = openSignIn(config, pools.signIns, now)
   const forget = (accountId: string) => [directory, signIn?.sessions].map(one => one?.forget(accountId))
   const keys = { authenticate: directory.authenticate, forget }
-  /** The address that a request comes from, behind the proxies that are trusted. */
   const clientOf = openClientOf(config.clients.trustedProxies)
   const guard = openGuard({
     authenticate: openAuthenticate(keys, signIn?.sessions),
@@ -75,8 +74,9 @@ export async function openContext(context: RoleContext, log: Log, now: () => num
     noteRefused: openRefusalWatch(pools.writes, log, now).note,
   })
   const api = {
-    ...mailAndLinks,
     signIn,
+    mail,
+    platformSignIn,
     registry,
     catalog,
     tiers,
@@ -85,12 +85,8 @@ export async function openContext(context: RoleContext, log: Log, now: () => num
     now,
     clientOf,
     snapshotStreams,
-    ...computedViews({ redis, prefix }, now),
+    ...viewsOf({ redis, prefix }, registry, now),
     ...settingsOf(config),
-    live: orUnavailable(
-      openLiveReader(redis, prefix, { ask: registry.askKeys, bid: registry.bidKeys }),
-      (side: Side) => [NO_INDEX[side], INDEX_CODES[side]],
-    ),
     clickhouse: orUnavailable(clickhouse, () => ['Stored prices and sales are temporarily unavailable.']),
     /** Counted requests of the month, by the lineage of a key. */
     readUse: orUnavailable(meter, () => ['Requests cannot be counted at the moment; try again with a growing delay.'])
@@ -102,8 +98,7 @@ export async function openContext(context: RoleContext, log: Log, now: () => num
     longWork: openLongWork(pools.longWork),
     budget: openAccountBudget(openRateLimit(redis, `${prefix}account-expensive`), tiers),
     store: openPortfolioStore(pools.writes),
-    /** Of the game's platform; undefined: this service is connected to none. */
-    inventories: inventoriesOf(inventoryUrl, context.signal),
+    inventories: inventoriesOf(config.inventoryUrl, context.signal),
   }
   return {
     api,
@@ -120,6 +115,7 @@ export async function openContext(context: RoleContext, log: Log, now: () => num
   }
 }
 
+/** Of the game's platform; undefined: this service is connected to none. */
 const inventoriesOf = (baseUrl: string | undefined, signal: AbortSignal) =>
   baseUrl === undefined ? undefined : openInventories(openHttpSource({ baseUrl, signal }), () => performance.now())
 
@@ -188,8 +184,8 @@ const NO_INDEX = {
 
 const NO_MOVERS = 'No current movers are available; retry in a few seconds.'
 
-/** Figures of the market and of providers, in Redis. */
-function computedViews(store: ViewStore, now: () => number) {
+/** The views in Redis. */
+function viewsOf(store: ViewStore, { askKeys, bidKeys }: ProviderRegistry, now: () => number) {
   /** The newest version of a view; throws the 503 when there is none, or when it is too old. */
   const current = async <V extends { asOf: Instant }>(
     read: () => Promise<V | undefined>,
@@ -202,9 +198,11 @@ function computedViews(store: ViewStore, now: () => number) {
   }
   const { arbitrage, summary } = openMarketViews(store)
   const movers = openMoversReader(store)
+  const live = openLiveReader(store.redis, store.prefix, { ask: askKeys, bid: bidKeys })
   const noArbitrage = 'No current arbitrage snapshot is available; retry in a few seconds.'
   const noHealth = 'Provider health is temporarily unavailable.'
   return {
+    live: orUnavailable(live, (side: Side) => [NO_INDEX[side], INDEX_CODES[side]]),
     readHealth: orUnavailable(openHealthReader(store.redis, store.prefix), () => [noHealth]).read,
     readArbitrage: () => current(arbitrage, noArbitrage, ARBITRAGE_SNAPSHOT_LIMIT_MS),
     readSummary: () => current(summary, 'The market summary is temporarily unavailable.'),
