@@ -8,8 +8,8 @@
  */
 import { addAbortListener } from 'node:events'
 import type { PartitionAssigner } from 'kafkajs'
-import pRetry from 'p-retry'
 import type { TopicKey } from '#schemas/topics.ts'
+import { retryFor } from '../runtime/async/retry.ts'
 import { withAdmin } from './admin.ts'
 import { AssignerProtocol } from './client/kafkajs.ts'
 import type { KafkaConnection } from './connection.ts'
@@ -124,19 +124,20 @@ function byTopic(units: readonly string[]): Record<string, number[]> {
   return Object.fromEntries([...Map.groupBy(units, topicOf)].map(([topic, own]) => [topic, own.map(partitionOf)]))
 }
 
-/** Some fifteen seconds, in which a group is over any rebalance. */
-const ASKED_AGAIN = { retries: 30, minTimeout: 500, factor: 1 }
+/** In which a group is over any rebalance. */
+const REBALANCE_LIMIT_MS = 15_000
+const ASK_AGAIN_MS = 500
 
 /** The names of all that the living members of a group of writers run. */
 export async function runningWork(kafka: KafkaConnection, group: string): Promise<Set<string>> {
   return withAdmin(kafka, async admin => {
-    const members = await pRetry(async () => {
+    const members = await retryFor(REBALANCE_LIMIT_MS, ASK_AGAIN_MS, async () => {
       const { groups } = await admin.describeGroups([kafka.groupName(group)])
       // While the group rebalances, the coordinator returns no metadata of its members.
       if (groups[0] === undefined || ['PreparingRebalance', 'CompletingRebalance'].includes(groups[0].state))
         throw new Error(`the group ${group} is rebalancing`)
       return groups[0].members
-    }, ASKED_AGAIN)
+    })
     return new Set(members.flatMap(({ memberMetadata }) => Object.values(claimsOf(memberMetadata).runs).flat()))
   })
 }

@@ -7,7 +7,7 @@
  * at once; every wait has a limit. Leaders are looked up again at once when one is away or leads no more.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import pRetry from 'p-retry'
+import { retryFor, succeeds } from '../runtime/async/retry.ts'
 import { type Cluster, openCluster } from './client/cluster.ts'
 import { type DecodedRecord, errorOf, type FetchedRecords, fetchRecords } from './client/fetch-decoding.ts'
 import type { Codec } from './codec.ts'
@@ -124,11 +124,7 @@ export async function connectCluster(
   limitMs = BROKER_RETRY_LIMIT_MS,
 ): Promise<Cluster> {
   const cluster = openCluster(kafka, name)
-  await pRetry(() => cluster.connect(), {
-    retries: Number.POSITIVE_INFINITY,
-    maxRetryTime: limitMs,
-    minTimeout: CONNECT_AGAIN_MS,
-    factor: 1,
+  await retryFor(limitMs, CONNECT_AGAIN_MS, () => cluster.connect(), {
     shouldRetry: ({ error }) => refusalOf(error) === undefined,
   })
   await cluster.addMultipleTargetTopics(topics)
@@ -192,14 +188,10 @@ async function* rangePages(
 /** Asks again while a partition has no leader that knows of it: just after its topic was created, as it moves, or its broker ends. */
 function whileLeaderMoves<T>(cluster: Cluster, ask: () => Promise<T>): Promise<T> {
   let answeredAt = performance.now()
-  return pRetry(ask, {
-    retries: Number.POSITIVE_INFINITY,
-    maxRetryTime: LEADER_LIMIT_MS,
-    minTimeout: LEADER_PAUSE_MS,
-    factor: 1,
+  return retryFor(LEADER_LIMIT_MS, LEADER_PAUSE_MS, ask, {
     async shouldRetry({ error }) {
       if (!isPassing(error) || performance.now() - answeredAt > ANSWER_LIMIT_MS) return false
-      if (await refreshIfAnswered(cluster)) answeredAt = performance.now()
+      if (await succeeds(cluster.refreshMetadata())) answeredAt = performance.now()
       return true
     },
   })
@@ -210,13 +202,6 @@ export const isOutOfRange = (error: unknown): boolean => (error as { type?: stri
 
 /** Whether what failed may succeed when it is asked again: a leader that moves, a broker that is away. */
 const isPassing = (error: unknown): boolean => (error as { retriable?: boolean }).retriable === true
-
-/** Whether a broker returned the leaders; what fails here fails again at the next request, which reports it. */
-const refreshIfAnswered = (cluster: Cluster): Promise<boolean> =>
-  cluster.refreshMetadata().then(
-    () => true,
-    () => false,
-  )
 
 /**
  * Joins the answers of leaders. When one is away, or leads no more, the others' records are returned, and its partitions are fetched
@@ -234,7 +219,8 @@ async function joinAnswers(
     ...fetched.flatMap(one => errorOf(one) ?? []),
   ]
   if (errors.length === 0) return fetched.map(one => advance(next, one))
-  await refreshIfAnswered(cluster)
+  // What fails here fails again at the next request, which reports it.
+  await succeeds(cluster.refreshMetadata())
   const final = errors.find(error => !isPassing(error))
   const brought = fetched.filter(one => one.errorCode === 0 && one.next !== undefined)
   if (final !== undefined || brought.length === 0) throw final ?? errors[0]

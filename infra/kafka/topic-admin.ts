@@ -7,8 +7,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Admin, ITopicConfig } from 'kafkajs'
-import pRetry from 'p-retry'
 import { allTopics, type TopicDefinition } from '#schemas/topics.ts'
+import { retryFor } from '../runtime/async/retry.ts'
 import { withAdmin } from './admin.ts'
 import { openCluster, sendRequest } from './client/cluster.ts'
 import { ConfigResourceTypes } from './client/kafkajs.ts'
@@ -118,14 +118,11 @@ const LEADER_POLL_MS = 50
 export async function createTopics(admin: Admin, topics: readonly ITopicConfig[]): Promise<void> {
   await admin.createTopics({ waitForLeaders: false, topics: [...topics] })
   const names = topics.map(({ topic }) => topic)
-  await pRetry(
-    async () => {
-      const { topics: created } = await admin.fetchTopicMetadata({ topics: names })
-      if (!created.every(({ partitions }) => partitions.length > 0 && partitions.every(({ leader }) => leader >= 0)))
-        throw new Error(`no leader for all of ${names.join(', ')} after ${LEADER_LIMIT_MS} ms`)
-    },
-    { retries: Number.POSITIVE_INFINITY, maxRetryTime: LEADER_LIMIT_MS, minTimeout: LEADER_POLL_MS, factor: 1 },
-  )
+  await retryFor(LEADER_LIMIT_MS, LEADER_POLL_MS, async () => {
+    const { topics: created } = await admin.fetchTopicMetadata({ topics: names })
+    if (!created.every(({ partitions }) => partitions.length > 0 && partitions.every(({ leader }) => leader >= 0)))
+      throw new Error(`no leader for all of ${names.join(', ')} after ${LEADER_LIMIT_MS} ms`)
+  })
   for (const name of names) await admin.fetchTopicOffsets(name)
 }
 

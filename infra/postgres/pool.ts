@@ -7,6 +7,7 @@
  * here and reported again by the next statement.
  */
 import { type CustomTypesConfig, DatabaseError, type Pool, type QueryResultRow, types } from 'pg'
+import { succeeds } from '../runtime/async/retry.ts'
 import type { Log } from '../runtime/log.ts'
 import { parsePostgresAddress, withDatabase } from '../runtime/postgres-address.ts'
 import { Refused } from '../runtime/refused.ts'
@@ -98,10 +99,7 @@ async function inTransaction<T>(pool: Pool, begin: string, work: (query: Query) 
       return result
     } catch (error) {
       // A connection that is lost has rolled back by itself; the first error is the one to throw.
-      isSound = await client.query('ROLLBACK').then(
-        () => true,
-        () => false,
-      )
+      isSound = await succeeds(client.query('ROLLBACK'))
       throw error
     }
   } finally {

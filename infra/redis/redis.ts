@@ -8,6 +8,7 @@
  * tag, those that a script derives too, so that the same code runs on a Cluster.
  */
 import { type RedisOptions as ClientOptions, Cluster, Command, Redis as SingleRedis } from 'ioredis'
+import { succeeds } from '../runtime/async/retry.ts'
 import type { Log } from '../runtime/log.ts'
 import { addressOf, type RedisAddress, type RedisNode, type RedisSettings } from '../runtime/redis-settings.ts'
 import { accessOptions } from './access.ts'
@@ -238,11 +239,7 @@ export async function openServers(settings: RedisSettings, { log, name }: RedisO
   for (const node of nodes) {
     const server = newSingle(settings, { ...address, kind: 'single', nodes: [node] }, { log, name })
     server.on('error', (error: Error) => log.warn({ connection: name, ...node, reason: error.message }, 'a replica'))
-    const isOpen = await connectWithin(server).then(
-      () => true,
-      () => false,
-    )
-    if (isOpen) opened.push({ name: `${node.host}:${node.port}`, redis: server })
+    if (await succeeds(connectWithin(server))) opened.push({ name: `${node.host}:${node.port}`, redis: server })
     else server.disconnect()
   }
   return {

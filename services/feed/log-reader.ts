@@ -6,10 +6,10 @@
  * nothing is read ahead of the consumer. One connection serves all streams of a topic that resume in this process; a replay has one of
  * its own.
  */
-import pRetry from 'p-retry'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { isOutOfRange, type LogRecord, openRangeReader } from '#infra/kafka/range-reader.ts'
 import { coalesceAlike } from '#infra/runtime/async/coalesce.ts'
+import { retryFor } from '#infra/runtime/async/retry.ts'
 import { nextTurn } from '#infra/runtime/turns.ts'
 import { topics } from '#schemas/topics.ts'
 import { type ChangeRecord, decodeChange, type FeedTopic } from './feed-topics.ts'
@@ -50,11 +50,7 @@ export async function openLogReader(kafka: KafkaConnection, topic: FeedTopic, me
   const ends = () => ofEach(partition => reader.stableEnd(name, partition))
   const readBounds = coalesceAlike(() => Promise.all([starts(), ends()]))
   const fetch = (next: Map<number, number>, signal: AbortSignal) =>
-    pRetry(() => reader.fetch(name, next, FETCH_WAIT_MS), {
-      retries: Number.POSITIVE_INFINITY,
-      maxRetryTime: FETCH_LIMIT_MS,
-      minTimeout: FETCH_AGAIN_MS,
-      factor: 1,
+    retryFor(FETCH_LIMIT_MS, FETCH_AGAIN_MS, () => reader.fetch(name, next, FETCH_WAIT_MS), {
       signal,
       shouldRetry: ({ error }) => !isOutOfRange(error),
     })

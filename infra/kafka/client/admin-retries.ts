@@ -5,7 +5,7 @@
  * While no broker answers at all a request fails as before: a command then reports it soon. Tested on three real brokers, of which one is
  * stopped, in test/fault/three-brokers.test.ts.
  */
-import pRetry from 'p-retry'
+import { retryFor, succeeds } from '../../runtime/async/retry.ts'
 import { replaceExport } from './internals.ts'
 import { isAway } from './reachable-brokers.ts'
 
@@ -41,19 +41,9 @@ export const correctAdmin = (): void =>
   })
 
 const repeat = ({ cluster }: Options, call: () => Promise<unknown>): Promise<unknown> =>
-  pRetry(call, {
-    retries: Number.POSITIVE_INFINITY,
-    maxRetryTime: LIMIT_MS,
-    minTimeout: PAUSE_MS,
-    factor: 1,
+  retryFor(LIMIT_MS, PAUSE_MS, call, {
     shouldRetry: async ({ error }) => isPassing(error) && (await succeeds(cluster.refreshMetadata())),
   })
-
-const succeeds = (work: Promise<unknown>): Promise<boolean> =>
-  work.then(
-    () => true,
-    () => false,
-  )
 
 /** The client's own retries wrap what they gave up on. */
 function isPassing(error: unknown): boolean {

@@ -9,8 +9,8 @@
  *
  * Tested in test/unit/known-coordinators.test.ts, test/integration/kafkajs.test.ts and, where coordinators move, test/fault/three-brokers.test.ts.
  */
-import pRetry from 'p-retry'
 import { coalesceAlike } from '../../runtime/async/coalesce.ts'
+import { retryFor } from '../../runtime/async/retry.ts'
 import { loadInternal, replaceExport } from './internals.ts'
 import { isAway } from './reachable-brokers.ts'
 
@@ -90,11 +90,7 @@ const searches = new WeakMap<ConsumerGroup, () => Promise<void>>()
 function askCoordinator<T>(group: ConsumerGroup, ask: () => Promise<T>): Promise<T> {
   const search = searches.get(group) ?? coalesceAlike(() => lookUp(group))
   searches.set(group, search)
-  return pRetry(ask, {
-    retries: Number.POSITIVE_INFINITY,
-    maxRetryTime: LIMIT_MS,
-    minTimeout: PAUSE_MS,
-    factor: 1,
+  return retryFor(LIMIT_MS, PAUSE_MS, ask, {
     async shouldRetry({ error }) {
       if (!isAway(error) && !MOVED.has((error as { type?: string }).type ?? '')) return false
       // While no broker knows it, the one that is known is asked again.
