@@ -8,6 +8,7 @@ import { dirname, isAbsolute, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { DAY_MS } from '#schemas/values/instant.ts'
+import { parseJson } from './json-file.ts'
 
 const MARKETS = fileURLToPath(new URL('./markets/', import.meta.url))
 /** A provider may report them of a sale beyond its price. */
@@ -170,9 +171,7 @@ function pathOf(nameOrPath: string): string {
 
 /** Reads the text of a market file; relative paths in it start from the folder of `path`. */
 export function parseMarket(text: string, path: string): Market {
-  const parsed = marketFile.safeParse(parseJson(text, path))
-  if (!parsed.success) throw new Error(`market file ${path}: ${z.prettifyError(parsed.error)}`)
-  const market = parsed.data
+  const market = parseJson(() => text, path, marketFile)
   const full = (relative: string): string => (isAbsolute(relative) ? relative : resolve(dirname(path), relative))
   return {
     ...market,
@@ -181,13 +180,5 @@ export function parseMarket(text: string, path: string): Market {
     feeds: market.feeds.map(one =>
       one.connector === 'recorded' ? { ...one, options: { dir: full(one.options.dir) } } : one,
     ),
-  }
-}
-
-function parseJson(text: string, path: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    throw new Error(`market file ${path}: ${(error as Error).message}`)
   }
 }
