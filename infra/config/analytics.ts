@@ -11,6 +11,5 @@ const analyticsFile = z.strictObject({
   }),
 })
 
-/** Loads the settings; throws an Error that names member and fault. */
 export const loadAnalytics = (): z.infer<typeof analyticsFile> =>
   readJsonFile(new URL('./analytics.json', import.meta.url), analyticsFile)

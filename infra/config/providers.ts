@@ -65,7 +65,6 @@ const providersFile = z.strictObject({ providers: z.array(provider).min(1) }).su
   })
 })
 
-/** Loads the registry; throws an Error that names file, member and fault. */
 export function loadProviders(file: string | URL = new URL('./providers.json', import.meta.url)) {
   const all = readJsonFile(file, providersFile)
     .providers.map(entry => ({ ...entry, hosts: [hostOf(entry.link_template), ...entry.hosts] }))

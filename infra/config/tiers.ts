@@ -67,7 +67,6 @@ const tiersFile = z
 
 const BUILT_IN = new URL('./tiers.json', import.meta.url)
 
-/** Loads the limits of all tiers; throws an Error that names file, member and fault. */
 export function loadTiers(file: string | URL = BUILT_IN): Record<Tier, TierLimits> {
   const { without_key: _, ...tiers } = readJsonFile(file, tiersFile)
   return tiers

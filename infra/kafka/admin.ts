@@ -17,7 +17,6 @@ import { Encoder, type WireDecoder } from './client/wire.ts'
 import type { KafkaConnection } from './connection.ts'
 import { connectCluster } from './range-reader.ts'
 
-/** Works with an administrator's client that is opened for it, and closed after it. */
 export async function withAdmin<T>(
   kafka: Pick<KafkaConnection, 'newClient'>,
   work: (admin: Admin) => Promise<T>,
@@ -57,7 +56,6 @@ export async function applyAcls(kafka: KafkaConnection, acls: readonly Acl[]): P
   await withAdmin(kafka, admin => admin.createAcls({ acl }))
 }
 
-/** The retention of a topic as the brokers have it. */
 export interface LiveRetention {
   isCompacted: boolean
   /** Milliseconds; -1: for ever. */
@@ -119,7 +117,6 @@ const DISK_BYTES_LIMIT_MS = 5_000
 const DESCRIBE_LOG_DIRS = { apiName: 'DescribeLogDirs', apiKey: 35, apiVersion: 1 }
 const ALL_TOPICS = -1
 
-/** The bytes of every partition of a broker; a future replica is not counted. */
 function decodeLogDirs(decoder: WireDecoder): PartitionBytes[] {
   decoder.readInt32() // throttle time
   return decoder

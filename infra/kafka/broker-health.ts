@@ -25,7 +25,6 @@ export function openBrokerHealth(
   let answeredAt = performance.now()
   let lost: { reason: string; at: number } | undefined
   let loggedAt: number | undefined
-  /** The trouble in words for people; undefined while healthy. */
   const trouble = (): string | undefined => {
     const now = performance.now()
     const isLost = lost !== undefined && now - lost.at > LOST_AFTER_MS

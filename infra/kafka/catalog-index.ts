@@ -11,7 +11,6 @@
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { nameKey, openItemNames, plainName } from '#schemas/values/item-name.ts'
 
-/** Opens an index without items, of the version ''. */
 export function openCatalogIndex() {
   let items: ReadonlyMap<number, CatalogItem> = new Map()
   const provisional = new Map<number, CatalogItem>()

@@ -62,7 +62,6 @@ export function eventOf(codec: Codec, bytes: Buffer | null): Decoded | undefined
   }
 }
 
-/** Opens the codec; asks the registry for nothing until prepared. */
 export function openCodec(options: { registry: RegistryAddress; namespace: string }) {
   const registry = openRegistry(options.registry)
   const types = new Map<string, Type>()

@@ -102,7 +102,6 @@ type ClientSecurity = Pick<KafkaConfig, 'ssl' | 'sasl' | 'socketFactory'>
 
 const KEEP_ALIVE_MS = 60_000
 
-/** The options of a client; each client is given options of its own. */
 function securityOf({ tls, sasl }: Pick<KafkaSettings, 'tls' | 'sasl'>): ClientSecurity {
   const security: ClientSecurity = {
     socketFactory: ({ host, port, onConnect }) => {

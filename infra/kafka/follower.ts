@@ -21,9 +21,7 @@ interface FollowOptions {
   signal: AbortSignal
   /** All of the topic when left out. */
   partitions?: readonly number[]
-  /** How long a fetch may wait for records. */
   waitMs?: number
-  /** Of one fetch of a partition. */
   fetchBytes?: number
   /** They distinguish a topic from the one before it; left out where it is read for moments alone. */
   ids?: TopicIds | undefined
@@ -152,6 +150,5 @@ function openDelivered(next: ReadonlyMap<number, number>) {
   }
 }
 
-/** Says that what was read of a topic does not hold. */
 const otherTopic = (topic: TopicKey): string =>
   `${topics[topic].name} was deleted, or deleted and created again: its next reader begins with it`

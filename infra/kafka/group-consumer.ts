@@ -66,7 +66,6 @@ const CONCURRENT_PARTITIONS = 16
 /** Of the 4,096 bytes that a broker takes. */
 const LONGEST_NOTE = 1_000
 
-/** Joins a group and gives batches to the handler until it leaves. */
 export async function joinGroup(
   kafka: KafkaConnection,
   options: GroupOptions,

@@ -35,7 +35,6 @@ export async function openLogAccess(config: PlatformConfig, log: Log, keys: read
   return { kafka, reader, close: () => reader.close() }
 }
 
-/** Lends access to a command. */
 export async function withLogAccess<T>(
   config: PlatformConfig,
   log: Log,

@@ -95,11 +95,9 @@ export async function openMembership(kafka: KafkaConnection, group: string) {
   })
   const file = join(stateDir, `${group}.${bootName()}.${token}.member`)
   return {
-    /** Keeps the id of the member that has joined. */
     remember(memberId: string): void {
       if (lock) writeFileSync(file, memberId)
     },
-    /** Deletes the record of a member that has left its group. */
     forget(): void {
       rmSync(file, { force: true })
       lock?.close()

@@ -29,7 +29,6 @@ export type Publisher = Awaited<ReturnType<typeof openPublisher>>
 
 const CLOSE_LIMIT_MS = 5_000
 
-/** Opens a publisher for a writer of the catalogue and looks the ids of its events up. */
 export async function openPublisher(kafka: KafkaConnection, writer: string) {
   const owned = Object.values(topics).filter(topic => topic.writer === writer)
   if (owned.length === 0) throw new Error(`${writer} owns no topic of the catalogue`)

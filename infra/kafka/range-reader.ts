@@ -14,7 +14,6 @@ import type { Codec } from './codec.ts'
 import { BROKER_RETRY_LIMIT_MS, type KafkaConnection } from './connection.ts'
 import { refusalOf } from './refusal.ts'
 
-/** A record as the log holds it. */
 export type LogRecord = DecodedRecord
 
 const FETCH_BYTES = 4 * 2 ** 20

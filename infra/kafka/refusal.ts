@@ -63,7 +63,6 @@ export function openRefusalLimit(now: () => number) {
       since ??= now()
       return now() - since >= REFUSED_FOR_MS
     },
-    /** Something was not refused. */
     answered(): void {
       since = undefined
     },

@@ -66,7 +66,6 @@ export interface RegistryAddress {
   settings: RegistrySettings
 }
 
-/** The header that proves the caller; none where no credentials are set. */
 function authorizationOf({ basic, token }: RegistrySettings): Record<string, string> {
   if (token !== undefined) return { authorization: `Bearer ${token()}` }
   if (basic === undefined) return {}

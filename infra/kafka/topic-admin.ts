@@ -30,7 +30,6 @@ const MIN_IN_SYNC = 'min.insync.replicas'
 /** Without these, records are refused, ordered otherwise or forgotten: they are set whatever a topic has. */
 const NEEDED = ['max.message.bytes', 'message.timestamp.type', 'cleanup.policy']
 
-/** Creates missing topics and gives existing ones the settings that they lack; what an operator has set stays. */
 export async function setUpTopics(kafka: KafkaConnection): Promise<{ created: number; changed: string[] }> {
   return withAdmin(kafka, async admin => {
     const { factor, inSync } = await replicationOf(kafka, admin)

@@ -13,7 +13,6 @@ import { CompressionTypes, createPartitioner } from './client/kafkajs.ts'
 import type { KafkaConnection } from './connection.ts'
 import { groupByTopic, type Outgoing } from './publisher.ts'
 
-/** The committed offset of a group after a transaction. */
 interface ConsumedUpTo {
   group: string
   topic: TopicKey
@@ -37,11 +36,9 @@ interface TransactionalOptions {
   timeoutMs?: number
   /** The first pause while the broker still ends the transaction before; 20 ms by default. */
   firstPauseMs?: number
-  /** Receives the answers and lost connections of the client. */
   brokerHealth?: Pick<BrokerHealth, 'answered' | 'lost'>
 }
 
-/** Opens the producer of one input partition, or of one feed, for a writer of the catalogue. */
 export async function openTransactionalProducer(kafka: KafkaConnection, options: TransactionalOptions) {
   const retry = { initialRetryTime: options.firstPauseMs ?? 20, multiplier: 1.5, maxRetryTime: 1_000, retries: 40 }
   const client = kafka.newClient(`tx-${options.transactionalId}`, { retry }, options.brokerHealth?.lost)

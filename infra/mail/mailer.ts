@@ -39,7 +39,6 @@ const UNSET = 'No mail server is configured: set MARKETLOG_SMTP_URL (and MARKETL
 const LATE: MailOutcome = { kind: 'failed', isFinal: false, error: 'The mail server did not answer in time.' }
 const AWAY = 'The mail server could not be reached, or the connection to it broke.'
 
-/** By the library's codes. */
 const REASONS: Record<string, string> = {
   EAUTH: 'The mail server refused the credentials of MARKETLOG_SMTP_URL.',
   ECONNECTION: AWAY,

@@ -27,7 +27,6 @@ export function openAddressPolicy(allowed: readonly string[], ports: readonly nu
   const pairPorts = new Set([...pairs].map(pair => Number(pair.slice(pair.lastIndexOf(' ') + 1))))
   const isNamed = (address: string, port: number) => pairs.has(`${spelling(address)} ${port}`)
   return {
-    /** A connection to an address may be opened. */
     allows: (address: string, port: number): boolean =>
       (isPublic(address) && ports.includes(port)) || isNamed(address, port),
     /** A name may have a port, whatever it resolves to. */

@@ -26,7 +26,6 @@ export type PostResult =
   | { kind: 'refused' }
   | { kind: 'timeout' }
   | { kind: 'unreachable'; reason: string }
-  /** The given signal aborted. */
   | { kind: 'interrupted' }
 
 interface Post {

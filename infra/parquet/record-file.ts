@@ -8,7 +8,6 @@
 import { renameSync, rmSync } from 'node:fs'
 import { type ColumnSource, fileWriter, ParquetWriter, schemaFromColumnData } from 'hyparquet-writer'
 
-/** The types that columns may have. */
 export type ColumnType = 'STRING' | 'INT32' | 'INT64' | 'DOUBLE' | 'BOOLEAN' | 'BYTE_ARRAY' | 'TIMESTAMP'
 
 /** A column; every one may hold nulls. */
@@ -17,7 +16,6 @@ export interface RecordColumn {
   type: ColumnType
 }
 
-/** Rows of a group when nothing else is asked for. */
 const ROWS_PER_GROUP = 20_000
 
 export function openRecordFile(path: string, columns: readonly RecordColumn[], rowsPerGroup = ROWS_PER_GROUP) {

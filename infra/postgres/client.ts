@@ -25,7 +25,6 @@ export async function askPostgres(url: string): Promise<void> {
   await client.end()
 }
 
-/** A pool of such connections. */
 export const openPool = (url: string, options: PoolConfig): Pool =>
   new Pool({ ...options, Client: clientClass(parsePostgresAddress(url)) as NonNullable<PoolConfig['Client']> })
 

@@ -197,5 +197,4 @@ export async function inPortions(
   while (!signal?.aborted && (await query(statement, values)).length === most);
 }
 
-/** The URL of a namespace's database on a server. */
 export const databaseUrl = (serverUrl: string, database: string): string => withDatabase(serverUrl, database)

@@ -3,8 +3,6 @@
  *
  * One script, carried out by Redis as a whole: compare the guards, write. Invariant: either everything is written or nothing, and nothing
  * when another process has written a guard, however long this process was paused in between. All keys must share one hash tag.
- * Rejected: WATCH, MULTI, EXEC. It does the same, but a queued command cost 9.2 us of client CPU here
- * against 0.7 us as an argument of the script, and the client is what limits the live view.
  */
 import { Command } from 'ioredis'
 import type { Redis } from './redis.ts'

@@ -11,7 +11,6 @@ import type { Redis } from './redis.ts'
 
 export type RateLimit = ReturnType<typeof openRateLimit>
 
-/** Opens a count whose keys begin with a prefix. */
 export function openRateLimit(redis: Redis, keyPrefix: string) {
   const limiters = new Map<number, RateLimiterRedis>()
   const limiterOf = (perMinute: number): RateLimiterRedis => {

@@ -13,7 +13,6 @@ import type { Log } from '../runtime/log.ts'
 import { addressOf, type RedisAddress, type RedisNode, type RedisSettings } from '../runtime/redis-settings.ts'
 import { accessOptions } from './access.ts'
 
-/** A connection, to whatever answers as Redis. */
 export type Redis = SingleRedis | Cluster
 
 /** No server answers, or those that do refuse this client or may not be used; the message says what to check. */
@@ -49,7 +48,6 @@ const SENTINEL_TRIES = 3
 const MOVING_PAUSE_MS = 50
 const REDIRECTIONS = 40
 
-/** Opens a connection; resolves when Redis answers on it. */
 export async function openRedis(settings: RedisSettings, options: RedisOptions): Promise<Redis> {
   const { log, name } = options
   const address = addressOf(settings)

@@ -6,9 +6,6 @@
  * request that is refused uses up nothing. A minute begins with its first request and ends 60 s later by
  * Redis' own clock; months are UTC. Requests of one key that arrive in one turn of the event loop share
  * calls. Rejects when Redis does not answer: nothing is admitted uncounted.
- *
- * Rejected: two limiters of rate-limiter-flexible side by side (rate-limit.ts uses one). Each counts by itself,
- * so a request refused for its minute would still cost a request of the month, and each is a call of its own.
  */
 import type { Allowance } from '#schemas/api/rate-limit.ts'
 import { MINUTE_MS } from '#schemas/values/instant.ts'
@@ -19,7 +16,6 @@ interface RequestLimits {
   perMonth: number
 }
 
-/** Whether a request may pass, and what is left. */
 export interface Metered {
   /** Undefined when admitted, else the limit that it would have exceeded: that one begins again in a second at least. */
   refusedBy: 'minute' | 'month' | undefined
@@ -31,7 +27,6 @@ export interface Metered {
 
 export type RequestMeter = ReturnType<typeof openRequestMeter>
 
-/** Requests that wait for one call. */
 interface Batch {
   subject: string
   limits: RequestLimits
@@ -81,7 +76,6 @@ type Run = (
 export const monthKey = (subject: string, month: string, prefix = ''): string =>
   `${prefix}{requests:${subject}}:${month}`
 
-/** Key of a key's requests of the minute that runs. */
 export const minuteKey = (subject: string, prefix = ''): string => `${prefix}{requests:${subject}}:minute`
 
 /** Opens the meter of a namespace; `now` is the wall clock in milliseconds. */

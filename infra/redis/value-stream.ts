@@ -1,7 +1,4 @@
 /**
- * Own reader of Redis values: ioredis took 80 to 100 ms of CPU for 47 MB in 328 values, and hands values over whole, in new memory:
- * eight such readers grew the process by 50 to 65 MiB (bench `snapshots`).
- *
  * Streams the bytes of large values as they arrive, on a connection of its own. Speaks as much of the protocol as that takes: AUTH,
  * SELECT, GET, and follows MOVED and ASK. Invariant: the socket's own buffer holds all that was read and not yet taken; while its
  * reader does not ask for more, a connection is not read from. A value that is not there, an error, a lost connection or a
@@ -14,7 +11,6 @@ import { addressOf, type RedisAddress, type RedisNode, type RedisSettings } from
 import { accessOptions, tlsOf } from './access.ts'
 import { nodeOfKey, type Redis } from './redis.ts'
 
-/** Bytes of one value. */
 export interface ValuePiece {
   index: number
   bytes: Buffer
@@ -110,7 +106,6 @@ function openWires({ settings, redis, signal }: Omit<ValueRequest, 'keys'>) {
   }
 }
 
-/** Commands before the first read. */
 function greetingOf(settings: RedisSettings, address: RedisAddress): string[][] {
   const { username, password } = accessOptions(settings, address)
   const proof = password ? [['AUTH', ...(username ? [username] : []), password]] : []

@@ -153,7 +153,6 @@ function readBaseUrl(env: Environment, port: number, faults: string[]): string {
   return (readSafeUrl(env, 'BASE_URL', faults) ?? `http://127.0.0.1:${port}`).replace(/\/+$/, '')
 }
 
-/** The proxies between clients and a process, whose word on a client's address counts, and the limits of clients. */
 function readClients(env: Environment, faults: string[]) {
   const count = (name: string, otherwise: number): number => {
     const value = Number(env[name] ?? otherwise)
@@ -168,7 +167,6 @@ function readClients(env: Environment, faults: string[]) {
   }
   return {
     trustedProxies,
-    /** Connections of the process, and of one address. */
     connections: count('MAX_CONNECTIONS', CONNECTION_LIMITS.connections),
     connectionsPerAddress: count('MAX_CONNECTIONS_PER_ADDRESS', CONNECTION_LIMITS.perAddress),
   }

@@ -21,11 +21,9 @@ export interface ConnectionLimits {
   stallMs: number
   leastBytes: number
   unsentBytes: number
-  /** How often unsent bytes are looked at. */
   sweepMs: number
 }
 
-/** The limits where nothing else is said. */
 export const CONNECTION_LIMITS: ConnectionLimits = {
   connections: 20_000,
   perAddress: 256,

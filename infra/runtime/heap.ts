@@ -15,11 +15,6 @@ const ANSWERING_PERCENT = 100
  * For roles that hold much for long and make little garbage: the heap stays near what it holds, where V8 by itself lets it grow to
  * several times that; the space of young objects stays as small as it begins. The price is a collection more often, beside
  * the main thread for the most part.
- *
- * Measured with 10,000 idle clients of 5,000 keys (`bench --only feed-idle`): 493 MiB and 0.15 cores without this; growing
- * by 25 percent 248 MiB and 0.33 cores, by 35 percent 254 and 0.32, by 50 percent 278 and 0.26. Not taken:
- * `--max-semi-space-size=1` alone, 433 MiB; with `--max-old-space-size=200` 254 MiB and 0.31 cores, but a gateway whose
- * clients are slow may need more than any limit, and would end.
  */
 export function keepHeapSmall(): void {
   setFlagsFromString(`--heap-growing-percent=${HOLDING_PERCENT}`)
@@ -36,10 +31,7 @@ export function letYoungHeapGrow(): void {
 
 /**
  * For roles whose answers pass through buffers: those count as a part of the heap, which may grow to twice what it holds.
- * By itself V8 marks the whole heap after every 64 MB of buffers, dead or not, so of reads of a year of 41 providers (4 MB each)
- * one in sixteen was 20 to 50 ms slower; young buffers go with the collection of young objects anyway. 400 such reads
- * beside a heap of 90 MB: 18 markings without this, 3 with it. Without the bound on growth 1, but 300 MB of buffers that
- * live for seconds came to 1.8 GB instead of 0.9.
+ * By itself V8 marks the whole heap after every 64 MB of buffers, dead or not.
  */
 export function countBuffersWithHeap(): void {
   setFlagsFromString('--external-memory-accounted-in-global-limit')

@@ -28,7 +28,6 @@ export interface HostPorts {
   operatorPort: number
 }
 
-/** How long a client may take. */
 export interface HttpLimits {
   /** A kept connection may be idle; longer than the usual load balancer keeps one. */
   idleMs: number
@@ -36,7 +35,6 @@ export interface HttpLimits {
   headersMs: number
   /** From the first byte of a request to its last. */
   requestMs: number
-  /** How often the two above are checked. */
   checkEveryMs: number
 }
 
@@ -44,7 +42,6 @@ const LIMITS: HttpLimits = { idleMs: 65_000, headersMs: 10_000, requestMs: 30_00
 const CLOSE_LIMIT_MS = 10_000
 const SWEEP_EVERY_MS = 20
 
-/** The limits of a host's clients, by the settings of its process. */
 export function clientsOf({ clients }: Pick<PlatformConfig, 'clients'>): ConnectionLimits {
   const isTrusted = openTrustedProxies(clients.trustedProxies)
   return {
@@ -71,7 +68,6 @@ const OPERATOR = { host: '127.0.0.1', port: 0 }
 /** Scrapers and probes keep few. */
 const OPERATOR_CONNECTIONS_MAX = 256
 
-/** Opens a host for an address; `listen` starts it. */
 export function openHttpHost(options: HttpHostOptions) {
   const { limits = LIMITS, clients = CONNECTION_LIMITS, operator = OPERATOR, metrics } = options
   const { now = () => performance.now() } = options

@@ -30,7 +30,6 @@ export interface RegistrySettings {
   token: Secret | undefined
 }
 
-/** Reads the settings of Kafka; faults name the variable. */
 export function readKafkaSettings(env: Environment, faults: string[]): KafkaSettings {
   const replicationFactor = readCount(env, 'KAFKA_REPLICATION_FACTOR', faults)
   const minInsyncReplicas = readCount(env, 'KAFKA_MIN_INSYNC_REPLICAS', faults)
@@ -61,7 +60,6 @@ function readSasl(env: Environment, faults: string[]): SaslSettings | undefined 
   return { mechanism, user: env.KAFKA_USER ?? '', password }
 }
 
-/** Reads the settings of the schema registry; faults name the variable. */
 export function readRegistrySettings(env: Environment, faults: string[]): RegistrySettings {
   const password = readSecret(env, 'SCHEMA_REGISTRY_PASSWORD', faults)
   const user = env.SCHEMA_REGISTRY_USER || undefined

@@ -6,7 +6,6 @@
  */
 import { destination, type Logger, pino, stdSerializers, symbols } from 'pino'
 
-/** A structured logger; children carry their role. */
 export type Log = Logger
 
 const LINES_BYTES = 4_096

@@ -11,7 +11,6 @@ export type Metrics = ReturnType<typeof openMetrics>
 
 const LATENCY_BUCKETS_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10]
 
-/** Opens the registry of a process, with Node's own metrics in it. */
 export function openMetrics() {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })

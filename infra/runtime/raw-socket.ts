@@ -5,9 +5,6 @@
  * listeners) is 10 kB a connection, of which a stream of events needs nothing. Done as Node itself does it when it hands a
  * socket to another process, with its own `freeParser`. Invariant: afterwards nothing but the socket is kept, the server
  * still counts the connection until it closes, and what the client sends is dropped, as an answer under way makes it.
- *
- * Measured with 10,000 connections to a server that does nothing else: 200 MB by answers, 128 MB by a new socket around the
- * same handle, 110 MB this way, 94 MB without HTTP at all.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'

@@ -91,7 +91,6 @@ function parseLogin(text: string): { user: string | undefined; password: string 
   }
 }
 
-/** Reads how Redis is reached; faults name the variable. */
 export function readRedisAccess(env: Environment, url: string, faults: string[]): RedisAccess {
   const address = url === '' ? undefined : parseRedisUrl(url)
   if (url !== '' && address === undefined) faults.push(WRONG_ADDRESS)

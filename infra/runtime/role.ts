@@ -58,5 +58,4 @@ export interface RunningRole {
   stop(): Promise<void>
 }
 
-/** Starts a role; rejects when it cannot. */
 export type StartRole = (context: RoleContext) => Promise<RunningRole>

@@ -12,7 +12,6 @@ export interface TlsFiles {
   key: string | undefined
 }
 
-/** The content of the files as it is now. */
 export function readTlsFiles({ ca, certificate, key }: TlsFiles): { ca?: Buffer; cert?: Buffer; key?: Buffer } {
   return {
     ...(ca === undefined ? {} : { ca: readFileSync(ca) }),

@@ -45,7 +45,6 @@ export function networkOf(address: string): string {
   return [...groups, ...zeros, ...after].slice(0, 4).join(':')
 }
 
-/** Whether an address is of this machine. */
 export function isLoopback(address: string): boolean {
   const plain = plainAddress(address)
   return plain === '::1' || (isIP(plain) === 4 && plain.startsWith('127.'))

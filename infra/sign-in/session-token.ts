@@ -31,7 +31,6 @@ const AUDIENCE = 'marketlog-account'
 
 export const TOKEN_LIFE_SECONDS = 15 * 60
 
-/** Draws a pair of keys. */
 export async function newSigningKey(): Promise<SigningKey> {
   const { publicKey, privateKey } = await generateKeyPair(ALGORITHM, { extractable: true })
   const id = crypto.randomUUID()
@@ -42,7 +41,6 @@ export async function newSigningKey(): Promise<SigningKey> {
   }
 }
 
-/** Signs a token. */
 export async function signSession(
   key: SigningKey,
   claims: SessionClaims,

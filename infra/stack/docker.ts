@@ -31,7 +31,6 @@ interface DockerNote {
   running: boolean
 }
 
-/** The name of a server in compose.yaml. */
 const serviceOf = (name: ServerName): string => (name === 'schemaRegistry' ? 'schema-registry' : name)
 
 /** Whether a Docker engine answers; a client without an engine does not count. */

@@ -12,7 +12,6 @@ import type { ToolContext } from './native/native-server.ts'
 import { onPath, runTool } from './one-shot.ts'
 import { installPackages } from './system-packages.ts'
 
-/** A Java runtime: path of its launcher and its feature version, e.g. 21. */
 export interface JavaRuntime {
   launcher: string
   version: number

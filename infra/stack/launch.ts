@@ -67,7 +67,6 @@ export function launch(order: LaunchOrder) {
     /** 0 where it could not be started. */
     pid: child.pid ?? 0,
     ended,
-    /** How it has ended; undefined while it runs. */
     ending: () => ending,
     /** Asks it to end and, after its grace, kills it. */
     stop: async (): Promise<void> => void (identity && (await endProcess(identity, stopSignal, graceMs))),

@@ -112,7 +112,6 @@ export async function startNative(
     addresses,
     /** Starts a server again that has ended by itself; rejects when it does not answer where it did. */
     restart,
-    /** By name, as of now. */
     get pids(): Readonly<Record<string, number>> {
       return Object.fromEntries([...launched].map(([name, { pid }]) => [name, pid]))
     },
@@ -126,7 +125,6 @@ export async function startNative(
   }
 }
 
-/** Prepares and launches a server; resolves with where it answers. */
 async function startServer(
   name: string,
   prepare: PrepareServer,

@@ -9,7 +9,6 @@ import { once } from 'node:events'
 import { closeSync, existsSync, openSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 
-/** A tool's run: complete command, limits and where its output goes. */
 interface OneShot {
   command: string
   args: string[]
@@ -67,7 +66,6 @@ function endOf(output: string): string {
   return output.trim() === '' ? '' : `:\n${lines.join('\n')}`
 }
 
-/** Where PATH has a program. */
 export const onPath = (environment: Readonly<Record<string, string | undefined>>, program: string): string[] =>
   (environment.PATH ?? '')
     .split(delimiter)

@@ -53,7 +53,6 @@ export async function acquireOwnership(
   }
 }
 
-/** Whether a live process other than this one owns the data directory. */
 export function ownedByOther(dataDir: string): boolean {
   const owner = readJson<ProcessIdentity>(join(dataDir, 'owner.json'))
   return owner !== undefined && owner.pid !== process.pid && isAlive(owner)

@@ -29,12 +29,10 @@ export async function waitUntilReady(wait: {
   }
 }
 
-/** Whether a Kafka broker serves clients on this loopback port. */
 export async function kafkaAnswers(port: number): Promise<boolean> {
   return (await askTcp(port, API_VERSIONS_REQUEST)) !== undefined
 }
 
-/** Whether a registry with the Confluent API answers at this base URL. */
 export async function schemaRegistryAnswers(base: string): Promise<boolean> {
   return (await askHttp(`${base}/subjects`)) !== undefined
 }

@@ -8,7 +8,6 @@
 /** An Avro type as the specification writes it in JSON. */
 export type AvroType = string | AvroType[] | { type: string; [attribute: string]: unknown }
 
-/** One field of an event. */
 export interface AvroField {
   name: string
   type: AvroType
@@ -25,7 +24,6 @@ export interface EventSchema<T> {
   readonly shape?: T
 }
 
-/** The decoded value of an event. */
 export type EventValue<E> = E extends EventSchema<infer T> ? T : never
 
 type Primitives = {
@@ -38,7 +36,6 @@ type Primitives = {
   bytes: Buffer
 }
 
-/** The decoded value of an Avro type. */
 type AvroValue<T> = T extends keyof Primitives
   ? Primitives[T]
   : T extends readonly (infer Branch)[]
@@ -81,7 +78,6 @@ export const addedLater = <const Type extends AvroType>(type: Type): AddedLater<
 const isAddedLater = (field: AvroType | AddedLater): field is AddedLater =>
   typeof field === 'object' && 'addedLater' in field
 
-/** A value that may be absent. */
 export const nullable = <const Type extends AvroType>(type: Type): ['null', Type] => ['null', type]
 
 /** The subject under which an event's schema is registered. */

@@ -6,7 +6,6 @@
  */
 import { majorBounds, type Rate } from './money.ts'
 
-/** The kinds of alerts. */
 export const ALERT_KINDS = ['price_below', 'price_above', 'spread_exceeds'] as const
 
 export type AlertKind = (typeof ALERT_KINDS)[number]

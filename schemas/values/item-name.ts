@@ -30,7 +30,6 @@ export function plainName(name: string): string {
 
 type NamedItem = Pick<CatalogItem, 'item_id' | 'market_hash_name' | 'phase'>
 
-/** Finds items by their names. */
 export interface ItemNames {
   readonly idOf: ResolveItem
   /** All items that share a name, the phaseless entry first. */

@@ -37,7 +37,6 @@ export function parseRate(text: string): Rate | undefined {
   }
 }
 
-/** The rate of the US dollar itself. */
 export const USD_RATE: Rate = { text: '1', approximate: 1, numerator: 1n, denominator: 1n }
 
 /**

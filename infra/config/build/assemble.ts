@@ -17,7 +17,6 @@ export interface Catalog {
   observed: CatalogItem[]
 }
 
-/** Builds the next catalog from the source, names seen on markets and the catalog as it was. */
 export function assembleCatalog(
   source: readonly SourceItem[],
   observedNames: readonly string[],

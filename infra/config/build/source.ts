@@ -10,7 +10,6 @@ import { WEARS } from '../build/market-name.ts'
 
 export type Yield = 'normal' | 'stattrak' | 'souvenir'
 
-/** One entry of the source. */
 export type SourceItem = ReturnType<typeof sourceItem>
 
 export function readSource(): SourceItem[] {

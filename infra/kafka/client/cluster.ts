@@ -17,7 +17,6 @@ interface ClusterBroker extends FetchingBroker {
   }
 }
 
-/** Sends a request that the client lacks and reads its answer. */
 export const sendRequest = <T>(
   { connectionPool }: ClusterBroker,
   { body, ...request }: { apiName: string; apiKey: number; apiVersion: number; body: WireEncoder },

@@ -35,7 +35,6 @@ interface Connection {
   send(request: object): Promise<unknown>
 }
 
-/** A response begins with its size. */
 const SIZE_BYTES = 4
 
 export function correctConnections(): void {

@@ -11,7 +11,6 @@
 import { loadInternal, replaceExport } from './internals.ts'
 import { type ExchangingBroker, withErrors, withExchanges } from './wire.ts'
 
-/** A record as the log holds it. */
 export interface DecodedRecord {
   partition: number
   offset: number
@@ -210,7 +209,6 @@ const CONTROL = 0x20
 /** First offset and length. */
 const PREFIX_BYTES = 12
 
-/** The whole batches of a record set. */
 function batchesOf(bytes: Buffer): Batch[] {
   const batches: Batch[] = []
   const cursor: Cursor = { bytes, at: 0 }
@@ -234,7 +232,6 @@ function batchesOf(bytes: Buffer): Batch[] {
   return batches
 }
 
-/** The batches whose records count. */
 function committed(batches: readonly Batch[], aborted: readonly Aborted[]): Batch[] {
   const waiting = [...aborted].sort((a, b) => a.first - b.first)
   const open = new Set<number>()

@@ -12,7 +12,6 @@ export const loadClient = (): typeof kafkajs => load('kafkajs') as typeof kafkaj
 
 export const loadInternal = (path: string): unknown => load(`kafkajs/src/${path}`)
 
-/** Puts another function in the place of what a file of the client exports. */
 export function replaceExport<T>(path: string, replace: (original: T) => unknown): void {
   const file = load.resolve(`kafkajs/src/${path}`)
   const original = load(file) as T

@@ -31,6 +31,5 @@ correctOtherTopics()
 export const { Kafka, logLevel, CompressionTypes, CompressionCodecs, ConfigResourceTypes } = loadClient()
 /** Named where a producer is made: the default is Kafka's own too, but the client warns of one that was not chosen. */
 export const { DefaultPartitioner: createPartitioner } = loadClient().Partitioners
-/** Encodes and decodes the metadata and assignments of a group's members. */
 export const { AssignerProtocol } = loadClient()
 export const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } = loadClient()

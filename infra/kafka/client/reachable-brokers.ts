@@ -33,7 +33,6 @@ const AWAY = new Set([
   'KafkaJSRequestTimeoutError',
 ])
 
-/** Whether an error says that the broker that was asked is away. */
 export const isAway = (error: unknown): boolean => error instanceof Error && AWAY.has(error.name)
 
 export function correctReachableBrokers(): void {

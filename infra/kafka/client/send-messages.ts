@@ -72,7 +72,6 @@ interface Parts {
   retrier<T>(work: (bail: (error: unknown) => void) => Promise<T>): Promise<T>
 }
 
-/** The records of a send that go to one partition. */
 interface Entry {
   topic: string
   partition: number

@@ -31,7 +31,6 @@ export interface WireDecoder {
   readTaggedFields(): unknown
 }
 
-/** A request of the client with what reads its answer. */
 export interface Exchange {
   request: { apiVersion: number; encode(): Promise<WireEncoder> }
   response: { decode(bytes: Buffer): Promise<unknown>; parse(decoded: object): Promise<object> }

@@ -12,7 +12,6 @@ export function openSerialQueues(limit: number, refusal: () => Error) {
     return queue
   }
   return {
-    /** Runs work when all earlier work of the key is done. */
     async add<T>(key: string, work: () => Promise<T>): Promise<T> {
       const queue = queues.get(key) ?? open(key)
       if (queue.size + queue.pending >= limit) throw refusal()

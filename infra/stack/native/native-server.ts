@@ -21,7 +21,6 @@ export interface NativeContext extends ToolContext {
   logFile: string
 }
 
-/** A prepared server: how to start it, how to see that it is ready, and where it then answers. */
 export interface PreparedServer {
   launch: Pick<LaunchOrder, 'command' | 'args' | 'uid' | 'gid' | 'directory'> &
     Partial<Pick<LaunchOrder, 'environment' | 'stopSignal' | 'graceMs'>>

@@ -30,7 +30,6 @@ export const prepareRedis: PrepareServer = async context => {
   }
 }
 
-/** The program of Redis, installed when missing and allowed. */
 export async function provideRedis(context: ToolContext): Promise<string> {
   const PATH = `${context.environment.PATH ?? ''}:/usr/bin:/usr/local/bin`
   const find = () => [...onPath({ PATH }, 'redis-server'), ...onPath({ PATH }, 'valkey-server')][0]
