@@ -1,7 +1,4 @@
-/**
- * API keys. Rules: DECISIONS.md, "Keys and sessions". A limit of a child key never exceeds that of its tier. Only the
- * answers that issue a key hold its text.
- */
+/** Rules: DECISIONS.md, "Keys and sessions". Only the answers that issue a key hold its text. */
 import { z } from 'zod'
 import { clampedPage, namesChange, needsChange, optional, text, uuid } from './query-values.ts'
 import { exampleOf, instant, offsetPages } from './reply-values.ts'

@@ -1,7 +1,4 @@
-/**
- * Alerts and their events. Rules: DECISIONS.md, "Alerts". A threshold is a decimal text greater than zero; it is
- * stored and shown with the decimal places that were sent.
- */
+/** Rules: DECISIONS.md, "Alerts". A threshold is a decimal text; it keeps the decimal places that were sent. */
 import { z } from 'zod'
 import { ALERT_KINDS, parseThreshold } from '../values/alert.ts'
 import {

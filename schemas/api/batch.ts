@@ -1,9 +1,4 @@
-/**
- * The batch lookups POST /prices/batch and POST /bids/batch.
- *
- * Rules: DECISIONS.md, "Prices and bids". Ids and names count together and as sent, repeats included; prices are
- * hundredths of the reply's currency.
- */
+/** Rules: DECISIONS.md, "Prices and bids". Ids and names count together and as sent, repeats included. */
 import { z } from 'zod'
 import { askQuote, bidQuote } from './listing.ts'
 import {

@@ -1,7 +1,4 @@
-/**
- * GET /prices/candles. Rules: DECISIONS.md, "Candles". The schema checks the form of a request; services/api decides
- * windows and tiers. Prices are hundredths of the reply's currency; times of candles are Unix seconds.
- */
+/** Rules: DECISIONS.md, "Candles". Only the form is checked here; services/api decides windows and tiers. */
 import { z } from 'zod'
 import {
   boolean,

@@ -1,8 +1,4 @@
-/**
- * The operations of the feeds, which the role `feed` serves beside the API.
- *
- * Rules: DECISIONS.md, "Feeds". /asyncapi.json describes the same streams event by event.
- */
+/** The operations of the role `feed`; /asyncapi.json describes the same streams event by event. */
 import { z } from 'zod'
 import {
   changedEvent,

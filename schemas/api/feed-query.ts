@@ -1,8 +1,4 @@
-/**
- * Parameters of the feeds.
- *
- * Rules: DECISIONS.md, "Feeds". Filter values count as sent, repeats included; unknown ids and names pass and match nothing.
- */
+/** Rules: DECISIONS.md, "Feeds". Filter values count as sent; unknown ids and names pass and match nothing. */
 import { z } from 'zod'
 import { boolean, integer, NAME_NOTE, providerKey, time, violates } from './query-values.ts'
 

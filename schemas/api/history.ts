@@ -1,9 +1,4 @@
-/**
- * GET /prices/history and GET /market/history/chart.
- *
- * Rules: DECISIONS.md, "History and sales" and "History chart". Records are listed newest first. Prices are
- * hundredths of the record's or the chart's currency.
- */
+/** Rules: DECISIONS.md, "History and sales" and "History chart". Prices are hundredths of the answer's currency. */
 import { z } from 'zod'
 import {
   boolean,

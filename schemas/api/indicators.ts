@@ -1,6 +1,4 @@
-/**
- * GET /market/indicators. Rules: DECISIONS.md, "Indicators". Figures are in major units of the request's currency.
- */
+/** GET /market/indicators. Rules: DECISIONS.md, "Indicators". Figures are in major units of the request's currency. */
 import { z } from 'zod'
 import { count, marketMeta, usd } from './market.ts'
 import { currency, hasItem, itemSelector, needsItem } from './query-values.ts'

@@ -1,8 +1,4 @@
-/**
- * The live listings GET /prices and GET /bids, and their bulk snapshots POST /prices and POST /bids, which are one
- * entry a line. Rules: DECISIONS.md, "Prices and bids" and "Bulk snapshots". Prices are hundredths of the reply's
- * currency.
- */
+/** Rules: DECISIONS.md, "Prices and bids" and "Bulk snapshots". Prices are hundredths of the answer's currency. */
 import { z } from 'zod'
 import { currency, integer, itemSelector, type MarketScope, pageOffset, providersParameter } from './query-values.ts'
 import { amount, currencyName, instant, itemMembers, offsetPages, providerName } from './reply-values.ts'

@@ -1,8 +1,4 @@
-/**
- * GET /market/indexes, GET /market/items and GET /market/items/:item_id.
- *
- * Rules: DECISIONS.md, "Market items" and "Liquidity". Amounts are decimal texts in US dollars.
- */
+/** Rules: DECISIONS.md, "Market items" and "Liquidity". Amounts are decimal texts in US dollars. */
 import { z } from 'zod'
 import { integer } from './query-values.ts'
 import { instant, itemMembers, providerName } from './reply-values.ts'

@@ -1,7 +1,4 @@
-/**
- * Values of portfolios: now, by day, and the profit of the ledger. Rules: DECISIONS.md, "Valuation". The value of an
- * item without a price is null, never zero, and the item is counted as missing.
- */
+/** Rules: DECISIONS.md, "Valuation". An item without a price counts as missing; its value is null, never zero. */
 import { z } from 'zod'
 import {
   currency,

@@ -1,7 +1,4 @@
-/**
- * Portfolios, their entries, and their files: creation, import and export. Rules: DECISIONS.md, "Portfolios and
- * inventories".
- */
+/** Portfolios, their entries and their files. Rules: DECISIONS.md, "Portfolios and inventories". */
 import { z } from 'zod'
 import { validationErrorReply } from './error.ts'
 import { boolean, hasItem, integer, list, NAME_NOTE, needsItem, optional, phase, text, uuid } from './query-values.ts'

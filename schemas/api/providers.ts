@@ -1,7 +1,4 @@
-/**
- * GET /providers and GET /fx. Rules: DECISIONS.md, "Provider health". Rates are units of a currency per US dollar,
- * with all digits of their source.
- */
+/** Rules: DECISIONS.md, "Provider health". Rates are units per US dollar, with all digits of their source. */
 import { z } from 'zod'
 import { providerKey } from './query-values.ts'
 import { amount, exampleOf, instant, providerName } from './reply-values.ts'

@@ -1,8 +1,4 @@
-/**
- * Sign-in, sessions, e-mail addresses and the linked platform account.
- *
- * Rules: DECISIONS.md, "Keys and sessions"; the token replies name their members as RFC 6749 (5.1).
- */
+/** Rules: DECISIONS.md, "Keys and sessions". The token replies name their members as RFC 6749 (5.1). */
 import { z } from 'zod'
 import { text, violates } from './query-values.ts'
 import { instant } from './reply-values.ts'

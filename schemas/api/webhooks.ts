@@ -1,7 +1,4 @@
-/**
- * Webhook destinations and their deliveries. Rules: DECISIONS.md, "Webhooks". Only the answers of creation and of rotation hold the
- * signing secret.
- */
+/** Rules: DECISIONS.md, "Webhooks". Only the answers of creation and of rotation hold the signing secret. */
 import { z } from 'zod'
 import { ALERT_TRIGGERED, alertTriggeredBody } from './alert-triggered.ts'
 import { clampedPage, defaulted, namesChange, optional, text, uuid, violates } from './query-values.ts'

@@ -1,6 +1,4 @@
-/**
- * All that the API serves: its routes, the most frequent first, and its pages.
- */
+/** All that the API serves: its routes, the most frequent first, and its pages. */
 import type { Endpoint, Route } from '#infra/http/define-route.ts'
 import { feedOperations } from '#schemas/api/feed-operations.ts'
 import type { Operation } from '#schemas/api/operation.ts'

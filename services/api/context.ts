@@ -1,6 +1,4 @@
-/**
- * All that routes read and call. A view that cannot be read is a 503, never an empty or unconverted answer.
- */
+/** All that routes read and call. A view that cannot be read is a 503, never an empty or unconverted answer. */
 import type { Request } from 'express'
 import { type ClickhouseReader, openReader } from '#infra/clickhouse/clickhouse.ts'
 import { loadProviders, type ProviderRegistry } from '#infra/config/providers.ts'

@@ -1,8 +1,4 @@
-/**
- * The filters of GET /items as one predicate.
- *
- * Pure. Rules: DECISIONS.md, "Catalog".
- */
+/** The filters of GET /items as one predicate. Pure. Rules: DECISIONS.md, "Catalog". */
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { ItemsQuery } from '#schemas/api/catalog.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'

@@ -21,10 +21,7 @@ const DEFAULT_CANDLES_MS = { '5m': DAY_MS, '1h': 7 * DAY_MS, '1d': 30 * DAY_MS }
 const DEFAULT_HISTORY_MS = 14 * DAY_MS
 const DEFAULT_CHART_DAYS = 365
 
-/**
- * Refuses what a tier may not ask for, before anything is validated: the values are read only as far as
- * that needs.
- */
+/** Refuses what a tier may not ask for, before anything is validated: the values are read only as far as that needs. */
 export function demandCandleTier(raw: RawQuery, limits: TierLimits): void {
   const { interval = '1d', fill = 'false', start, end, lookback = '' } = raw
   const isKnown = typeof interval === 'string' && interval in CANDLE_INTERVALS

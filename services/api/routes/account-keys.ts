@@ -1,9 +1,4 @@
-/**
- * The routes of API keys: the caller's own key, reissue, and the child keys of a root.
- *
- * Rules: DECISIONS.md, "Keys and sessions". Writes through services/accounts. Invariant: the text of a key is in the
- * one answer that issues it, and in nothing that is logged.
- */
+/** Rules: DECISIONS.md, "Keys and sessions". A key's text is in the one answer that issues it, and in no log. */
 import type { Request } from 'express'
 import { requestLimits } from '#infra/config/tiers.ts'
 import type { Credential } from '#infra/http/credential.ts'

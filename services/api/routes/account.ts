@@ -1,9 +1,4 @@
-/**
- * The routes of an account: its record, its e-mail address, and the pages behind links in mails.
- *
- * Rules: DECISIONS.md, "Keys and sessions". Writes through services/accounts. Such a page loads nothing, and a GET changes nothing: mail
- * scanners follow links.
- */
+/** Rules: DECISIONS.md, "Keys and sessions". The GET of a page changes nothing: mail scanners follow links. */
 import type { Response } from 'express'
 import { definePage, defineRoute, type Endpoint, type Route } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'

@@ -1,8 +1,4 @@
-/**
- * The routes of alerts: create, batch, list, change, delete, and their events.
- *
- * Rules: DECISIONS.md, "Alerts".
- */
+/** The routes of alerts: create, batch, list, change, delete, and their events. Rules: DECISIONS.md, "Alerts". */
 import type { z } from 'zod'
 import type { Credential } from '#infra/http/credential.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'

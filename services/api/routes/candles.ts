@@ -1,8 +1,4 @@
-/**
- * GET /prices/candles: candles of the best ask over all providers.
- *
- * Rules: DECISIONS.md, "Candles" and "Candle prices". Amounts are converted at the rate of the bucket's UTC day.
- */
+/** Rules: DECISIONS.md, "Candles" and "Candle prices". Amounts take the rate of the bucket's UTC day. */
 import type { z } from 'zod'
 import { defineRoute, perTier, type Route } from '#infra/http/define-route.ts'
 import { rawQuery } from '#infra/http/request.ts'

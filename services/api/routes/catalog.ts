@@ -1,8 +1,4 @@
-/**
- * GET /items, /items/metadata and /images: the catalog, from memory.
- *
- * Rules: DECISIONS.md, "Catalog". Answers are kept as bytes (queries/catalog-pages.ts).
- */
+/** Rules: DECISIONS.md, "Catalog". Answers are kept as bytes (queries/catalog-pages.ts). */
 import type { Response } from 'express'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { bytes, type Sent, stream } from '#infra/http/reply.ts'

@@ -1,8 +1,4 @@
-/**
- * GET /docs and the guides below it, made of Markdown at the start.
- *
- * Needs no key. The files are services/api/guides/*.md; this list has their order.
- */
+/** GET /docs and the guides below it, made at the start of the Markdown in services/api/guides. */
 import { readFileSync } from 'node:fs'
 import { STATUS_CODES } from 'node:http'
 import { TIERS, type Tier, type TierLimits } from '#infra/config/tiers.ts'

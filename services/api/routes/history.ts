@@ -1,9 +1,4 @@
-/**
- * GET /prices/history: the asks that were observed, newest first.
- *
- * Rules: DECISIONS.md, "History and sales". Amounts are converted at the rate of the record's UTC day; a record in its own currency
- * keeps its price.
- */
+/** Rules: DECISIONS.md, "History and sales". Amounts take the rate of their UTC day. */
 import type { z } from 'zod'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { historyQuery, historyReply } from '#schemas/api/history.ts'

@@ -1,9 +1,4 @@
-/**
- * GET /inventory/gamestore and /inventory/gamestore/lookup: what an account of the platform holds now.
- *
- * Rules: DECISIONS.md, "Portfolios and inventories". Nothing is stored. An inventory that was not read whole is an error answer, and
- * each reason has its own.
- */
+/** Rules: DECISIONS.md, "Portfolios and inventories". An inventory that was not read whole is an error answer. */
 import type { z } from 'zod'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'

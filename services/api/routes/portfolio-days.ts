@@ -1,8 +1,4 @@
-/**
- * GET /portfolio/:id/history: what a ledger was worth day by day.
- *
- * Rules: DECISIONS.md, "Valuation".
- */
+/** GET /portfolio/:id/history: what a ledger was worth day by day. Rules: DECISIONS.md, "Valuation". */
 import type { z } from 'zod'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'

@@ -1,8 +1,4 @@
-/**
- * The routes that fill a portfolio from files and inventories, and export it as a file.
- *
- * Rules: DECISIONS.md, "Portfolios and inventories".
- */
+/** Fills a portfolio from files and inventories, and exports it. Rules: DECISIONS.md, "Portfolios and inventories". */
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { openFormFiles } from '#infra/http/form-file.ts'
 import { HttpError } from '#infra/http/http-error.ts'

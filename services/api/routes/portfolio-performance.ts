@@ -1,9 +1,4 @@
-/**
- * GET /portfolio/:id/performance: what a ledger has earned.
- *
- * Rules: DECISIONS.md, "Valuation". A ledger has up to 250,000 transactions: they are read, folded, valued and written in slices, so
- * that no request keeps others waiting.
- */
+/** Rules: DECISIONS.md, "Valuation". Ledgers are long: all is read, folded, valued and written in slices. */
 import type { z } from 'zod'
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'

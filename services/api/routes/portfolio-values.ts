@@ -1,8 +1,4 @@
-/**
- * POST /portfolio/value and GET /portfolio/:id/value: what items and portfolios are worth now.
- *
- * Rules: DECISIONS.md, "Valuation"; computed by services/portfolios (pure).
- */
+/** Rules: DECISIONS.md, "Valuation"; computed by services/portfolios (pure). */
 import type { z } from 'zod'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { stream } from '#infra/http/reply.ts'

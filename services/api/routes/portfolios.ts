@@ -1,8 +1,4 @@
-/**
- * The routes of portfolios, their entries and their transactions.
- *
- * Rules: DECISIONS.md, "Portfolios and inventories". Reads and writes through services/portfolios.
- */
+/** Rules: DECISIONS.md, "Portfolios and inventories". Reads and writes through services/portfolios. */
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { stream } from '#infra/http/reply.ts'
 import type { Database } from '#infra/postgres/pool.ts'

@@ -1,8 +1,4 @@
-/**
- * GET /providers and GET /fx: the providers, their health, and the exchange rates in force.
- *
- * Rules: DECISIONS.md, "Provider health" and "Amounts and rates". Rates are written with the digits of their source.
- */
+/** Rules: DECISIONS.md, "Provider health" and "Amounts and rates". Rates have the digits of their source. */
 import type { Provider } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { bytes } from '#infra/http/reply.ts'

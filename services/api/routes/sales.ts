@@ -1,9 +1,4 @@
-/**
- * GET /sales: completed sales, newest first; without an item the feed of all.
- *
- * Rules: DECISIONS.md, "History and sales". Amounts are converted at the rate of the sale's UTC day; a sale in its own currency keeps
- * its price.
- */
+/** Rules: DECISIONS.md, "History and sales". Amounts take the rate of their UTC day. */
 import type { z } from 'zod'
 import { defineRoute, perTier, type Route } from '#infra/http/define-route.ts'
 import { json, PRO } from '#schemas/api/operation.ts'
