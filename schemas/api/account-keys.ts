@@ -4,7 +4,6 @@ import { clampedPage, namesChange, needsChange, optional, text, uuid } from './q
 import { exampleOf, instant, offsetPages } from './reply-values.ts'
 import { SCOPES, type Scope } from './scopes.ts'
 
-/** The tier's limits, which bound a child key's. */
 interface ChildKeyScope {
   requests_per_month: number
   requests_per_minute: number

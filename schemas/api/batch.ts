@@ -13,7 +13,6 @@ import {
 } from './query-values.ts'
 import { currencyName, instant, itemMembers, providerName } from './reply-values.ts'
 
-/** Ids and names that one batch may hold together. */
 const BATCH_ITEMS_MAX = 100
 
 export const batchBody = ({ providers, isCurrency }: MarketScope) =>

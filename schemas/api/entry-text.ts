@@ -9,13 +9,11 @@ import type { Side } from '../events/book-changed.ts'
 import type { CatalogItem } from '../values/catalog-item.ts'
 import { minorDigits, minorToDecimal, type Rate, toDecimal } from '../values/money.ts'
 
-/** The currency of an answer and its rate. */
 export interface AnswerCurrency {
   code: string
   rate: Rate
 }
 
-/** A row as it is listed of one provider and item. */
 interface ListedRow {
   /** Hundredths of `currency`. */
   price: number
@@ -42,7 +40,6 @@ interface EntryRow {
 export interface EntrySources<P> {
   itemOf(itemId: number): CatalogItem | undefined
   providerOf(key: string): P | undefined
-  /** A provider's page of an item. */
   marketplaceUrl(provider: P, item: CatalogItem): string
   /** Public root of the API, without a trailing slash. */
   baseUrl: string
@@ -51,7 +48,6 @@ export interface EntrySources<P> {
 export interface EntryText<P> {
   /** All of an entry before the value of `last_updated`; undefined when its item or provider is unknown. */
   opening(entry: EntryRow, currency: AnswerCurrency, members: EntryMembers): string | undefined
-  /** The rest of an entry. */
   closing(lastUpdatedAt: number): string
   /**
    * A provider's page of an item: the URL of the row if it is one of the web, else one by the provider's template; undefined where

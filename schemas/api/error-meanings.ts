@@ -9,7 +9,6 @@ interface ErrorMeaning {
   detail: string
 }
 
-/** By code. */
 export const ERROR_MEANINGS: Readonly<Record<ErrorCode, ErrorMeaning>> = {
   BAD_REQUEST: {
     cause: 'The URL, the JSON or the form cannot be decoded.',

@@ -7,7 +7,6 @@
  */
 import { z } from 'zod'
 
-/** Code → HTTP status. */
 export const ERROR_STATUS = {
   BAD_REQUEST: 400,
   CURSOR_NOT_SUPPORTED: 400,
@@ -63,7 +62,6 @@ export const ERROR_STATUS = {
 /** A stable, machine-readable error code. */
 export type ErrorCode = keyof typeof ERROR_STATUS
 
-/** The kinds of violation that clients may distinguish. */
 const VIOLATION_TYPES = [
   'missing',
   'enum',

@@ -17,7 +17,6 @@ export const readyEvent = z.strictObject({
   market_hash_names_filter_count: z.int().min(0).describe('Names in the filter, repeats included'),
 })
 
-/** A row that was added, updated or removed. */
 export const feedItem = z.strictObject({
   item_id: z.int().describe('Unique per phase; key local state on it'),
   market_hash_name: z.string(),

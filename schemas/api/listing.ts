@@ -47,7 +47,6 @@ const bidMembers = {
 export const askQuote = z.strictObject({ provider: providerName, ...askMembers, ...quoteTimes })
 export const bidQuote = z.strictObject({ provider: providerName, ...bidMembers, ...quoteTimes })
 
-/** The lowest ask of a provider for an item. */
 export const priceEntry = z.strictObject({
   provider: providerName,
   ...itemMembers,
@@ -57,7 +56,6 @@ export const priceEntry = z.strictObject({
   ...quoteTimes,
 })
 
-/** The highest buy order of a provider for an item. */
 export const bidEntry = z.strictObject({ provider: providerName, ...itemMembers, ...bidMembers, ...quoteTimes })
 
 const meta = z

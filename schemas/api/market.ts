@@ -16,7 +16,6 @@ export const marketItemParams = z.object({
 /** A decimal text in US dollars with two places. */
 export const usd = z.string().regex(/^-?\d+\.\d\d$/)
 
-/** A number of things. */
 export const count = z.int().min(0)
 
 /** `meta` of all answers of market analytics. */
@@ -52,7 +51,6 @@ const rank = z.int().min(1).meta({ example: 37 })
 const difference = (example: string | null) => usd.nullable().meta({ example })
 const rate = (example: number | null) => z.number().nullable().meta({ example })
 
-/** The `summary` of an item. */
 const itemSummary = z
   .strictObject({
     best_ask_usd: usd.nullable().meta({ example: '29.31' }),
@@ -87,7 +85,6 @@ export const marketItemsReply = z.strictObject({
   data: z.strictObject({ items: z.array(z.strictObject({ ...itemMembers, rank, summary: itemSummary })) }),
 })
 
-/** A provider that has an ask. */
 const itemProvider = z
   .strictObject({
     provider: providerName,

@@ -11,13 +11,10 @@ import { exampleOf } from './reply-values.ts'
 /** All tiers; the others leave out the lower ones. */
 export const ALL = ['free', 'starter', 'pro', 'quant'] as const
 
-/** Starter and above. */
 export const STARTER = ALL.slice(1)
 
-/** Pro and above. */
 export const PRO = ALL.slice(2)
 
-/** Quant alone. */
 export const QUANT = ALL.slice(3)
 
 /** Which credential an operation takes, and whether it counts. */
@@ -68,7 +65,6 @@ export interface Operation {
   params?: z.ZodObject
   query?: z.ZodObject
   body?: z.ZodObject
-  /** Whether the body may be left out. */
   isBodyOptional?: boolean
   /** Instead of a JSON body: the field of a form that carries a file. */
   upload?: { field: string; description: string }
@@ -95,14 +91,12 @@ export interface NamedSchema {
 
 /** A request that is sent to a webhook destination. */
 export interface Delivered extends Pick<Operation, 'id' | 'group' | 'summary' | 'description'> {
-  /** Type of the event that it brings. */
   event: string
   headers: z.ZodObject
   body: NamedSchema
   responses: Record<string, string>
 }
 
-/** Answered when all is well. */
 export interface Reply<V = unknown> {
   status: 200 | 201 | 204 | 302
   description: string

@@ -14,7 +14,6 @@ import {
 } from './query-values.ts'
 import { amount, currencyName, cursorPages, instant, itemMembers, providerName } from './reply-values.ts'
 
-/** Items of one stateless valuation. */
 const VALUED_ITEMS_MAX = 100
 
 export const valueBody = ({ providers, isCurrency }: MarketScope) =>

@@ -4,7 +4,6 @@ import { validationErrorReply } from './error.ts'
 import { boolean, hasItem, integer, list, NAME_NOTE, needsItem, optional, phase, text, uuid } from './query-values.ts'
 import { instant, itemMembers } from './reply-values.ts'
 
-/** Units that one transaction or entry may hold. */
 const QUANTITY_MAX = 1_000_000
 
 const PORTFOLIO_ID = '7d9f3c52-64a8-4a0a-9d8e-0b6f6f3f2a11'
@@ -32,7 +31,6 @@ export const portfolioReply = z.strictObject({
 
 export const portfoliosReply = z.strictObject({ data: z.array(portfolioReply) })
 
-/** Units of an item in a body. */
 export const quantity = z.int().min(1).max(QUANTITY_MAX)
 
 export const QUANTITY_NOTE = { description: 'Units, 1 to 1,000,000.', example: 2 }

@@ -12,7 +12,6 @@ import type { ViolationType } from './error.ts'
 
 /** Bounds of a request that are not the same everywhere and always; `pageMax` of a tier is its largest page, and the default. */
 export interface MarketScope {
-  /** Keys that `providers` may name. */
   providers: readonly string[]
   isCurrency: (code: string) => boolean
 }
@@ -64,7 +63,6 @@ const clamped = (bounds: { min: number; max: number; otherwise: number }) =>
     .default(bounds.otherwise)
     .transform(value => Math.min(Math.max(value, bounds.min), bounds.max))
 
-/** The number of entries to skip. */
 export const pageOffset = () =>
   integer({ min: 0 }).default(0).meta({ description: 'Entries to skip from the start.', example: 0 })
 
@@ -77,7 +75,6 @@ export const clampedPage = (bounds: { max: number; otherwise: number }) => ({
   offset: pageOffset(),
 })
 
-/** A number between two bounds, both included. */
 export const decimal = (bounds: { min: number; max: number }) => {
   const read = reading(numberLike(NUMBER_FORM), 'float_parsing', 'Input should be a number')
   return z.preprocess(read, z.number().min(bounds.min).max(bounds.max))
@@ -105,10 +102,8 @@ export const optional = <T extends z.ZodType>(one: T) => one.nullish().transform
 export const defaulted = <T extends z.ZodType>(one: T, otherwise: z.output<T>) =>
   one.nullish().transform(value => value ?? otherwise)
 
-/** Whether the body of a change names anything. */
 export const namesChange = (body: object): boolean => Object.values(body).some(value => value !== undefined)
 
-/** The violation of the body of a change that names nothing. */
 export const needsChange = violates('value_error', 'The body should name something to change')
 
 /** A text that is not empty and contains neither a NUL nor a lone surrogate. */
@@ -150,13 +145,11 @@ export const repeated = <T extends z.ZodType>(one: T) =>
 
 export const providerKey = (keys: readonly string[]) => z.enum(keys as readonly [string, ...string[]])
 
-/** The parameter `providers` of a query. */
 export const providersParameter = (keys: readonly string[]) =>
   repeated(providerKey(keys))
     .optional()
     .meta({ description: 'Provider keys, repeated once per key. All when left out.', example: EXAMPLE_PROVIDERS })
 
-/** The member `providers` of a body. */
 export const providersMember = (keys: readonly string[]) =>
   optional(list(providerKey(keys), { max: KEYS_MAX })).meta({
     description: 'Provider keys. All when left out.',
@@ -165,7 +158,6 @@ export const providersMember = (keys: readonly string[]) =>
 
 const EXAMPLE_PROVIDERS = ['provider_02', 'provider_12']
 
-/** The phase of an item. */
 export const phase = () => z.enum(PHASES)
 
 /** A time: `YYYY-MM-DD`, `YYYY-MM-DDThh:mm:ss` or full ISO 8601; UTC where no offset is given. */
@@ -188,7 +180,6 @@ export const day = () =>
     )
     .meta({ format: 'date' })
 
-/** The bounds of a time window. */
 export const timeWindow = {
   start: time().optional().meta({
     description:
@@ -221,7 +212,6 @@ export const pageCursor = (longest = 1000) =>
     example: 'rO0ABXNyABFqYXZh',
   })
 
-/** The currency of amounts where the request names none. */
 const DEFAULT_CURRENCY = 'USD'
 
 const LISTED_CODE = 'a currency code that GET /fx lists'
@@ -229,16 +219,13 @@ const LISTED_CODE = 'a currency code that GET /fx lists'
 /** The violation of a currency code that the FX table does not list. */
 export const unlistedCurrency = violates('enum', `Input should be ${LISTED_CODE}`, { expected: LISTED_CODE })
 
-/** A currency code that the FX table lists. */
 export const currencyCode = (isKnown: (code: string) => boolean) => z.string().max(10).refine(isKnown, unlistedCurrency)
 
 const CURRENCY_NOTE = { description: 'Code of the currency of amounts, one that `GET /v1/fx` lists.', example: 'EUR' }
 
-/** The parameter `currency` of a query. */
 export const currency = (isKnown: (code: string) => boolean) =>
   currencyCode(isKnown).default(DEFAULT_CURRENCY).meta(CURRENCY_NOTE)
 
-/** The member `currency` of a body. */
 export const currencyMember = (isKnown: (code: string) => boolean) =>
   optional(currencyCode(isKnown).default(DEFAULT_CURRENCY))
     .transform(code => code ?? DEFAULT_CURRENCY)
@@ -269,6 +256,5 @@ export const needsItem = {
   when: () => true,
 }
 
-/** Whether a request names an item. */
 export const hasItem = (request: { item_id?: unknown; market_hash_name?: unknown }): boolean =>
   (request.item_id ?? request.market_hash_name) != null

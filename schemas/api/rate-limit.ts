@@ -4,7 +4,6 @@
  * Pure. Source: draft-ietf-httpapi-ratelimit-headers-10, written as lists of structured fields (RFC 9651).
  */
 
-/** A quota and what is left of it. */
 export interface Allowance {
   quota: number
   /** Seconds for which it is given; undefined for one of what is open at a time. */
@@ -14,7 +13,6 @@ export interface Allowance {
   resetSeconds: number
 }
 
-/** The quota that refused a request. */
 export interface ExceededLimit extends Allowance {
   name: string
 }

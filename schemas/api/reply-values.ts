@@ -27,7 +27,6 @@ export const amount = z
   .refine(Number.isInteger, 'expected a whole number')
   .meta({ type: 'integer' })
 
-/** The currency of an answer. */
 export const currencyName = z.string().meta({ example: 'USD' })
 
 /** A provider's key, not checked. */
@@ -36,7 +35,6 @@ export const providerName = z.string().meta({ example: 'provider_02' })
 /** ISO 8601 in UTC, with milliseconds. */
 export const instant = z.iso.datetime({ precision: 3 })
 
-/** Names an item. */
 export const itemMembers = {
   item_id: z.int().meta({ example: 4940 }),
   market_hash_name: z.string().meta({ example: 'AK-47 | Redline (Field-Tested)' }),

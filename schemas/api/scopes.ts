@@ -24,7 +24,6 @@ const OF_GROUP: Readonly<Partial<Record<Group, Scope>>> = {
 /** Asked of a key with scopes: one of them, nothing (`any`), or that it has none (`none`). */
 export type NeededScope = Scope | 'any' | 'none'
 
-/** The scope that an operation needs. */
 export const scopeNeeded = ({ group, scope }: { group?: Group; scope?: 'any' }): NeededScope =>
   scope ?? (group && OF_GROUP[group]) ?? 'none'
 

@@ -26,7 +26,6 @@ interface TransactionScope {
   latestDay: () => string
 }
 
-/** The first day that a transaction may have. */
 const EARLIEST_DAY = '2000-01-01'
 
 const TRANSACTION_ID = 'b0a4c4a2-22a7-4d0e-8a1c-7d4b5f1a9e02'
@@ -35,7 +34,6 @@ export const transactionParams = portfolioParams.extend({
   tx_id: uuid().meta({ description: 'Id of the transaction.', example: TRANSACTION_ID }),
 })
 
-/** A calendar day within what a ledger may hold. */
 const ledgerDay = (latestDay: () => string) =>
   day().superRefine((value, context) => {
     const [ge, le] = [EARLIEST_DAY, latestDay()]

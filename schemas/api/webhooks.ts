@@ -117,7 +117,6 @@ export const webhookSecretReply = z.strictObject({
 
 export const webhookRemovedReply = z.strictObject({ ok: z.literal(true) })
 
-/** How far a delivery has come. */
 const deliveryStatus = z.enum(['pending', 'succeeded', 'failed'])
 
 const delivery = z

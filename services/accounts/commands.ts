@@ -195,7 +195,6 @@ const queueWarning = (query: Query, { box, baseUrl }: MailScope, to: string, sub
     ],
   })
 
-/** Queues a mail of two lines and a link. */
 function queueLink(
   query: Query,
   box: SealedBox,

@@ -41,7 +41,6 @@ export const sessionSlices = (database: Database, accountId: string) =>
     [accountId],
   )
 
-/** The account on the game's platform that is linked to an account. */
 export async function readPlatformId(query: Query, accountId: string): Promise<string | undefined> {
   const [link] = await query<{ id: string }>('SELECT platform_id AS id FROM platform_links WHERE account_id = $1', [
     accountId,

@@ -135,7 +135,6 @@ function openPools(config: PlatformConfig, log: Log) {
   }
 }
 
-/** Of the settings alone. */
 const settingsOf = ({ secretKey, baseUrl, cursorKey, webhookAllow, webhookPorts, webhookDns }: PlatformConfig) => ({
   /** Public root of the API, without a trailing slash. */
   baseUrl,

@@ -9,7 +9,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { HttpError } from '#infra/http/http-error.ts'
 
-/** Where a page ended. */
 interface CursorPosition {
   /** The window of the first page. */
   start: number

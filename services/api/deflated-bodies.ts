@@ -15,7 +15,6 @@ import type { ValuePiece } from '#infra/redis/value-stream.ts'
 import { crc32Combine } from '#schemas/values/crc32.ts'
 import { type PinnedSegment, plainBytes, storedBytes } from '#streams/live-view/reader.ts'
 
-/** How a body is sent. */
 export type ContentCoding = 'gzip' | 'identity'
 
 const DEFAULT_LEVEL = 0
@@ -42,7 +41,6 @@ const inflate = promisify(inflateRaw) as (
   options: { finishFlush: number; chunkSize: number },
 ) => Promise<Buffer>
 
-/** Bytes of a body. */
 export function bodyLength(segments: readonly PinnedSegment[], coding: ContentCoding): number {
   const sum = (bytesOf: (entry: PinnedSegment['entry']) => number): number =>
     segments.reduce((total, { entry }) => total + bytesOf(entry), 0)

@@ -25,7 +25,6 @@ export const MISSING: ErrorCode[] = ['PORTFOLIO_NOT_FOUND']
 
 const KEY_FORM = /^[\x21-\x7e]{1,255}$/
 
-/** Who writes into which portfolio. */
 export function writeScope(
   { tiers, now }: ApiContext,
   { accountId, tier }: Credential,

@@ -17,7 +17,6 @@ export const HTML_TYPE = 'text/html; charset=utf-8'
 /** How long a page or description may be kept. */
 export const DOCUMENT = 'max-age=300'
 const HASH_DIGITS = 16
-/** By the end of a file's name. */
 const FILE_TYPES: Readonly<Record<string, string>> = {
   css: 'text/css; charset=utf-8',
   js: 'text/javascript; charset=utf-8',
@@ -56,17 +55,14 @@ interface PageValues {
   html?: Readonly<Record<string, string>>
 }
 
-/** The pages' common parts. */
 export type Site = ReturnType<typeof openSite>
 
-/** Reads the files. */
 export function openSite() {
   const scalar = readAsset('scalar-api-reference.js.gz')
   const bodies = [...FILES.map(file => [file, readAsset(file)] as const), ['scalar.js', gunzipSync(scalar)] as const]
   const names = Object.fromEntries(bodies.map(([file, body]) => [file, hashedName(file, body)]))
   const files = new Map(bodies.map(([file, body]) => [names[file] as string, body]))
   return {
-    /** A page made of one of the templates. */
     page(template: string, { path, texts, html = {} }: PageValues): string {
       const root = rootFrom(path)
       const values: Record<string, string> = { ...names, root, version: VERSION, ...texts }
@@ -112,7 +108,6 @@ export const policyOf = (...more: string[]): string =>
 /** The way from a page to the root. */
 export const rootFrom = (path: string): string => '../'.repeat(path.split('/').length - 1)
 
-/** Text as HTML. */
 export const escaped = (text: string): string =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;')
 
@@ -128,7 +123,6 @@ function headerOf(path: string, icon: string): string {
   </header>`
 }
 
-/** Of a file in the room of assets. */
 const readAsset = (file: string): Buffer => readFileSync(new URL(`./assets/${file}`, import.meta.url))
 
 function hashedName(file: string, body: Buffer): string {

@@ -35,7 +35,6 @@ const FINISH_LIMIT_MS = 5_000
 /** With the key directory's own bound below a second. */
 const RECHECK_MS = 100
 
-/** Why a stream ended before its body did. */
 class Cut extends Error {
   readonly outcome: 'left' | 'stalled' | 'revoked' | 'stopped'
 
@@ -94,7 +93,6 @@ export function openSnapshotStreams(options: SnapshotStreamOptions) {
   }
 
   return {
-    /** Whether another stream may begin. */
     hasRoom: () => running.size < STREAMS_MAX,
 
     /** Sends a snapshot; resolves when the stream has ended, however. Rejects, having sent nothing, when it cannot begin. */
@@ -130,7 +128,6 @@ export function openSnapshotStreams(options: SnapshotStreamOptions) {
   }
 }
 
-/** A stream that may begin. */
 interface SnapshotStream {
   snapshot: PinnedSnapshot
   coding: ContentCoding

@@ -71,7 +71,6 @@ export const inventoryPage = z.object({
   total_inventory_count: digits.catch(''),
 })
 
-/** A page. */
 export type InventoryPage = z.infer<typeof inventoryPage>
 
 /** The platform's numbers of what is particular to an asset. */
@@ -83,7 +82,6 @@ interface AssetScope {
   imageRoot: string
 }
 
-/** The assets of a page, in its order. */
 export function assetsOf(page: InventoryPage, scope: AssetScope): PlatformAsset[] {
   const describedBy = new Map(page.descriptions.map(one => [`${one.classid}_${one.instanceid}`, one]))
   const propertiesOf = new Map(page.asset_properties.map(one => [one.assetid, one.asset_properties]))

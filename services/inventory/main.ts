@@ -8,7 +8,6 @@
 import type { StartRole } from '#infra/runtime/role.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 
-/** Path of the stand-in below the platform's own origin. */
 export const STAND_IN_PATH = '/gamestore'
 
 export const start: StartRole = async context => {

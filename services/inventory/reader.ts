@@ -20,7 +20,6 @@ export type { PlatformAsset } from './asset.ts'
 
 export type InventoryAnswer = readonly PlatformAsset[] | 'private' | 'unknown'
 
-/** The platform does not answer as it should. */
 export class PlatformFailure extends Error {
   readonly isBusy: boolean
   /** Before then it wants no request. */
@@ -35,7 +34,6 @@ export class PlatformFailure extends Error {
 
 /** The platform; tests bring their own. Both throw a {@link PlatformFailure}. */
 interface InventorySource {
-  /** Reads a whole inventory. */
   read(accountId: string): Promise<InventoryAnswer>
   /** The account id of a vanity name; undefined when there is none. */
   resolve(vanityName: string): Promise<string | undefined>

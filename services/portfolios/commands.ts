@@ -29,13 +29,11 @@ interface WriteScope {
 
 export interface PortfolioScope extends WriteScope {
   portfolioId: string
-  /** Entries that the portfolio may hold. */
   entriesMax: number
   /** Transactions that the account may have, over all of its portfolios. */
   transactionsMax: number
 }
 
-/** A portfolio that is locked for a write. */
 export interface LockedPortfolio {
   readonly id: string
   readonly entryCount: number

@@ -12,7 +12,6 @@ import type { Log } from '#infra/runtime/log.ts'
 import { DAY_MS, MINUTE_MS } from '#schemas/values/instant.ts'
 import type { AuditKind } from './reader.ts'
 
-/** Who asked for something, and from where. */
 export interface Origin {
   accountId: string
   keyId: string
@@ -34,7 +33,6 @@ interface Action {
   detail?: Record<string, unknown>
 }
 
-/** Adds an entry within the transaction of `query`. */
 export async function recordAudit(
   query: Query,
   entry: Action & { accountId: string | null; keyId?: string; address?: string | undefined },

@@ -22,7 +22,6 @@ import { type Origin, recordAction } from '../audit/commands.ts'
 import { LOCAL_ADDRESS, lockForOwner } from '../commands.ts'
 import { ACTIVE_CHILD, KEY_COLUMNS, LINEAGE, readChildKey, type StoredKey } from './reader.ts'
 
-/** Who asks for a change: a root key, or a session. */
 type Actor = Pick<Credential, 'kind'> & Origin
 
 /** A key and the only copy of its text. */

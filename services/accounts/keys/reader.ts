@@ -35,7 +35,6 @@ export const LINEAGE = 'coalesce(k.lineage_id, k.id)'
 export const KEY_COLUMNS = `k.id, k.kind, k.name, k.root_key_id, ${LINEAGE} AS lineage_id, k.created_at, k.last_used_at, k.expires_at,
   k.revoked_at, k.quota_requests_per_month_override, k.rate_requests_per_minute_override, k.scopes`
 
-/** Reads the key that asks. */
 export async function readKey(database: Database, keyId: string): Promise<StoredKey> {
   const [key] = await database.rows<StoredKey>(`SELECT ${KEY_COLUMNS} FROM api_keys k WHERE k.id = $1`, [keyId])
   if (!key) throw accountGone()

@@ -44,7 +44,6 @@ const refusedAgain = (kind: keyof typeof REFUSALS): HttpError => refused(REFUSAL
 interface Return {
   query: string
   state: string
-  /** Its cookie. */
   browser: string
 }
 

@@ -16,7 +16,6 @@ import { retryAfterMs } from '#schemas/values/retry-after.ts'
 export type AttemptOutcome =
   | { kind: 'succeeded'; httpStatus: number }
   | { kind: 'failed'; httpStatus: number | null; error: string }
-  /** Retried after `delayMs`. */
   | { kind: 'retried'; httpStatus: number | null; error: string; delayMs: number }
   /** Cut off from our side: retried at once, without counting. */
   | { kind: 'interrupted'; error: string }
@@ -28,7 +27,6 @@ const SCRIPT_ANSWERS = 'https://script.googleusercontent.com'
 
 const RETRYABLE = new Set([408, 409, 425, 429])
 
-/** The error of an attempt that was cut off. */
 export const INTERRUPTED = 'The attempt was cut off on our side; whether it arrived is not known.'
 
 const REFUSED = 'The host is, or resolves to, an address that webhooks may not reach.'

@@ -65,7 +65,6 @@ export const isSigned = (platform: WebhookPlatform): boolean => platform === 'cu
 const itemText = ({ market_hash_name, phase }: EventData): string =>
   phase === null ? market_hash_name : `${market_hash_name} (${phase})`
 
-/** One sentence without the item. */
 function happening(data: EventData): string {
   const { kind, threshold_value, threshold_currency, triggered_value, triggered_currency } = data
   if (kind === 'spread_exceeds') return `The spread is ${triggered_value} %, above ${threshold_value} %.`

@@ -29,7 +29,6 @@ export async function queueFanOut(query: Query, eventIds: readonly string[]): Pr
   }
 }
 
-/** A destination as deliveries quote it. */
 export interface DeliveryTarget {
   id: string
   account_id: string

@@ -118,7 +118,6 @@ const CANCEL = `UPDATE webhook_deliveries
   SET status = 'failed', error = 'Cancelled: the destination was removed.', next_attempt_at = NULL, completed_at = now()
   WHERE endpoint_id = $1 AND status = 'pending'`
 
-/** Cancels what is pending to a destination. */
 export const cancelDeliveries = (query: Query, endpointId: string): Promise<unknown> => query(CANCEL, [endpointId])
 
 /** Deletes all deliveries of an account, mails too, and the health of its destinations. */

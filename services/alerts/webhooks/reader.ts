@@ -14,7 +14,6 @@ const WEBHOOKS = `SELECT w.id, w.label, w.url, w.platform, w.secret_last4, w.is_
 const DELIVERY = `id, event_id, endpoint_id, endpoint_label, endpoint_url, platform, event_type, status, attempt_count,
   last_http_status, error, next_attempt_at, created_at, completed_at`
 
-/** All destinations of an account, newest first. */
 export const listWebhooks = ({ rows }: Pick<Database, 'rows'>, accountId: string): Promise<WebhookRecord[]> =>
   rows(`${WEBHOOKS} ORDER BY w.id DESC LIMIT ${WEBHOOKS_MAX}`, [accountId])
 

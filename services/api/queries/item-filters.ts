@@ -4,10 +4,8 @@ import type { ItemsQuery } from '#schemas/api/catalog.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { plainName } from '#schemas/values/item-name.ts'
 
-/** Of an item and its place in the catalog. */
 type Predicate = (item: CatalogItem, at: number) => boolean
 
-/** The catalog, as filters read it. */
 interface FilteredCatalog extends Pick<CatalogReader, 'idsOfName'> {
   /** The name of each item as {@link searchText} has it. */
   searchTexts: readonly string[]
@@ -25,7 +23,6 @@ const COLOUR_NAMES: Record<string, readonly string[]> = {
   e4ae39: ['gold', 'yellow', 'orange'],
 }
 
-/** Compared as they are. */
 const EXACT = ['item_id', 'wear_name', 'phase', 'rarity_name', 'style_name', 'is_stattrak', 'is_souvenir'] as const
 
 /** Compared without regard to case. */

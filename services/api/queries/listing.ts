@@ -154,7 +154,6 @@ function inListingOrder(entries: readonly LiveEntry[]): LiveEntry[] {
     .map(({ entry }) => entry)
 }
 
-/** An entry of an answer. */
 export interface ListedEntry extends LiveEntry {
   /** The phase whose price it shows, where it stands for all phases of a finish. */
   offeredItemId?: number

@@ -62,7 +62,6 @@ function search({ names, sizes, holders }: NameIndex, trigrams: ReadonlySet<stri
   return best
 }
 
-/** Names between two pauses. */
 const NAMES_AT_ONCE = 500
 
 function* buildIndex(names: readonly string[]): PausingWork<NameIndex> {

@@ -177,7 +177,6 @@ async function amountsOf(clickhouse: ClickhouseReader, { currency, firstDay, las
   }
 }
 
-/** How many closes each item has. */
 async function countAll(
   clickhouse: ClickhouseReader,
   scope: CloseScope,

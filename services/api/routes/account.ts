@@ -143,7 +143,6 @@ const button = (token: string, set: 'on' | 'off', label: string): string =>
 const postButton = (query: string, label: string): string =>
   `<form method="post" action="?${query}"><button type="submit">${label}</button></form>`
 
-/** Sends a page. */
 function sendPage(response: Response, title: string, content: string): Sent {
   const head = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${title}</title></head>`
   const page = `${head}<body><h1>${title}</h1>${content}</body></html>`

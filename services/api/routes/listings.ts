@@ -22,7 +22,6 @@ export const MONEY_NOTE =
 export const PHASES_NOTE =
   'A name alone means all phases of a finish: per provider the best price, quantities together.'
 
-/** How the operations of asks and of bids differ. */
 export interface SideOperation extends Pick<Operation, 'id' | 'path' | 'group' | 'summary'> {
   tiers: readonly string[]
   reply: Reply

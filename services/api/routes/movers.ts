@@ -34,7 +34,6 @@ export const listMovers = ({ readMovers, catalog, now }: ApiContext): Route =>
     },
   })
 
-/** The first rows that fit the filters. */
 function chosenMovers(
   rows: readonly Mover[],
   start: Instant,

@@ -58,7 +58,6 @@ function fxText({ asOf, rates }: FxTable): string {
 /** JSON has no leading zeros, which a rate's text may have. */
 const numberText = (text: string): string => text.replace(/^0+(?=\d)/, '')
 
-/** Makes a provider's record of its configuration and health. */
 export function providerRecordOf(
   provider: Provider,
   health: ProviderHealth | undefined,
@@ -86,7 +85,6 @@ export function providerRecordOf(
   }
 }
 
-/** Whether a provider is up at a time. */
 export function statusOf(provider: Provider, health: ProviderHealth | undefined, now: number): 'up' | 'down' {
   return isDown(provider.refresh_interval_ms, health, now) ? 'down' : 'up'
 }

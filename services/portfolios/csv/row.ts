@@ -65,7 +65,6 @@ export function readHeader(cells: readonly string[]) {
   } as const
 }
 
-/** The name of a column by its index. */
 export const columnName = (header: Header | undefined, index: number): string =>
   header?.indexes.entries().find(([, at]) => at === index)?.[0] ?? `column ${index + 1}`
 
@@ -101,9 +100,7 @@ export interface AmountForm {
   row?: number
 }
 
-/** The first day that a transaction may have. */
 const EARLIEST_DAY = '2000-01-01'
-/** Units of one transaction. */
 const TRADED_MAX = 1_000_000
 /** Units of one entry, which may carry those of a whole ledger: 250,000 transactions. */
 const HELD_MAX = 10 ** 12

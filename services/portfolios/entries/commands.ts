@@ -14,7 +14,6 @@ import { ENTRY_COLUMNS, type EntryRecord } from '../reader.ts'
 
 export type NewEntry = Pick<EntryRecord, 'item_id' | 'quantity' | 'source'> & Partial<EntryRecord>
 
-/** Adds units by hand, as an entry of their own. */
 export function addEntry(store: PortfolioStore, scope: PortfolioScope, entry: NewEntry): Promise<EntryRecord> {
   return writePortfolio(store, scope, async query => {
     const [added] = await insertEntries(query, scope, [entry])
@@ -22,7 +21,6 @@ export function addEntry(store: PortfolioStore, scope: PortfolioScope, entry: Ne
   })
 }
 
-/** Removes an entry whole; the ledger stays as it is. */
 export function removeEntry(store: PortfolioStore, scope: PortfolioScope, entryId: string): Promise<void> {
   return writePortfolio(store, scope, async query => {
     const rows = await query('DELETE FROM portfolio_entries WHERE id = $1 AND portfolio_id = $2 RETURNING id', [

@@ -105,7 +105,6 @@ async function findTransaction(
   return stored
 }
 
-/** Refuses a change after which a day would end below zero. */
 async function requireHoldings(
   query: Query,
   { portfolioId }: PortfolioScope,

@@ -34,7 +34,6 @@ export interface ItemPerformance {
 
 export type RateOn = (currency: string, date: string) => Rate
 
-/** Units bought together. */
 interface Lot {
   quantity: bigint
   sold: bigint

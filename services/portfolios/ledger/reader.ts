@@ -21,7 +21,6 @@ export type TransactionInput = Omit<TransactionRecord, 'id' | 'created_at' | 'up
 export const TRANSACTION_COLUMNS = `id, item_id, type, quantity, price::float8 AS price, currency, date::text AS date,
   fee_amount::float8 AS fee_amount, fee_percentage, marketplace, note, created_at, updated_at`
 
-/** The cursor of the ledger. */
 interface LedgerPosition {
   date: string
   type: Direction

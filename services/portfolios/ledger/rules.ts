@@ -28,7 +28,6 @@ export type DayNets = Map<string, number>
 export const signedQuantity = ({ type, quantity }: Pick<Movement, 'type' | 'quantity'>): number =>
   type === 'buy' ? quantity : -quantity
 
-/** Adds a movement to an item's days, or reverts it. */
 export function applyMovement(nets: DayNets, movement: Movement, times: 1 | -1 = 1): void {
   nets.set(movement.date, (nets.get(movement.date) ?? 0) + times * signedQuantity(movement))
 }
@@ -43,7 +42,6 @@ export function firstShortfall(nets: DayNets): Shortfall | undefined {
   return undefined
 }
 
-/** A movement of an imported file, and its row. */
 interface RowMovement extends Movement {
   row: number
 }
