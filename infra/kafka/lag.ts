@@ -12,12 +12,6 @@ import { openRangeReader, type RangeReader } from './range-reader.ts'
  */
 const ASKED_AGAIN = { retries: 12, minTimeout: 100, factor: 1.6, maxTimeout: 3_000 }
 
-export interface CommittedOffset {
-  next: number
-  /** Why the group does not read the partition; empty while it does. */
-  note: string
-}
-
 /** The committed offset of each partition that has one: one for which the group never committed is missing, never 0. */
 export async function committedOffsets(
   kafka: KafkaConnection,
@@ -28,12 +22,12 @@ export async function committedOffsets(
   return new Map([...offsets].map(([partition, { next }]) => [partition, next]))
 }
 
-/** The same by the broker's names, through a connected admin; rejects at once with an error that a retry cannot cure. */
+/** The same by the broker's names, with why the group does not read a partition, through a connected admin; rejects at once with an error that a retry cannot cure. */
 export async function groupOffsets(
   admin: Pick<Admin, 'fetchOffsets'>,
   groupId: string,
   topic: string,
-): Promise<Map<number, CommittedOffset>> {
+): Promise<Map<number, { next: number; note: string }>> {
   const fetched = await pRetry(() => admin.fetchOffsets({ groupId, topics: [topic] }), {
     ...ASKED_AGAIN,
     shouldRetry: ({ error }) => 'retriable' in error && error.retriable === true,

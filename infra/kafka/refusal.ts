@@ -4,7 +4,7 @@
  *
  * Recognized by codes and types of errors, never by their text. No line quotes a secret.
  */
-import { certificateFaultOf, Refused } from '../runtime/refused.ts'
+import { Refused, refusedSide } from '../runtime/refused.ts'
 import { openCluster } from './client/cluster.ts'
 import { BROKER_RETRY_LIMIT_MS, type KafkaConnection } from './connection.ts'
 
@@ -32,10 +32,10 @@ export function refusalOf(error: unknown): string | undefined {
   if (error instanceof UnfitCluster || error instanceof Refused) return error.message
   const { name = '', type = '', code = '', status, broker, cause, originalError, errors = [], message } = error as Shape
   const at = broker === undefined ? 'Kafka' : `the broker ${broker}`
-  const whose = certificateFaultOf({ code })?.whose
-  if (whose === 'server')
+  const side = refusedSide({ code })
+  if (side === 'server')
     return `the certificate of ${at} is not accepted (${code}); check its dates and names, and the authority in KAFKA_TLS_CA or SCHEMA_REGISTRY_CA`
-  if (whose === 'client')
+  if (side === 'client')
     return `${at} does not accept this client's certificate (${code}); check KAFKA_TLS_CERT and KAFKA_TLS_KEY`
   if (AUTHENTICATION_NAMES.has(name) || AUTHENTICATION_TYPES.has(type))
     return 'Kafka refuses the credentials; check KAFKA_SASL, KAFKA_USER and KAFKA_PASSWORD'

@@ -15,13 +15,7 @@ import { type AddressPolicy, isLocalName, literalAddress, openAddressPolicy } fr
 
 export type PostResult =
   /** `excerpt` is the beginning of the body as bytes came. */
-  | {
-      kind: 'answered'
-      status: number
-      retryAfter: string | undefined
-      location: string | undefined
-      excerpt: Buffer
-    }
+  | { kind: 'answered'; status: number; retryAfter: string | undefined; location: string | undefined; excerpt: Buffer }
   /** The host is, or resolves to, an address that must not be reached. */
   | { kind: 'refused' }
   | { kind: 'timeout' }

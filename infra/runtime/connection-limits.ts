@@ -8,7 +8,7 @@
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Counter, Gauge } from 'prom-client'
+import type { Counter } from 'prom-client'
 import type { Metrics } from './metrics.ts'
 import { isLoopback, networkOf } from './trusted-proxies.ts'
 
@@ -80,8 +80,7 @@ export function limitConnections(
     else answering.delete(socket)
   }
 
-  const sweep = setInterval(() => cutStalled({ answering, limits, cut, unsent }, now()), limits.sweepMs)
-  sweep.unref()
+  const sweep = setInterval(() => unsent.set(cutStalled(answering, limits, cut, now())), limits.sweepMs).unref()
   server.once('close', () => clearInterval(sweep))
   return (request, response) => {
     const { socket } = request
@@ -121,25 +120,14 @@ function limitNumber(server: Server, limits: ConnectionLimits, cut: Counter): vo
   })
 }
 
-interface Handle {
-  bytesWritten: number
-  writeQueueSize: number
-}
-
 /** Bytes that the system has taken, those of a write under way too. */
 function takenOf(socket: Socket): number {
-  const { _handle: handle } = socket as Socket & { _handle?: Handle | null }
+  const { _handle: handle } = socket as Socket & { _handle?: { bytesWritten: number; writeQueueSize: number } | null }
   return handle ? handle.bytesWritten - handle.writeQueueSize : 0
 }
 
-interface Sweep {
-  answering: Map<Socket, Answering>
-  limits: ConnectionLimits
-  cut: Counter
-  unsent: Gauge
-}
-
-function cutStalled({ answering, limits, cut, unsent }: Sweep, now: number): void {
+/** Returns the unsent bytes of all answers. */
+function cutStalled(answering: Map<Socket, Answering>, limits: ConnectionLimits, cut: Counter, now: number): number {
   let total = 0
   const waiting: { socket: Socket; bytes: number; weight: number }[] = []
   for (const [socket, one] of answering) {
@@ -172,5 +160,5 @@ function cutStalled({ answering, limits, cut, unsent }: Sweep, now: number): voi
       socket.destroy()
     }
   }
-  unsent.set(total)
+  return total
 }

@@ -16,27 +16,22 @@ const CERTIFICATE_CODES = new Set([
 /** Codes for ours being refused by the other side. */
 const ALERT_CODE = /^ERR_SSL_.*ALERT/
 
-/** The certificate for which a connection by TLS was refused: the server's certificate, or the client's. */
-interface CertificateFault {
-  whose: 'server' | 'client'
-  code: string
-}
-
-/** Looks at an error alone, not at its cause. */
-export function certificateFaultOf({ code = '' }: { code?: string }): CertificateFault | undefined {
-  if (CERTIFICATE_CODES.has(code)) return { whose: 'server', code }
-  return ALERT_CODE.test(code) ? { whose: 'client', code } : undefined
+/** Whose certificate is refused; looks at an error alone, not at its cause. */
+export function refusedSide({ code = '' }: { code?: string }): 'server' | 'client' | undefined {
+  if (CERTIFICATE_CODES.has(code)) return 'server'
+  return ALERT_CODE.test(code) ? 'client' : undefined
 }
 
 /** The refusal of a certificate by its files' variables, `<prefix>_CA`, …; undefined for any other error. */
 export function refusedCertificate(error: unknown, server: string, prefix: string): Refused | undefined {
   for (let each = error; each instanceof Error; each = each.cause) {
-    const fault = certificateFaultOf(each as { code?: string })
-    if (fault === undefined) continue
+    const { code } = each as { code?: string }
+    const side = refusedSide({ code })
+    if (side === undefined) continue
     const line =
-      fault.whose === 'server'
-        ? `the certificate of ${server} is not accepted (${fault.code}); check its dates and names, and the authority in ${prefix}_CA`
-        : `${server} does not accept this client's certificate (${fault.code}); check ${prefix}_CERT and ${prefix}_KEY`
+      side === 'server'
+        ? `the certificate of ${server} is not accepted (${code}); check its dates and names, and the authority in ${prefix}_CA`
+        : `${server} does not accept this client's certificate (${code}); check ${prefix}_CERT and ${prefix}_KEY`
     return new Refused(line, { cause: error })
   }
   return undefined

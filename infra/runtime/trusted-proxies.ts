@@ -50,15 +50,16 @@ export function isLoopback(address: string): boolean {
   return plain === '::1' || (isIP(plain) === 4 && plain.startsWith('127.'))
 }
 
-type AddressedRequest = Pick<IncomingMessage, 'headers'> & { socket: { remoteAddress?: string | undefined } }
-
 /**
  * Opens the reading of a request's address for the networks of trusted proxies: from the peer to the left of X-Forwarded-For, for as
  * long as the hops are trusted and readable.
  */
 export function openClientOf(networks: readonly string[]) {
   const isTrusted = openTrustedProxies(networks)
-  return ({ socket, headers }: AddressedRequest): string | undefined => {
+  return ({
+    socket,
+    headers,
+  }: Pick<IncomingMessage, 'headers'> & { socket: { remoteAddress?: string | undefined } }): string | undefined => {
     const hops = String(headers['x-forwarded-for'] ?? '').split(',')
     let address = socket.remoteAddress
     for (const hop of hops.map(hostOf).toReversed()) {

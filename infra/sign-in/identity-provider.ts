@@ -19,6 +19,7 @@ import {
   randomPKCECodeVerifier,
   randomState,
 } from 'openid-client'
+import { cached } from '../runtime/async/coalesce.ts'
 
 /** Who signed in, in the provider's words. */
 export interface Identity {
@@ -57,14 +58,7 @@ const SCOPE = 'openid email'
 
 /** Opens a provider without asking it anything yet. */
 export function openIdentityProvider(settings: IdentityProviderSettings) {
-  let discovered: Promise<Configuration> | undefined
-  const configuration = (): Promise<Configuration> => {
-    discovered ??= discover(settings).catch(error => {
-      discovered = undefined
-      throw error
-    })
-    return discovered
-  }
+  const { get: configuration } = cached(() => discover(settings), Number.POSITIVE_INFINITY)
   return {
     /** The URL for the browser; undefined when the provider cannot be asked. */
     async begin(): Promise<{ url: string; state: string; checks: SignInChecks } | undefined> {

@@ -10,7 +10,9 @@ import { createHash } from 'node:crypto'
 import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { succeeds } from '#infra/runtime/async/retry.ts'
 import type { ServerAddresses } from '#infra/runtime/config.ts'
+import type { Environment } from '#infra/runtime/secret.ts'
 import { MINUTE_MS } from '#schemas/values/instant.ts'
 import type { ProvideOptions, ServerName, StartedServers } from './native-start.ts'
 import { runTool } from './one-shot.ts'
@@ -26,20 +28,15 @@ const UP_LIMIT_MS = 15 * MINUTE_MS
 const STOP_LIMIT_MS = MINUTE_MS
 const READY_LIMIT_MS = 90_000
 
-interface DockerNote {
-  project: string
-  running: boolean
-}
-
 const serviceOf = (name: ServerName): string => (name === 'schemaRegistry' ? 'schema-registry' : name)
 
 /** Whether a Docker engine answers; a client without an engine does not count. */
 export const dockerAnswers = async (
-  environment: Record<string, string | undefined>,
+  environment: Environment,
   signal = new AbortController().signal,
 ): Promise<boolean> =>
   environment.MARKETLOG_DOCKER !== 'never' &&
-  (await succeeds(environment, signal, 'info', '--format', '{{.ServerVersion}}'))
+  (await answers(environment, signal, 'info', '--format', '{{.ServerVersion}}'))
 
 /** Starts the named servers with docker compose; undefined when there is no Docker to do it. */
 export async function startDocker(
@@ -48,7 +45,7 @@ export async function startDocker(
 ): Promise<StartedServers | undefined> {
   const { dataDir, environment, signal } = options
   if (!(await dockerAnswers(environment, signal))) return undefined
-  if (!(await succeeds(environment, signal, 'compose', 'version'))) {
+  if (!(await answers(environment, signal, 'compose', 'version'))) {
     options.say('Docker answers but has no compose plugin; the servers are started natively')
     return undefined
   }
@@ -62,7 +59,7 @@ export async function startDocker(
       limitMs,
       signal,
     })
-  note(dataDir, { project, running: true })
+  writeNote(dataDir, project, true)
   if (existsSync(join(dataDir, 'kafka')))
     options.say(
       `Docker is used from now on; what native servers hold in ${dataDir} stays there (MARKETLOG_DOCKER=never)`,
@@ -81,49 +78,40 @@ export async function startDocker(
     const log = await compose(STOP_LIMIT_MS, 'logs', '--tail', '20').catch(() => '')
     await stopProject(dataDir)
     signal.throwIfAborted()
-    throw new Error(`${error instanceof Error ? error.message : String(error)}\n${log}`.trimEnd(), { cause: error })
+    throw new Error(`${(error as Error).message}\n${log}`.trimEnd(), { cause: error })
   }
-  return { addresses: plan.addresses, stop: () => stopProject(dataDir).then(() => {}) }
+  return { addresses: plan.addresses, stop: async () => void (await stopProject(dataDir)) }
 }
 
 /** Stops the containers that a run of this data directory has noted; whether there was such a note. */
 export async function stopProject(dataDir: string): Promise<boolean> {
-  const projectNote = readJson<DockerNote>(join(dataDir, 'docker.json'))
-  if (projectNote === undefined || !projectNote.running) return false
-  await runDocker('compose', '-p', projectNote.project, 'stop')
-  note(dataDir, { ...projectNote, running: false })
+  const note = readNote(dataDir)
+  if (!note?.running) return false
+  await runDocker('compose', '-p', note.project, 'stop')
+  writeNote(dataDir, note.project, false)
   return true
 }
 
 /** Removes the containers and volumes that belong to this data directory. */
 export async function removeProject(dataDir: string): Promise<void> {
-  const projectNote = readJson<DockerNote>(join(dataDir, 'docker.json'))
-  if (projectNote === undefined) return
-  await runDocker('compose', '-p', projectNote.project, 'down', '--volumes')
+  const note = readNote(dataDir)
+  if (note === undefined) return
+  await runDocker('compose', '-p', note.project, 'down', '--volumes')
   rmSync(join(dataDir, 'docker.json'), { force: true })
 }
 
-function note(dataDir: string, content: DockerNote): void {
-  replaceFile(join(dataDir, 'docker.json'), JSON.stringify(content))
-}
+const readNote = (dataDir: string) => readJson<{ project: string; running: boolean }>(join(dataDir, 'docker.json'))
 
-async function runDocker(...args: string[]): Promise<void> {
-  const signal = new AbortController().signal
-  await runTool({ command: 'docker', args, limitMs: STOP_LIMIT_MS, signal })
-}
+const writeNote = (dataDir: string, project: string, running: boolean): void =>
+  replaceFile(join(dataDir, 'docker.json'), JSON.stringify({ project, running }))
 
-async function succeeds(
-  environment: Record<string, string | undefined>,
-  signal: AbortSignal,
-  ...args: string[]
-): Promise<boolean> {
-  try {
-    await runTool({ command: 'docker', args, environment, limitMs: ENGINE_LIMIT_MS, signal })
-    return true
-  } catch {
-    signal.throwIfAborted()
-    return false
-  }
+const runDocker = (...args: string[]): Promise<string> =>
+  runTool({ command: 'docker', args, limitMs: STOP_LIMIT_MS, signal: new AbortController().signal })
+
+async function answers(environment: Environment, signal: AbortSignal, ...args: string[]): Promise<boolean> {
+  const isAnswered = await succeeds(runTool({ command: 'docker', args, environment, limitMs: ENGINE_LIMIT_MS, signal }))
+  signal.throwIfAborted()
+  return isAnswered
 }
 
 /** The variables of compose.yaml, and where its servers then answer. */

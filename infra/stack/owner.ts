@@ -13,11 +13,6 @@ import { join, resolve } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { endProcess, identify, isAlive, type ProcessIdentity, readJson, replaceFile } from './processes.ts'
 
-interface LeftProcess extends ProcessIdentity {
-  stopSignal: NodeJS.Signals
-  graceMs: number
-}
-
 const POLL_MS = 100
 
 /**
@@ -63,7 +58,9 @@ export async function endNotedProcesses(dataDir: string): Promise<string[]> {
   const directory = join(dataDir, 'pids')
   const ended: string[] = []
   const end = async (file: string) => {
-    const leftProcess = readJson<LeftProcess>(join(directory, file))
+    const leftProcess = readJson<ProcessIdentity & { stopSignal: NodeJS.Signals; graceMs: number }>(
+      join(directory, file),
+    )
     if (leftProcess !== undefined && isAlive(leftProcess)) {
       await endProcess(leftProcess, leftProcess.stopSignal, leftProcess.graceMs)
       ended.push(file.replace(/\.json$/, ''))

@@ -3,6 +3,7 @@
  *
  * A refused or cut connection counts as "not yet". No client library is needed for a server's first byte.
  */
+import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 
@@ -64,19 +65,17 @@ export function askClickhouse(
   })
 }
 
-function askTcp(port: number, question: Buffer): Promise<Buffer | undefined> {
-  return new Promise(resolve => {
-    const socket = connect({ port, host: '127.0.0.1' })
-    const finish = (answer?: Buffer) => {
-      socket.destroy()
-      resolve(answer)
-    }
-    socket.setTimeout(QUESTION_LIMIT_MS, () => finish())
-    socket.once('connect', () => socket.write(question))
-    socket.once('data', finish)
-    socket.once('error', () => finish())
-    socket.once('close', () => finish())
-  })
+async function askTcp(port: number, question: Buffer): Promise<Buffer | undefined> {
+  const socket = connect({ port, host: '127.0.0.1' })
+  try {
+    socket.write(question)
+    const [answer] = (await once(socket, 'data', { signal: AbortSignal.timeout(QUESTION_LIMIT_MS) })) as [Buffer]
+    return answer
+  } catch {
+    return undefined
+  } finally {
+    socket.on('error', () => undefined).destroy()
+  }
 }
 
 async function askHttp(url: string, init: RequestInit = {}): Promise<string | undefined> {

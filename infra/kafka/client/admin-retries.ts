@@ -2,14 +2,11 @@
  * kafkajs's admin fails a request at the first broker that is unreachable or no longer leads, although others answer. Here
  * idempotent requests are repeated with new metadata until leaders and coordinators have moved.
  *
- * While no broker answers at all a request fails as before: a command then reports it soon. Tested on three real brokers, of which one is
- * stopped, in test/fault/three-brokers.test.ts.
+ * While no broker answers at all a request fails as before: a command then reports it soon.
  */
 import { retryFor, succeeds } from '../../runtime/async/retry.ts'
 import { replaceExport } from './internals.ts'
 import { isAway } from './reachable-brokers.ts'
-
-type Call = (...args: unknown[]) => Promise<unknown>
 
 interface Options {
   cluster: { refreshMetadata(): Promise<void> }
@@ -31,14 +28,17 @@ const LIMIT_MS = 120_000
 const PAUSE_MS = 200
 
 export const correctAdmin = (): void =>
-  replaceExport('admin', (open: (options: Options) => Record<string, Call>) => (options: Options) => {
-    const admin = open(options)
-    const repeated = REPEATABLE.flatMap(name => {
-      const call = admin[name]
-      return call === undefined ? [] : [[name, (...args: unknown[]) => repeat(options, () => call(...args))]]
-    })
-    return { ...admin, ...Object.fromEntries(repeated) }
-  })
+  replaceExport(
+    'admin',
+    (open: (options: Options) => Record<string, (...args: unknown[]) => Promise<unknown>>) => (options: Options) => {
+      const admin = open(options)
+      const repeated = REPEATABLE.flatMap(name => {
+        const call = admin[name]
+        return call === undefined ? [] : [[name, (...args: unknown[]) => repeat(options, () => call(...args))]]
+      })
+      return { ...admin, ...Object.fromEntries(repeated) }
+    },
+  )
 
 const repeat = ({ cluster }: Options, call: () => Promise<unknown>): Promise<unknown> =>
   retryFor(LIMIT_MS, PAUSE_MS, call, {

@@ -6,8 +6,6 @@
  * And it sends a member's requests to the broker at which it joined its group until its retries end after a minute, though that broker is
  * unreachable or no longer the coordinator, and then the consumer ends: here the coordinator is looked up again and the request repeated.
  * The generation stays valid, since the new coordinator has read it from the log; a member unknown to it joins again.
- *
- * Tested in test/unit/known-coordinators.test.ts, test/integration/kafkajs.test.ts and, where coordinators move, test/fault/three-brokers.test.ts.
  */
 import { coalesceAlike } from '../../runtime/async/coalesce.ts'
 import { retryFor } from '../../runtime/async/retry.ts'
@@ -22,14 +20,10 @@ interface CoordinatorSearch {
   findGroupCoordinatorMetadata(group: { groupId: string; coordinatorType: number }): Promise<{ coordinator: Broker }>
 }
 
-interface Cluster extends CoordinatorSearch {
-  findBroker(node: Broker): Promise<Broker>
-}
-
 interface ConsumerGroup {
   groupId: string
   coordinator: Broker
-  cluster: Cluster
+  cluster: CoordinatorSearch & { findBroker(node: Broker): Promise<Broker> }
   offsetManager: { coordinator: Broker } | null
   heartbeat(options: { interval: number }): Promise<void>
   commitOffsets(offsets?: object): Promise<void>

@@ -41,10 +41,6 @@ export interface FetchingBroker extends ExchangingBroker {
   fetch(request: object): Promise<unknown>
 }
 
-interface Decompressor {
-  decompress(bytes: Buffer): Promise<Buffer>
-}
-
 const { createErrorFromCode } = loadInternal('protocol/error') as { createErrorFromCode(code: number): Error }
 
 /** Why a partition brought nothing; undefined when all is well with it. */
@@ -52,7 +48,7 @@ export const errorOf = ({ errorCode }: FetchedRecords): Error | undefined =>
   errorCode === 0 ? undefined : createErrorFromCode(errorCode)
 
 const { lookupCodecByAttributes } = loadInternal('protocol/message/compression') as {
-  lookupCodecByAttributes(attributes: number): Decompressor | null
+  lookupCodecByAttributes(attributes: number): { decompress(bytes: Buffer): Promise<Buffer> } | null
 }
 
 /** Fetches by the client's own request and connection, and decodes the answer here. Errors of partitions are returned, not thrown. */
@@ -64,11 +60,9 @@ export async function fetchRecords(broker: FetchingBroker, request: object): Pro
   return responses.flatMap(({ partitions }) => partitions)
 }
 
-type Parse = (response: object) => Promise<object>
-
 /** Consumers get what they take for records: those of the log, and in front and behind one that shows none, for the offsets left out. */
 export const correctFetches = (): void =>
-  replaceExport('protocol/requests/fetch/v11/response', ({ parse }: { parse: Parse }) => ({
+  replaceExport('protocol/requests/fetch/v11/response', ({ parse }: { parse: unknown }) => ({
     parse,
     async decode(bytes: Buffer) {
       const { responses, ...head } = await decodeFetch(bytes)

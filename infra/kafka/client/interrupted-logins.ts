@@ -2,8 +2,6 @@
  * kafkajs reports every failed login as refused credentials, which are not retried: also a connection that a stopping broker closed
  * in the midst of it, so that a rolling restart ended roles whose password was right. Here the connection's error is passed on and
  * retried.
- *
- * Tested with servers that close and that refuse in test/unit/kafkajs-logins.test.ts.
  */
 import { loadInternal } from './internals.ts'
 import { isAway } from './reachable-brokers.ts'
@@ -15,13 +13,10 @@ interface Connection {
   sendAuthRequest: Ask
 }
 
-interface Authenticator {
-  connection: Connection
-  authenticate(): Promise<void>
-}
-
 export function correctLogins(): void {
-  const { prototype } = loadInternal('broker/saslAuthenticator') as { prototype: Authenticator }
+  const { prototype } = loadInternal('broker/saslAuthenticator') as {
+    prototype: { connection: Connection; authenticate(): Promise<void> }
+  }
   const { authenticate } = prototype
   prototype.authenticate = async function () {
     let lost: unknown

@@ -1,8 +1,8 @@
 /**
  * kafkajs 2.2.4 with its known faults corrected and its slow spots replaced: the only place that loads it.
  *
- * Each correction is a file of this folder that says what it corrects and where it is tested; all are installed here, before the client
- * is first loaded. The version is pinned: its files are addressed by name.
+ * Each correction is a file of this folder that says what it corrects; all are installed here, before the client is first loaded. They
+ * are tested in test/unit, in test/integration/kafkajs*.test.ts and, on three brokers, in test/fault/three-brokers.test.ts. The version is pinned: its files are addressed by name.
  */
 import { correctAdmin } from './admin-retries.ts'
 import { correctConnections } from './connections.ts'

@@ -2,19 +2,9 @@
  * One topic without a leader, of any owner, fails in kafkajs all that asks about other topics: a list of topics, and the connection
  * of a new producer, which asks for every topic since kafkajs encodes "none yet" as "all". Here none means none, and a list of
  * all topics shows such a partition with leader -1. Topics that are asked for by name still have to have their leaders.
- *
- * Tested on three real brokers, of which the one that leads a topic of others is stopped, in test/fault/three-brokers.test.ts.
  */
 import { loadInternal } from './internals.ts'
 import { Encoder, type Exchange, type ExchangingBroker, type WireEncoder, withErrors, withExchanges } from './wire.ts'
-
-interface Broker extends ExchangingBroker {
-  metadata(topics?: readonly string[]): Promise<unknown>
-}
-
-interface BrokerPool {
-  refreshMetadata(topics: readonly string[]): Promise<unknown>
-}
 
 /** Asked for by a client that needs no topic yet; another empty list still means all. */
 const NONE: readonly string[] = []
@@ -22,8 +12,12 @@ const NONE: readonly string[] = []
 const VERSION_WITH_CREATION = 4
 
 export function correctOtherTopics(): void {
-  const { prototype: pool } = loadInternal('cluster/brokerPool') as { prototype: BrokerPool }
-  const { prototype: broker } = loadInternal('broker') as { prototype: Broker }
+  const { prototype: pool } = loadInternal('cluster/brokerPool') as {
+    prototype: { refreshMetadata(topics: readonly string[]): Promise<unknown> }
+  }
+  const { prototype: broker } = loadInternal('broker') as {
+    prototype: ExchangingBroker & { metadata(topics?: readonly string[]): Promise<unknown> }
+  }
   const { refreshMetadata } = pool
   const { metadata } = broker
   pool.refreshMetadata = function (topics) {

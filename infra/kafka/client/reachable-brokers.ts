@@ -1,8 +1,6 @@
 /**
  * kafkajs fails, and a consumer ends, when the broker that it happens to ask is away, although others answer: it picks one at random to
  * search a coordinator or to get metadata, and asks the named controller alone for a producer id. Here the next broker is asked.
- *
- * Tested on three real brokers, of which one is stopped, in test/fault/three-brokers.test.ts.
  */
 import { loadInternal } from './internals.ts'
 
@@ -19,11 +17,6 @@ interface BrokerPool {
   withBroker<T>(ask: (asked: { nodeId: string; broker: Broker }) => Promise<T>): Promise<T | null>
 }
 
-interface Cluster {
-  brokerPool: BrokerPool
-  findControllerBroker(): Promise<Broker>
-}
-
 const { KafkaJSBrokerNotFound } = loadInternal('errors') as { KafkaJSBrokerNotFound: new (why: string) => Error }
 const shuffle = loadInternal('utils/shuffle') as <T>(list: T[]) => T[]
 
@@ -37,7 +30,9 @@ export const isAway = (error: unknown): boolean => error instanceof Error && AWA
 
 export function correctReachableBrokers(): void {
   const { prototype: pool } = loadInternal('cluster/brokerPool') as { prototype: BrokerPool }
-  const { prototype: cluster } = loadInternal('cluster') as { prototype: Cluster }
+  const { prototype: cluster } = loadInternal('cluster') as {
+    prototype: { brokerPool: BrokerPool; findControllerBroker(): Promise<Broker> }
+  }
   pool.withBroker = askAnyBroker
   const { refreshMetadata } = pool
   pool.refreshMetadata = async function (topics) {

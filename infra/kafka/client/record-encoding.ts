@@ -4,19 +4,15 @@
  */
 import { replaceExport } from './internals.ts'
 
-interface Message {
-  key?: Buffer | string | null
-  value: Buffer | string | null
-  partition?: number
-}
-
 /** In place of the own Encoder of the batch encoder, which reads these two members only. */
 interface EncodedRecord {
   buf: Buffer
   buffer: Buffer
 }
 
-interface RecordFields extends Message {
+interface RecordFields {
+  key?: Buffer | string | null
+  value: Buffer | string | null
   offsetDelta?: number
   timestampDelta?: number
   headers?: Record<string, unknown>

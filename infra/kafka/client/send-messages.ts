@@ -9,8 +9,6 @@
  * records never overtake a repeat. In a transaction nothing is repeated: the first error fails the send, and the caller must abort. Outside
  * one, entries are repeated until the retry policy ends. A send that failed may have been written: its sequences are never
  * given to other records, the next send begins with another producer id.
- *
- * Tested with scripted brokers in test/integration/kafkajs-sends.test.ts.
  */
 import PQueue from 'p-queue'
 import { loadInternal, replaceExport } from './internals.ts'
