@@ -21,7 +21,7 @@ import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
 import { Refused } from '#infra/runtime/refused.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
-import { type DeadLetters, openDeadLetters } from './dead-letters.ts'
+import { type LetterOf, openDeadLetters } from './dead-letters.ts'
 import { foldRecord } from './decoding.ts'
 import type { Findings } from './findings.ts'
 import type { Outcome } from './outcome.ts'
@@ -162,8 +162,8 @@ async function buildIn(
   await store.dropOthers()
   onProgress('making an empty version')
   await store.create(sources)
-  const letters = openDeadLetters({ group: view.name, codec: kafka.codec, metrics, log: kafka.log })
-  const filling = await openFilling(parts, store, sources, letters)
+  const letterOf = openDeadLetters({ group: view.name, codec: kafka.codec, metrics, log: kafka.log })
+  const filling = await openFilling(parts, store, sources, letterOf)
   const onRecords = (records: number): void => {
     signal.throwIfAborted()
     onProgress(`reading the log: ${records.toLocaleString('en')} records`)
@@ -186,7 +186,7 @@ export interface Filling {
   /** By the name of their partition. */
   sources: ReadonlyMap<string, BuildSource & { sink: RowSink }>
   /** Undefined: records that cannot be taken are left out silently. */
-  letters: DeadLetters | undefined
+  letterOf: LetterOf | undefined
   records: number
   carried: number
 }
@@ -196,11 +196,11 @@ export async function openFilling(
   parts: BuildParts,
   store: VersionStore,
   sources: readonly BuildSource[],
-  letters?: DeadLetters,
+  letterOf?: LetterOf,
 ): Promise<Filling> {
   const opened = new Map<string, BuildSource & { sink: RowSink }>()
   for (const each of sources) opened.set(sourceName(each.source), { ...each, sink: await store.open(each) })
-  return { parts, store, sources: opened, letters, records: 0, carried: 0 }
+  return { parts, store, sources: opened, letterOf, records: 0, carried: 0 }
 }
 
 /**
@@ -266,7 +266,7 @@ export async function sweep(
 }
 
 async function applyPage(
-  { parts: { kafka, publisher }, sources, letters }: Filling,
+  { parts: { kafka, publisher }, sources, letterOf }: Filling,
   { topic, partition }: Source,
   page: readonly LogRecord[],
 ): Promise<void> {
@@ -277,7 +277,7 @@ async function applyPage(
     const outcome = applyRecord(kafka.codec, sink, { topic, position, record })
     // What the version before reflects was reported when its role took it.
     if (record.offset < (stored?.next ?? 0)) continue
-    const letter = letters?.recordOf({ topic: topics[topic].name, ...record }, outcome)
+    const letter = letterOf?.({ topic: topics[topic].name, ...record }, outcome)
     if (letter) await publisher.send([letter])
   }
   await sink.flush()

@@ -20,11 +20,8 @@ interface RawRecord {
   value: Buffer | null
 }
 
-/** Counts outcomes and builds the records that keep what could not be taken. */
-export interface DeadLetters {
-  /** The record to write for an outcome; undefined when it needs none. */
-  recordOf(record: RawRecord, outcome: Outcome): (Outgoing & { partition: number }) | undefined
-}
+/** Counts an outcome; returns the record that keeps what could not be taken, undefined when it needs none. */
+export type LetterOf = (record: RawRecord, outcome: Outcome) => (Outgoing & { partition: number }) | undefined
 
 /** At most this many log lines a second per reason; the counter has them all. */
 const LINES_PER_SECOND = 5
@@ -36,7 +33,7 @@ export function openDeadLetters(options: {
   metrics: Metrics
   log: Log
   now?: () => number
-}): DeadLetters {
+}): LetterOf {
   const { group, codec, log, now = Date.now } = options
   const counter = options.metrics.counter('marketlog_records_total', 'Records of the log by group and outcome.', [
     'group',
@@ -52,44 +49,33 @@ export function openDeadLetters(options: {
     const { partition, offset } = record
     log.warn({ group, topic: record.topic, partition, offset, reason, detail }, 'a record was not taken')
   }
-  return {
-    recordOf(record, outcome) {
-      if (outcome.kind === 'ok' || outcome.kind === 'retry') return undefined
-      if (outcome.kind === 'skip') {
-        counter.inc({ group, outcome: 'skip', reason: outcome.reason })
-        return undefined
+  return (record, outcome) => {
+    if (outcome.kind === 'ok' || outcome.kind === 'retry') return undefined
+    if (outcome.kind === 'skip') {
+      counter.inc({ group, outcome: 'skip', reason: outcome.reason })
+      return undefined
+    }
+    const { topic, partition, offset, value } = record
+    const origin = { group, topic, partition, offset }
+    if (outcome.kind === 'unresolved') {
+      counter.inc({ group, outcome: 'unresolved', reason: 'unknown_name' })
+      const { name, phase, provider, observedAt } = outcome
+      warn('unknown_name', record, `${provider}: ${name}${phase === null ? '' : ` (${phase})`}`)
+      const letter = {
+        ...origin,
+        provider,
+        market_hash_name: name,
+        phase,
+        value: value ?? Buffer.alloc(0),
+        observed_at: observedAt,
       }
-      const origin = {
-        group,
-        topic: record.topic,
-        partition: record.partition,
-        offset: record.offset,
-      }
-      if (outcome.kind === 'unresolved') {
-        counter.inc({ group, outcome: 'unresolved', reason: 'unknown_name' })
-        const { name, phase, provider, observedAt } = outcome
-        warn('unknown_name', record, `${provider}: ${name}${phase === null ? '' : ` (${phase})`}`)
-        const value = record.value ?? Buffer.alloc(0)
-        return {
-          topic: 'unresolved',
-          partition: 0,
-          key: name,
-          value: codec.encode(nameUnresolved, {
-            ...origin,
-            provider,
-            market_hash_name: name,
-            phase,
-            value,
-            observed_at: observedAt,
-          }),
-        }
-      }
-      const { reason, detail } = outcome
-      counter.inc({ group, outcome: 'deadLetter', reason })
-      warn(reason, record, detail)
-      const key = typeof record.key === 'string' ? Buffer.from(record.key) : record.key
-      const letter = { ...origin, key, value: record.value, reason, detail }
-      return { topic: 'deadLetters', partition: 0, key: group, value: codec.encode(deadLettered, letter) }
-    },
+      return { topic: 'unresolved', partition: 0, key: name, value: codec.encode(nameUnresolved, letter) }
+    }
+    const { reason, detail } = outcome
+    counter.inc({ group, outcome: 'deadLetter', reason })
+    warn(reason, record, detail)
+    const key = typeof record.key === 'string' ? Buffer.from(record.key) : record.key
+    const letter = { ...origin, key, value, reason, detail }
+    return { topic: 'deadLetters', partition: 0, key: group, value: codec.encode(deadLettered, letter) }
   }
 }

@@ -24,7 +24,7 @@ import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
-import { type DeadLetters, openDeadLetters } from './dead-letters.ts'
+import { type LetterOf, openDeadLetters } from './dead-letters.ts'
 import { foldRecord } from './decoding.ts'
 import type { Outcome, StreamRecord } from './outcome.ts'
 import {
@@ -130,7 +130,7 @@ export async function runGroup(context: RoleContext, kafka: KafkaConnection, spe
 
 interface Parts {
   codec: Codec
-  deadLetters: DeadLetters
+  letterOf: LetterOf
   unknown: UnknownEvents
 }
 
@@ -164,7 +164,7 @@ const RECORDS_PER_TICK = 5_000
 
 /** Folds a batch's records in order, up to its end or to one that must wait. */
 async function foldAll(
-  { codec, deadLetters, unknown }: Parts,
+  { codec, letterOf, unknown }: Parts,
   open: OpenPartition,
   batch: MessageBatch,
   tick: Tick,
@@ -181,7 +181,7 @@ async function foldAll(
     const outcome = unknown.judge({ topic, partition, offset }, result)
     if (outcome.kind === 'ok') continue
     if (outcome.kind === 'retry') return { records, next: offset, retryAfterMs: outcome.afterMs }
-    const letter = deadLetters.recordOf({ topic: topics[topic].name, partition, ...message }, outcome)
+    const letter = letterOf({ topic: topics[topic].name, partition, ...message }, outcome)
     if (letter) records.push(letter)
   }
   return { records, next: batch.next, retryAfterMs: undefined }
@@ -203,7 +203,7 @@ export function batchLoop(options: {
   unknown: UnknownEvents
 }): GroupHandler {
   const { group, codec, log, metrics, partitions, watch, unknown } = options
-  const parts = { codec, unknown, deadLetters: openDeadLetters({ group, codec, metrics, log }) }
+  const parts = { codec, unknown, letterOf: openDeadLetters({ group, codec, metrics, log }) }
   const seconds = metrics.histogram('marketlog_batch_seconds', 'Time from a batch to its commit.', ['group'])
   const counter = metrics.counter('marketlog_records_taken_total', 'Records taken by a group.', ['group'])
   const backoff = openBackoff(Date.now)

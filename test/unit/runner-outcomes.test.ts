@@ -27,12 +27,12 @@ function open(now = Date.now) {
   const lines: Record<string, unknown>[] = []
   const metrics = openMetrics()
   const log = { warn: (line: Record<string, unknown>) => void lines.push(line) } as unknown as Log
-  const deadLetters = openDeadLetters({ group: 'book', codec: jsonCodec(), metrics, log, now })
+  const letterOf = openDeadLetters({ group: 'book', codec: jsonCodec(), metrics, log, now })
   const counted = async () => {
     const { values } = (await metrics.registry.getSingleMetric('marketlog_records_total')?.get()) ?? { values: [] }
     return values.map(({ labels, value }) => `${labels.outcome} ${labels.reason} ${value}`)
   }
-  return { deadLetters, lines, counted }
+  return { letterOf, lines, counted }
 }
 
 const record = { topic: 'market.quotes', partition: 3, offset: 17, key: 'p', value: Buffer.from('raw') } as const
@@ -40,15 +40,15 @@ const letter: Outcome = { kind: 'deadLetter', reason: 'undecodable', detail: 'no
 
 describe('runner outcomes', () => {
   it('write nothing for ok, retry and skip, which is counted by its reason', async () => {
-    const { deadLetters, counted } = open()
+    const { letterOf, counted } = open()
     for (const outcome of [{ kind: 'ok' }, { kind: 'retry', afterMs: 5 }, { kind: 'skip', reason: 'stale' }] as const)
-      expect(deadLetters.recordOf(record, outcome)).to.equal(undefined)
+      expect(letterOf(record, outcome)).to.equal(undefined)
     expect(await counted()).to.deep.equal(['skip stale 1'])
   })
 
   it('keep a dead letter with its origin, key and bytes, count it and say so', async () => {
-    const { deadLetters, lines, counted } = open()
-    const written = deadLetters.recordOf(record, letter)
+    const { letterOf, lines, counted } = open()
+    const written = letterOf(record, letter)
     expect(written).to.include({ topic: 'deadLetters', partition: 0, key: 'book' })
     expect(JSON.parse(String(written?.value)).value).to.deep.include({
       group: 'book',
@@ -66,9 +66,9 @@ describe('runner outcomes', () => {
   })
 
   it('keep an unknown name under that name, with the raw record, count it and say so', async () => {
-    const { deadLetters, lines, counted } = open()
+    const { letterOf, lines, counted } = open()
     const unknown: Outcome = { kind: 'unresolved', name: 'AK-48', phase: null, provider: 'p', observedAt: 5 }
-    const written = deadLetters.recordOf(record, unknown)
+    const written = letterOf(record, unknown)
     expect(written).to.include({ topic: 'unresolved', partition: 0, key: 'AK-48' })
     expect(JSON.parse(String(written?.value)).value).to.include({
       market_hash_name: 'AK-48',
@@ -81,9 +81,9 @@ describe('runner outcomes', () => {
 
   it('say at most five lines a second of one reason and count them all', async () => {
     let now = Date.UTC(2026, 2, 3)
-    const { deadLetters, lines, counted } = open(() => now)
+    const { letterOf, lines, counted } = open(() => now)
     for (const linesBy of [5, 10]) {
-      for (let count = 0; count < 250; count++) deadLetters.recordOf(record, letter)
+      for (let count = 0; count < 250; count++) letterOf(record, letter)
       expect(lines).to.have.length(linesBy)
       now += 1_000
     }

@@ -18,7 +18,7 @@ import type { Metrics } from '#infra/runtime/metrics.ts'
 import { type AlertRuleChanged, alertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import { topics } from '#schemas/topics.ts'
 import { partitionOf } from '#schemas/values/partition.ts'
-import { type DeadLetters, openDeadLetters } from '#streams/runner/dead-letters.ts'
+import { type LetterOf, openDeadLetters } from '#streams/runner/dead-letters.ts'
 
 interface RelayParts {
   database: Database
@@ -102,7 +102,7 @@ const relayWithLock = ({ database, kafka, log, metrics }: RelayParts, signal: Ab
     await kafka.codec.prepare([...topics.alertRules.events, ...topics.deadLetters.events])
     const writers = [topics.alertRules.writer, topics.deadLetters.writer]
     const producer = await openTransactionalProducer(kafka, { transactionalId: 'alerts-outbox', writers })
-    const deadLetters = openDeadLetters({ group: 'alerts', codec: kafka.codec, metrics, log })
+    const letterOf = openDeadLetters({ group: 'alerts', codec: kafka.codec, metrics, log })
     try {
       await producer.lock()
       while (!signal.aborted) {
@@ -111,7 +111,7 @@ const relayWithLock = ({ database, kafka, log, metrics }: RelayParts, signal: Ab
           [ROWS],
         )
         if (rows.length > 0) {
-          await producer.commit(rows.flatMap(one => recordOf(kafka, deadLetters, one)))
+          await producer.commit(rows.flatMap(one => recordOf(kafka, letterOf, one)))
           await database.rows('DELETE FROM outbox WHERE id = ANY ($1::bigint[])', [rows.map(({ id }) => id)])
         } else await pause(IDLE_MS)
         // Postgres ends an idle transaction, and the lock with it: so it does when this process has frozen.
@@ -122,7 +122,7 @@ const relayWithLock = ({ database, kafka, log, metrics }: RelayParts, signal: Ab
     }
   })
 
-function recordOf(kafka: KafkaConnection, deadLetters: DeadLetters, row: OutboxRow): Outgoing[] {
+function recordOf(kafka: KafkaConnection, letterOf: LetterOf, row: OutboxRow): Outgoing[] {
   const { id, key, partition_key, payload } = row
   const value = encodedRow(kafka, row)
   if (value === null || Buffer.isBuffer(value)) {
@@ -132,7 +132,7 @@ function recordOf(kafka: KafkaConnection, deadLetters: DeadLetters, row: OutboxR
   const cut = (text: string) => Buffer.from(text).subarray(0, PART_BYTES)
   const source = { topic: 'outbox', partition: 0, offset: Number(id) }
   const raw = { ...source, key: cut(key), value: cut(JSON.stringify(payload)) }
-  const letter = deadLetters.recordOf(raw, { kind: 'deadLetter', ...value, detail: value.detail.slice(0, 200) })
+  const letter = letterOf(raw, { kind: 'deadLetter', ...value, detail: value.detail.slice(0, 200) })
   return letter ? [letter] : []
 }
 
