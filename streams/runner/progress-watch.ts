@@ -6,7 +6,7 @@
  * opening (a view is being filled) has ten times as long. Reads the brokers only. Invariant: transaction markers
  * are no lag, so a member that has read everything never counts as stalled.
  */
-
+import { setTimeout as delay } from 'node:timers/promises'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { committedOffsets, nextRecordAt } from '#infra/kafka/lag.ts'
 import type { RangeReader } from '#infra/kafka/range-reader.ts'
@@ -18,7 +18,20 @@ import { type Source, sourceName } from './positions.ts'
 
 export type ProgressWatch = ReturnType<typeof watchProgress>
 
-interface WatchOptions {
+/** How long nothing may be committed while records wait. */
+export const STALLED_AFTER_MS = 60_000
+const CHECKS_PER_LIMIT = 6
+const LIMIT_FACTOR_WHILE_OPENING = 10
+
+interface Watched extends Source {
+  position: number | undefined
+  lag: number
+  /** Checks in a row for which records have waited while the position did not move. */
+  stalledChecks: number
+  movedSinceCheck: boolean
+}
+
+export function watchProgress(options: {
   kafka: KafkaConnection
   group: string
   topics: readonly TopicKey[]
@@ -28,67 +41,57 @@ interface WatchOptions {
   log: Log
   isOpen(source: Source): boolean
   fail(error: Error): void
-  /** {@link STALLED_AFTER_MS} when left out. */
   stalledAfterMs?: number
-}
-
-/** How long nothing may be committed while records wait. */
-export const STALLED_AFTER_MS = 60_000
-const CHECKS_PER_LIMIT = 6
-const LIMIT_FACTOR_WHILE_OPENING = 10
-
-interface Watched extends Source {
-  position: number | undefined
-  lag: number
-  /** For how long records have waited while the position did not move. */
-  stalledMs: number
-  movedSinceCheck: boolean
-}
-
-export function watchProgress(options: WatchOptions) {
-  const { kafka, group, log, fail, reader } = options
-  const limitMs = options.stalledAfterMs ?? STALLED_AFTER_MS
-  const everyMs = limitMs / CHECKS_PER_LIMIT
+}) {
+  const { kafka, group, log, fail, reader, stalledAfterMs = STALLED_AFTER_MS } = options
+  const everyMs = stalledAfterMs / CHECKS_PER_LIMIT
   const gauge = options.metrics.gauge('marketlog_group_lag', 'Records that wait for this member.', ['group', 'topic'])
+  const stop = new AbortController()
+  const { signal } = stop
   let watched = new Map<string, Watched>()
-  let checkedAt = performance.now()
-  let isClosed = false
-  const refusals = openRefusalLimit(() => performance.now())
 
   async function check(): Promise<void> {
     const current = watched
     await fillPositions(kafka, group, current)
     for (const one of current.values()) one.lag = await lagOf(reader, kafka, one)
-    if (current !== watched || isClosed) return
-    // A process that was frozen checks late: only what could have been seen counts.
-    const passed = Math.min(performance.now() - checkedAt, 2 * everyMs)
-    checkedAt = performance.now()
+    if (current !== watched || signal.aborted) return
     for (const key of options.topics) {
-      const ofTopic = [...current.values()].filter(({ topic }) => topic === key)
+      const lags = [...current.values()].flatMap(({ topic, lag }) => (topic === key ? [lag] : []))
       gauge.set(
         { group, topic: topics[key].name },
-        ofTopic.reduce((sum, { lag }) => sum + lag, 0),
+        lags.reduce((sum, lag) => sum + lag, 0),
       )
     }
     for (const one of current.values()) {
-      one.stalledMs = one.lag === 0 || one.movedSinceCheck ? 0 : one.stalledMs + passed
+      one.stalledChecks = one.lag === 0 || one.movedSinceCheck ? 0 : one.stalledChecks + 1
       one.movedSinceCheck = false
       const factor = options.isOpen(one) ? 1 : LIMIT_FACTOR_WHILE_OPENING
-      if (one.stalledMs >= limitMs * factor) return fail(stalled(group, one))
+      if (one.stalledChecks < CHECKS_PER_LIMIT * factor) continue
+      fail(
+        new Error(
+          `${group} does not get on: ${one.lag} records of ${topics[one.topic].name}-${one.partition} wait from offset ` +
+            `${one.position} on, and nothing was committed for ${Math.round((one.stalledChecks * everyMs) / 1000)} s. The ` +
+            'process ends so that its supervisor starts it again; uncommitted work comes again',
+        ),
+      )
+      return
     }
   }
-
-  let checking = Promise.resolve()
-  const timer = setInterval(() => {
-    checking = checking.then(check).then(refusals.answered, error => {
-      if (refusals.isReached(error) && !isClosed) return fail(error)
-      log.debug({ error }, 'the lag could not be read')
-    })
-  }, everyMs)
+  async function watch(): Promise<void> {
+    const refusals = openRefusalLimit(() => performance.now())
+    for (;;) {
+      await delay(everyMs, undefined, { signal })
+      await check().then(refusals.answered, error => {
+        if (refusals.isReached(error) && !signal.aborted) fail(error)
+        else log.debug({ error }, 'the lag could not be read')
+      })
+    }
+  }
+  // It ends by the abort alone.
+  const watching = watch().catch(() => undefined)
   return {
     assigned(sources: readonly Source[]): void {
       watched = new Map(sources.map(one => [sourceName(one), { ...one, ...NEW }]))
-      checkedAt = performance.now()
     },
     /** A partition's position is `next` from now on. */
     moved(source: Source, next: number): void {
@@ -103,23 +106,13 @@ export function watchProgress(options: WatchOptions) {
       if (one) one.movedSinceCheck = true
     },
     async close(): Promise<void> {
-      isClosed = true
-      clearInterval(timer)
-      await checking
+      stop.abort()
+      await watching
     },
   }
 }
 
-const NEW = { position: undefined, lag: 0, stalledMs: 0, movedSinceCheck: true }
-
-function stalled(group: string, { topic, partition, lag, position, stalledMs }: Watched): Error {
-  const name = `${topics[topic].name}-${partition}`
-  const seconds = Math.round(stalledMs / 1000)
-  return new Error(
-    `${group} does not get on: ${lag} records of ${name} wait from offset ${position} on, and nothing was committed for ` +
-      `${seconds} s. The process ends so that its supervisor starts it again; uncommitted work comes again`,
-  )
-}
+const NEW = { position: undefined, lag: 0, stalledChecks: 0, movedSinceCheck: true }
 
 /** A member that has got no record yet is at its group's committed offset. */
 async function fillPositions(

@@ -1,7 +1,7 @@
 /**
  * Holds a partition at a record whose event this version does not know, since a process of a newer version is on its way.
  *
- * States of a partition: reading -> waiting (one line in the log; readiness names it; the record is tried again with growing pauses) ->
+ * States of a partition: reading -> waiting (one line in the log; readiness names it; the record is tried again every few seconds) ->
  * reading, when a newer process has the partition. Invariant: such a record is neither skipped nor a dead letter; what precedes it is
  * written and committed.
  */
@@ -15,11 +15,9 @@ import { type Source, sourceName } from './positions.ts'
 interface WaitingPartition extends Source {
   offset: number
   event: string
-  pauseMs: number
 }
 
-const FIRST_PAUSE_MS = 500
-const LONGEST_PAUSE_MS = 10_000
+const PAUSE_MS = 5_000
 
 export type UnknownEvents = ReturnType<typeof openUnknownEvents>
 
@@ -45,16 +43,14 @@ export function openUnknownEvents({ group, metrics, log }: { group: string; metr
       const { event } = outcome
       const name = sourceName({ topic, partition })
       const before = waiting.get(name)
-      if (before?.event === event && before.offset === offset) {
-        before.pauseMs = Math.min(before.pauseMs * 2, LONGEST_PAUSE_MS)
-        return { kind: 'retry', afterMs: before.pauseMs }
+      if (before?.event !== event || before.offset !== offset) {
+        forget(name)
+        const met = { topic, partition, offset, event }
+        waiting.set(name, met)
+        count(met, 1)
+        log.warn({ group, topic: topics[topic].name, partition, offset, event }, adviceOn([event]))
       }
-      forget(name)
-      const met = { topic, partition, offset, event, pauseMs: FIRST_PAUSE_MS }
-      waiting.set(name, met)
-      count(met, 1)
-      log.warn({ group, topic: topics[topic].name, partition, offset, event }, adviceOn([event]))
-      return { kind: 'retry', afterMs: met.pauseMs }
+      return { kind: 'retry', afterMs: PAUSE_MS }
     },
     /** A batch went through, so nothing waits in its partition. */
     passed: (source: Source) => forget(sourceName(source)),
