@@ -31,7 +31,7 @@ export function openBook(
   const side: Side = topic === 'bids' ? 'bid' : 'ask'
   const books: Books = new Map()
   return {
-    loadChangelog: (key, _event, value) => loadChangelog(books, side, key, value),
+    loadChangelog: (key, value) => loadChangelog(books, side, key, value),
     openFrom: () => openFrom(books),
     replayOpenRefresh: record => replayOpenRefresh(books, side, record, lookup()),
     step(record, emit) {

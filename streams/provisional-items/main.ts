@@ -34,7 +34,7 @@ function openNames(codec: Codec, catalog: CatalogReader): PartitionProcessor {
   let version = catalog.version()
   let draftOf = openDrafting(catalog.items())
   return {
-    loadChangelog: (key, _event, value) => restore(state, key, value as never),
+    loadChangelog: (key, value) => restore(state, key, value as never),
     openFrom: () => undefined,
     replayOpenRefresh: () => undefined,
     step({ value, appendedAt }, emit) {

@@ -6,7 +6,15 @@ import type { Outgoing } from '#infra/kafka/publisher.ts'
 import { isFenced, openTransactionalProducer } from '#infra/kafka/transactional-producer.ts'
 import { POSITION_KEY, type PositionStored, positionStored } from '#schemas/events/position-stored.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
-import { decide, type LogParts, type PartitionLog, type Position, readPartitionLog, type Source } from './positions.ts'
+import {
+  decide,
+  type LogParts,
+  type PartitionLog,
+  type Position,
+  readPartitionLog,
+  type Source,
+  sourcesOf,
+} from './positions.ts'
 
 /** The topics of a processor that runs exactly once. */
 export interface ProcessorTopics {
@@ -62,8 +70,8 @@ async function lossOf(
   const committed = (await committedOffsets(kafka, group, topic)).get(partition)
   if (committed !== undefined) return `${lost}, though ${group} has committed ${committed}`
   const isEmpty = async (key: TopicKey): Promise<boolean> => {
-    const partitions = Array.from({ length: topics[key].partitions }, (_, each) => each)
-    const ends = await Promise.all(partitions.map(each => reader.end(kafka.topicName(key), each)))
+    const sources = sourcesOf({ topics: [key] })
+    const ends = await Promise.all(sources.map(each => reader.end(kafka.topicName(key), each.partition)))
     return ends.every(end => end === 0)
   }
   const isLost = (await isEmpty(changelog)) && !(await isEmpty(output))
@@ -97,15 +105,6 @@ export function positionRecord(
   return { topic: changelog, partition: changelogPartition(topic, partition), key: POSITION_KEY, value }
 }
 
-/** The input partitions that a processor does not go on reading. */
-async function stoppedInputs(parts: LogParts, processor: ProcessorTopics): Promise<StoppedInput[]> {
-  const sources = processor.inputs.flatMap(topic =>
-    Array.from({ length: topics[topic].partitions }, (_, partition) => ({ topic, partition })),
-  )
-  const inputs = await Promise.all(sources.map(source => stoppedInput(parts, processor, source)))
-  return inputs.filter(one => one !== undefined)
-}
-
 async function stoppedInput(
   parts: LogParts,
   processor: ProcessorTopics,
@@ -124,9 +123,11 @@ async function stoppedInput(
  */
 export async function resetPositions(parts: LogParts, processor: ProcessorTopics): Promise<StoppedInput[]> {
   await parts.kafka.codec.prepare([positionStored])
+  const sources = sourcesOf({ topics: processor.inputs })
+  const stopped = await Promise.all(sources.map(source => stoppedInput(parts, processor, source)))
   const reset: StoppedInput[] = []
-  for (const stopped of await stoppedInputs(parts, processor)) {
-    const one = await resetInput(parts, processor, stopped)
+  for (const source of stopped.filter(one => one !== undefined)) {
+    const one = await resetInput(parts, processor, source)
     if (one !== undefined) reset.push(one)
   }
   return reset

@@ -29,7 +29,7 @@ import { adviceOn } from './unknown-events.ts'
 
 export interface PartitionProcessor {
   /** Takes a changelog record at start; null removes the key. */
-  loadChangelog(key: string, event: string | null, value: unknown): void
+  loadChangelog(key: string, value: unknown): void
   /** Takes an input record again whose effects are written; what is under way comes to be again, and nothing else. */
   replayOpenRefresh(record: StreamRecord): void
   /** Takes an input record; what it emits goes into the batch's transaction. */
@@ -53,7 +53,6 @@ export async function runProcessor(
   spec: ProcessorSpec,
 ): Promise<RunningRole> {
   const { group, inputs } = spec
-  const log = context.log.child({ group })
   const written = Object.values(topics).filter(topic => topic.writer === group || topic.writer === 'runner')
   const watched = [...inputs, spec.changelog]
   await kafka.codec.prepare([
@@ -66,13 +65,7 @@ export async function runProcessor(
     topics: inputs,
     watched,
     reader,
-    async open(source, resumeAt) {
-      const startedAt = performance.now()
-      const opened = await openPartition(runner, source, resumeAt)
-      const ms = Math.round(performance.now() - startedAt)
-      log.info({ ...source, next: opened.position().next, ms }, 'partition restored')
-      return opened
-    },
+    open: (source, resumeAt) => openPartition(runner, source, resumeAt),
   })
 }
 
@@ -141,13 +134,13 @@ async function loadChangelog(
   let position: PositionStored | undefined
   const load = (key: string, value: Buffer | null): void => {
     if (value === null) {
-      processor.loadChangelog(key, null, null)
+      processor.loadChangelog(key, null)
       return
     }
     const decoded = decodeRecord(kafka.codec, spec.changelog, value)
     if (isDecoded(decoded)) {
       if (key === POSITION_KEY) position = decoded.value
-      else processor.loadChangelog(key, decoded.event, decoded.value)
+      else processor.loadChangelog(key, decoded.value)
     } else if (decoded.kind === 'unknown')
       throw new Error(
         `${topics[spec.changelog].name} holds ${decoded.event}, of a newer version: start that version again`,

@@ -36,31 +36,24 @@ export function openWholeTables(reader: ClickhouseReader): ClickhouseReader {
     stored.forget()
     return stored.get()
   })
-  async function whole<T>(query: string, ask: (query: string) => Promise<T>): Promise<T> {
+  /** A version that was replaced is gone a few seconds later: its successor is asked. */
+  async function whole<T>(query: string, ask: (query: string) => Promise<T>, isAgain = false): Promise<T> {
     const named = [...query.matchAll(names)].map(([, table = '']) => table)
-    const isWhole = (tables: Tables): boolean => named.every(table => typeof tables.get(table) === 'object')
     const newest = await stored.get()
-    const tables = isWhole(newest) ? newest : await readAgain()
+    const isWhole = named.every(table => typeof newest.get(table) === 'object')
+    const tables = isWhole ? newest : await readAgain()
     try {
       return await ask(query.replaceAll(names, (_, table: string) => `${reader.database}.${nameIn(tables, table)}`))
     } catch (error) {
       stored.forget()
-      throw error
-    }
-  }
-  /** A version that was replaced is gone a few seconds later: its successor is asked. */
-  async function wholeOrNext<T>(query: string, ask: (query: string) => Promise<T>): Promise<T> {
-    try {
-      return await whole(query, ask)
-    } catch (error) {
-      if (!isMissingTable(error)) throw error
-      return whole(query, ask)
+      if (isAgain || !isMissingTable(error)) throw error
+      return whole(query, ask, true)
     }
   }
   return {
     ...reader,
-    rows: (query, params, signal) => wholeOrNext(query, renamed => reader.rows(renamed, params, signal)),
-    columns: (query, params) => wholeOrNext(query, renamed => reader.columns(renamed, params)),
+    rows: (query, params, signal) => whole(query, renamed => reader.rows(renamed, params, signal)),
+    columns: (query, params) => whole(query, renamed => reader.columns(renamed, params)),
   }
 }
 
