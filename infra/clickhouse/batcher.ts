@@ -2,9 +2,9 @@
  * Gathers rows of all partitions of a sink into few large inserts; each contributor's `add` resolves when its
  * rows are confirmed.
  *
- * Writes the tables of its contributors. An insert is sent when 50,000 rows of a table wait, when at
- * least 10,000 wait and none was added for 50 ms, or one second after the first row; it holds
- * at most 100,000. Inserts run one after the other. Invariant: `add` resolves only after the server
+ * Writes the tables of its contributors. An insert is sent when 10,000 rows of a table wait, or one
+ * second after the first row; it holds at most 100,000. Inserts run one after the other, so what comes during one
+ * goes with the next. Invariant: `add` resolves only after the server
  * confirmed all of its rows, and rejects when a row may be missing. What was cut short is repeated from the log, which the tables are
  * made for; nothing is tried again here, since what a server holds after a failure is not what it held before.
  */
@@ -63,14 +63,12 @@ interface Contribution {
   settled: PromiseWithResolvers<void>
 }
 
-const FULL_ROWS = 50_000
 const WORTHWHILE_ROWS = 10_000
 const LARGEST_ROWS = 100_000
 /** Contributors wait for their rows, so more than this means that one of them does not. */
 const WAITING_ROWS_LIMIT = 2_000_000
 /** How long the first row waits at most. */
 const LONGEST_WAIT_MS = 1_000
-const LULL_MS = 50
 
 /** Opens a batcher; several partitions of a process share one. */
 export function openBatcher(
@@ -97,11 +95,9 @@ export function openBatcher(
   const rowsOf = new Map<string, number>()
   let isSending = false
   let firstAt: NodeJS.Timeout | undefined
-  let lull: NodeJS.Timeout | undefined
   const most = (): number => Math.max(0, ...rowsOf.values())
   const send = async (): Promise<void> => {
     clearTimeout(firstAt)
-    clearTimeout(lull)
     firstAt = undefined
     if (isSending || waiting.length === 0) return
     const contributions = waiting
@@ -119,13 +115,8 @@ export function openBatcher(
   }
   const schedule = (): void => {
     if (isSending || waiting.length === 0) return
-    if (most() >= FULL_ROWS) {
-      void send()
-      return
-    }
-    firstAt ??= setTimeout(send, longestWaitMs)
-    clearTimeout(lull)
-    if (most() >= WORTHWHILE_ROWS) lull = setTimeout(send, LULL_MS)
+    if (most() >= WORTHWHILE_ROWS) void send()
+    else firstAt ??= setTimeout(send, longestWaitMs)
   }
   return {
     async add(buffers, nameOf = name => name) {
