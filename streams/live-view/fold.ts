@@ -29,8 +29,8 @@ export interface LiveFold extends RedisFold {
 interface LiveBatch {
   /** Key of an item's hash → provider → row text; null takes the row out. */
   rows: Map<string, Map<string, string | null>>
-  /** Key of a provider's listing → item → whether it is listed from now on. */
-  listings: Map<string, Map<string, boolean>>
+  /** Key of a provider's listing → item → the item, its score; null takes it out. */
+  listings: Map<string, Map<string, string | null>>
   /** Side and provider of all that changed, refresh times included. */
   touched: Set<string>
 }
@@ -47,8 +47,9 @@ export function openLiveFold({ partition, version, prefix }: TableId, head: Live
   let batch = emptyBatch()
   const set = (side: Side, provider: string, itemId: number, text: string | null, isListed?: boolean): void => {
     put(batch.rows, itemKey(partition, version, side, itemId, prefix), provider, text)
+    const item = String(itemId)
     if (isListed !== undefined)
-      put(batch.listings, listingKey(partition, version, side, provider, prefix), String(itemId), isListed)
+      put(batch.listings, listingKey(partition, version, side, provider, prefix), item, isListed ? item : null)
     batch.touched.add(touchedField(side, provider))
   }
   const refreshed = (side: Side, provider: string, at: Instant): void => {
@@ -78,12 +79,13 @@ export function openLiveFold({ partition, version, prefix }: TableId, head: Live
     drain() {
       const { rows, listings, touched } = batch
       batch = emptyBatch()
-      return { writes: [...rowWrites(rows), ...listingWrites(listings)], own, touched: [...touched] }
+      const writes = [...writesOf(rows, 'HSET', 'HDEL'), ...writesOf(listings, 'ZADD', 'ZREM')]
+      return { writes, own, touched: [...touched] }
     },
   }
 }
 
-function put<V>(map: Map<string, Map<string, V>>, key: string, member: string, value: V): void {
+function put(map: LiveBatch['rows'], key: string, member: string, value: string | null): void {
   const members = map.get(key)
   if (members) members.set(member, value)
   else map.set(key, new Map([[member, value]]))
@@ -96,26 +98,15 @@ function textOf(row: BookChanged | OfferUrlChanged | BookRowStored): string | nu
   return encodeRow({ price, currency, priceMicroUsd, quantity, seenAt, url })
 }
 
-function* rowWrites(hashes: LiveBatch['rows']): Generator<KeyWrite> {
-  for (const [key, rows] of hashes) {
+/** The two arguments of a member are name and text in a hash, score and name in a sorted set, where they are the same. */
+function* writesOf(keys: LiveBatch['rows'], add: 'HSET' | 'ZADD', remove: 'HDEL' | 'ZREM'): Generator<KeyWrite> {
+  for (const [key, members] of keys) {
     const [listed, gone]: [string[], string[]] = [[], []]
-    for (const [provider, text] of rows) {
-      if (text === null) gone.push(provider)
-      else listed.push(provider, text)
+    for (const [member, text] of members) {
+      if (text === null) gone.push(member)
+      else listed.push(member, text)
     }
-    if (listed.length > 0) yield { command: 'HSET', key, args: listed }
-    if (gone.length > 0) yield { command: 'HDEL', key, args: gone }
-  }
-}
-
-function* listingWrites(listings: LiveBatch['listings']): Generator<KeyWrite> {
-  for (const [key, items] of listings) {
-    const [listed, gone]: [string[], string[]] = [[], []]
-    for (const [item, isListed] of items) {
-      if (isListed) listed.push(item, item)
-      else gone.push(item)
-    }
-    if (listed.length > 0) yield { command: 'ZADD', key, args: listed }
-    if (gone.length > 0) yield { command: 'ZREM', key, args: gone }
+    if (listed.length > 0) yield { command: add, key, args: listed }
+    if (gone.length > 0) yield { command: remove, key, args: gone }
   }
 }

@@ -3,7 +3,7 @@
  *
  * A row object lives as long as its text, so whatever is derived from it (services/api/listing-text.ts keeps
  * serialised members on it) is derived once. Rows of an item are in the order of their providers' keys; the store
- * holds a bounded number of items and evicts the least recently requested one, to within a second.
+ * holds a bounded number of items and evicts the least recently requested one.
  */
 import type { Side } from '#schemas/events/book-changed.ts'
 import { decodeRow, type LiveHead, type LiveRow, SEPARATOR } from './table.ts'
@@ -50,47 +50,29 @@ export const cachedRow = (provider: string, text: string): CachedRow => ({
   serialised: [],
 })
 
-/**
- * An item that was requested within this time is not evicted. Without it, clients that go through more items than
- * there is room for would evict each item before it is requested again, and keeping items for nothing costs the
- * collector a quarter of the CPU.
- */
-const STAYS_MS = 5_000
-/** An item is moved to the end no more often than this: at each request it cost a fiftieth of it. */
-const MOVES_UP_MS = 1_000
-
 /** Opens a store for at most `capacity` items. */
 export function openRowStore(capacity: number) {
-  const items = new Map<string, { item: ItemRows; usedAt: number }>()
+  const items = new Map<string, ItemRows>()
   const touch = (key: string, item: ItemRows): ItemRows => {
     items.delete(key)
-    items.set(key, { item, usedAt: performance.now() })
+    items.set(key, item)
     return item
-  }
-  const hasRoom = (): boolean => {
-    if (items.size < capacity) return true
-    const [oldest] = items
-    if (!oldest || performance.now() - oldest[1].usedAt < STAYS_MS) return false
-    return items.delete(oldest[0])
   }
   return {
     get(key: string): ItemRows | undefined {
-      const entry = items.get(key)
-      if (entry && performance.now() - entry.usedAt > MOVES_UP_MS) touch(key, entry.item)
-      return entry?.item
+      const item = items.get(key)
+      return item && touch(key, item)
     },
-    /**
-     * Returns an item's rows as of a stamp and keeps them while there is room, or instead of an item that was not
-     * requested lately; a row whose text is unchanged stays the same object.
-     */
+    /** Keeps an item's rows as of a stamp; a row whose text is unchanged stays the same object. */
     put(key: string, stamp: string, text: string): ItemRows {
-      const before = items.get(key)?.item
+      const before = items.get(key)
       if (before?.text === text) {
         before.stamp = stamp
         return touch(key, before)
       }
-      const item: ItemRows = { stamp, text, rows: decodeRows(text, before?.rows ?? []) }
-      return before || hasRoom() ? touch(key, item) : item
+      const [oldest] = items.keys()
+      if (before === undefined && oldest !== undefined && items.size >= capacity) items.delete(oldest)
+      return touch(key, { stamp, text, rows: decodeRows(text, before?.rows ?? []) })
     },
   }
 }

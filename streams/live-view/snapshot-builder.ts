@@ -43,18 +43,16 @@ export interface SnapshotOptions {
   pace?: BuildPace
 }
 
-/** How soon and how often, in milliseconds. */
+/** How soon a build follows what was touched, in milliseconds. */
 export interface BuildPace {
   /** A build waits until nothing was touched for so long… */
   quietMs: number
   /** …but not for longer than this. */
   longestWaitMs: number
-  /** From the begin of a build to that of the next one of its partition. */
-  betweenMs: number
 }
 
 /** Soon enough for readers of a snapshot after a refresh, and seldom enough for a backlog. */
-const BUILD_PACE: BuildPace = { quietMs: 200, longestWaitMs: 5_000, betweenMs: 1_000 }
+const BUILD_PACE: BuildPace = { quietMs: 1_000, longestWaitMs: 5_000 }
 
 /** Changes when the text of a line does. */
 const LINE_FORM = 1
@@ -224,37 +222,31 @@ function noteTouched(
 }
 
 /** Runs builds of a partition: what was touched is followed by the end of a build that began later, or by a stop. */
-function openBuildSchedule({ builds, pace }: Shared, build: () => Promise<boolean>) {
+function openBuildSchedule({ builds, pace: { quietMs, longestWaitMs } }: Shared, build: () => Promise<boolean>) {
   let timer: NodeJS.Timeout | undefined
   let dueSince: number | undefined
-  let startedAt = Number.NEGATIVE_INFINITY
   let running: Promise<void> | undefined
   let isStopped = false
   const run = async (): Promise<void> => {
     if (isStopped) return
     dueSince = undefined
-    startedAt = performance.now()
     if (await build()) dueSince ??= performance.now()
   }
   const start = (): void => {
     running = builds.add(run).finally(() => {
       running = undefined
-      if (dueSince !== undefined) arm()
+      if (dueSince !== undefined) due()
     })
   }
-  const arm = (): void => {
-    if (isStopped || running !== undefined) return
+  const due = (): void => {
     const now = performance.now()
     dueSince ??= now
-    const at = Math.max(Math.min(now + pace.quietMs, dueSince + pace.longestWaitMs), startedAt + pace.betweenMs)
+    if (isStopped || running !== undefined) return
     clearTimeout(timer)
-    timer = setTimeout(start, Math.max(0, at - now))
+    timer = setTimeout(start, Math.max(0, Math.min(quietMs, dueSince + longestWaitMs - now)))
   }
   return {
-    due() {
-      dueSince ??= performance.now()
-      arm()
-    },
+    due,
     async stop() {
       isStopped = true
       clearTimeout(timer)
