@@ -200,7 +200,7 @@ function viewsOf(store: ViewStore, { askKeys, bidKeys }: ProviderRegistry, now: 
   const noHealth = 'Provider health is temporarily unavailable.'
   return {
     live: orUnavailable(live, (side: Side) => [NO_INDEX[side], INDEX_CODES[side]]),
-    readHealth: orUnavailable(openHealthReader(store.redis, store.prefix), () => [noHealth]).read,
+    readHealth: orUnavailable({ read: openHealthReader(store.redis, store.prefix) }, () => [noHealth]).read,
     readArbitrage: () => current(arbitrage, noArbitrage, ARBITRAGE_SNAPSHOT_LIMIT_MS),
     readSummary: () => current(summary, 'The market summary is temporarily unavailable.'),
     async readMovers(window: MoversQuery['window']) {

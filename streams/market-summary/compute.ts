@@ -42,12 +42,12 @@ export async function openMarketSummary(tools: ComputingTools): Promise<Computat
   const market = await followMarket(quotes, { kafka, ids: await context.topicIds(), log, signal })
   if (!market) return undefined
   market.lost.catch(error => context.fail(error))
-  const health = openHealthReader(redis, config.namespace)
+  const readHealth = openHealthReader(redis, config.namespace)
   const catalog = await context.catalog()
   const { liquidity } = loadAnalytics()
   const supply = loadSupply()
   const fees = new Map(registry.all.map(({ key, fees }) => [key, arbitrageFees(fees)]))
-  const excludedAt = async (asOf: Instant) => excludedProviders(registry.all, await health.readAll(), asOf)
+  const excludedAt = async (asOf: Instant) => excludedProviders(registry.all, await readHealth(), asOf)
   const downAt = async (asOf: Instant): Promise<Set<string>> =>
     new Set([...(await excludedAt(asOf))].flatMap(([key, why]) => (why === 'down' ? [key] : [])))
   let hourly: HourlyPast | undefined
@@ -55,17 +55,15 @@ export async function openMarketSummary(tools: ComputingTools): Promise<Computat
   const arbitrage: ComputedSnapshot = {
     ...ARBITRAGE,
     of: ['provider-health'],
-    atMostMs: 20_000,
     feeds: async () => quotes.refreshedSides(),
     async compute(asOf) {
       const { columns, ...facts } = computeArbitrage(quotes, { asOf, excluded: await excludedAt(asOf), fees })
-      return { facts, values: { columns: columnBytes(columns) }, count: columns.rows }
+      return { facts, values: { columns: columnBytes(columns) } }
     },
   }
   const summary: ComputedSnapshot = {
     ...SUMMARY,
     restMs: 120_000,
-    atMostMs: 600_000,
     feeds: async asOf => quotes.refreshedSides(await downAt(asOf)),
     async compute(asOf) {
       const hour = hourOf(asOf)
@@ -83,7 +81,7 @@ export async function openMarketSummary(tools: ComputingTools): Promise<Computat
         const item = catalog.byId(one.itemId)
         return item ? [{ item, figures: one, supply: supply.get(one.itemId) ?? null }] : []
       })
-      return { ...(await summaryBody(items, asOf)), count: items.length }
+      return summaryBody(items, asOf)
     },
   }
   return { snapshots: [arbitrage, summary], own: { topic: 'bookChanges', position: market.position } }

@@ -28,10 +28,10 @@ const { ms: RECENT_INTERVAL_MS } = CANDLE_INTERVALS['5m']
 
 export async function openMovers({ context: { config }, redis, clickhouse }: ComputingTools): Promise<Computation> {
   const { all } = loadProviders(config.providersFile)
-  const health = openHealthReader(redis, config.namespace)
+  const readHealth = openHealthReader(redis, config.namespace)
   const pasts = new Map<MoversWindow, WindowPast>()
   async function providersAt(asOf: Instant): Promise<{ up: string[]; down: string[] }> {
-    const byProvider = await health.readAll()
+    const byProvider = await readHealth()
     const { up = [], down = [] } = Object.groupBy(all, ({ key, refresh_interval_ms }) =>
       isDown(refresh_interval_ms, byProvider.get(key), asOf) ? 'down' : 'up',
     )
@@ -47,12 +47,10 @@ export async function openMovers({ context: { config }, redis, clickhouse }: Com
   }
   const movers: Computation['snapshots'][number] = {
     ...MOVERS,
-    atMostMs: 20_000,
     feeds: async asOf => (await providersAt(asOf)).up,
     async compute(asOf) {
       const asks = await readListedAsks(clickhouse, (await providersAt(asOf)).down)
-      const listed = asks.filter(({ lowest }) => lowest > 0).length
-      if (listed === 0) return undefined
+      if (asks.every(({ lowest }) => lowest === 0)) return undefined
       const windows: WindowPast[] = []
       for (const window of WINDOW_NAMES) windows.push(await pastOf(window, asOf))
       const starts = windows.map(({ settled }) => settled)
@@ -64,7 +62,7 @@ export async function openMovers({ context: { config }, redis, clickhouse }: Com
       const byWindow = <T>(values: readonly T[]) =>
         Object.fromEntries(WINDOW_NAMES.map((window, i) => [window, values[i] as T])) as Record<MoversWindow, T>
       const facts: MoversFacts = { since: byWindow(windows.map(({ since }) => since)) }
-      return { facts, values: byWindow(rows), count: listed }
+      return { facts, values: byWindow(rows) }
     },
   }
   return { snapshots: [movers] }

@@ -8,11 +8,16 @@ export type { ProviderHealth } from './table.ts'
 /** A build changes the version once. */
 const ATTEMPTS = 3
 
-/** Reads the health of all providers by key. One without a judged refresh is absent; a view that is not there rejects. */
-export function openHealthReader(redis: Redis, prefix: string) {
+/**
+ * Reads the health of all providers by key. One without a judged refresh is absent; a view that is not there rejects, and so does
+ * a connection that is being made again, at once.
+ */
+export function openHealthReader(redis: Redis, prefix: string): () => Promise<ReadonlyMap<string, ProviderHealth>> {
   const headKey = healthHeadKey(prefix)
   let known = { version: 0, judge: openReadJudge() }
-  async function readAll(): Promise<ReadonlyMap<string, ProviderHealth>> {
+  return async () => {
+    // The client would delay the request until it is connected again.
+    if (redis.status !== 'ready') throw new Error('Redis is not connected')
     for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
       const { version, judge } = known
       const answers = (await redis.multi().get(headKey).hgetall(healthKey(version, prefix)).exec()) ?? []
@@ -28,16 +33,6 @@ export function openHealthReader(redis: Redis, prefix: string) {
       known = { version: head.version, judge: openReadJudge() }
     }
     throw new Error('provider health was rebuilt at every attempt to read it')
-  }
-  return {
-    /** Rejects at once while the connection is being made again. */
-    async read(): Promise<ReadonlyMap<string, ProviderHealth>> {
-      // The client would delay the request until it is connected again.
-      if (redis.status !== 'ready') throw new Error('Redis is not connected')
-      return readAll()
-    },
-    /** Waits while the connection is being made again. */
-    readAll,
   }
 }
 

@@ -23,10 +23,8 @@ import { Conflict } from './positions.ts'
 import type { Computation, ComputedSnapshot, ComputedView, ComputingTools } from './view.ts'
 import { openWholeTables } from './whole-tables.ts'
 
-/** How often it is looked whether a version is due: a third of the 30 seconds that the youngest snapshots may be old. */
+/** From a version to the next look whether one is due: a third of the 30 seconds that the youngest snapshots may be old. */
 const EVERY_MS = 10_000
-/** Of the time: a computation that takes longer than this share of it runs less often, since others share the machine. */
-const WORKING_SHARE = 0.1
 /** A killed holder is followed within this time. */
 const LEASE_MS = 20_000
 const RENEW_MS = 5_000
@@ -108,7 +106,7 @@ interface Repeating extends Pick<ComputingTools, 'kafka' | 'log' | 'signal'>, Pi
 /** Computes a snapshot again and again until the signal, each at its own pace, since one may take longer than another. */
 async function repeat(snapshot: ComputedSnapshot, repeating: Repeating): Promise<void> {
   const { lease, store, log, seconds, signal, troubles } = repeating
-  const { name, restMs = 0, atMostMs } = snapshot
+  const { name, restMs = 0 } = snapshot
   const backoff = openBackoff(Date.now)
   let last: { asOf: Instant; feeds: ReadonlySet<string> } = { asOf: Number.NEGATIVE_INFINITY, feeds: new Set() }
   /** Resolves with how long to wait, and with why nothing could be computed. */
@@ -120,15 +118,14 @@ async function repeat(snapshot: ComputedSnapshot, repeating: Repeating): Promise
     if (feeds.length === 0 || !isDue) return { waitMs: EVERY_MS }
     const late = await lateSource(repeating, snapshot)
     if (late !== undefined) return { waitMs: STAND_BY_MS, trouble: `${name} waits for ${late}` }
-    const [startedAt, end] = [performance.now(), seconds.startTimer({ view: name })]
+    const end = seconds.startTimer({ view: name })
     const computed = await snapshot.compute(asOf)
     if (computed !== undefined) {
       await publishVersion(store, snapshot, lease, { ...computed, asOf })
-      log.debug({ view: name, count: computed.count, seconds: end() }, 'a version was written')
+      end()
       last = { asOf, feeds: new Set(feeds) }
     }
-    const tookMs = performance.now() - startedAt
-    return { waitMs: Math.max(0, Math.min(Math.max(EVERY_MS, tookMs / WORKING_SHARE), atMostMs) - tookMs) }
+    return { waitMs: EVERY_MS }
   }
   while (!signal.aborted) {
     let result: Awaited<ReturnType<typeof once>>

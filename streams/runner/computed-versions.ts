@@ -28,8 +28,6 @@ export interface Computed<Facts extends object = object> {
   facts: Facts
   /** Under keys of their own. */
   values: Readonly<Record<string, Uint8Array>>
-  /** Of its rows, for the log. */
-  count: number
 }
 
 /** The content of a head. In all forms it names version and values as here. */
@@ -75,7 +73,7 @@ export async function publishVersion(
   { redis, prefix }: ViewStore,
   snapshot: Snapshot,
   lease: Pick<Lease, 'key' | 'token'>,
-  { asOf, facts, values }: Omit<Computed, 'count'> & { asOf: Instant },
+  { asOf, facts, values }: Computed & { asOf: Instant },
 ): Promise<void> {
   const key = computedHeadKey(snapshot, prefix)
   const keysOf = (head: ComputedHead): string[] =>

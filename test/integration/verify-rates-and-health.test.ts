@@ -136,8 +136,8 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
   it('keep, rebuilt, the health that rests on verdicts that the log no longer holds, and count it as not compared', async () => {
     const read = async () => redis.hgetall(await healthKeyNow(redis, platform.namespace))
     const before = await read()
-    const reader = openHealthReader(redis, platform.namespace)
-    const shown = await reader.readAll()
+    const readHealth = openHealthReader(redis, platform.namespace)
+    const shown = await readHealth()
     const providers = Object.keys(before)
     const end = (await nextOfHealth()) ?? 0
     const lastApplied = (key: string, side: string) =>
@@ -156,7 +156,7 @@ describe('exchange rates and provider health, verified and rebuilt', () => {
     expect(await rebuild('provider-health')).to.deep.equal({ records: end - start, carried })
     expect([carried > 0, carried < providers.length]).to.deep.equal([true, true])
     expect(await read()).to.deep.equal(before)
-    expect(await Promise.all([1, 2].map(() => reader.readAll()))).to.deep.equal([shown, shown])
+    expect(await Promise.all([1, 2].map(() => readHealth()))).to.deep.equal([shown, shown])
     const { compared, differences, not_compared } = await verify('provider-health')
     expect([compared, differences, not_compared]).to.deep.equal([
       ...[providers.length - carried, 0],
