@@ -108,8 +108,7 @@ const NO_FALLS: ReadonlyMap<number, number> = new Map()
 
 export function foldChange(batch: CandleBatch, change: BookChanged, version: number): void {
   const { item_id: itemId, provider } = change
-  const opening = openingEdge(change, version)
-  const closing = closingEdge(change, version)
+  const { opening, closing } = edgesOf(change, version)
   const low = Math.min(opening.micro, closing.micro)
   const high = Math.max(opening.micro, closing.micro)
   const fall = change.previous_quantity - change.quantity
@@ -142,22 +141,14 @@ export function mergeParts(a: Part, b: Part): Part {
   }
 }
 
-/** The ask that a change found; where there was none, the one that it brought. */
-function openingEdge(change: BookChanged, version: number): Edge {
-  const { previous_micro_usd: micro, previous_quantity: quantity, seen_at: at } = change
-  if (micro !== null) return { version, standing: true, micro, quantity, at }
-  return { version, standing: false, micro: priceOf(change), quantity: 0, at }
-}
-
-/** The ask that a change left; where there is none, the one that it took away. */
-function closingEdge(change: BookChanged, version: number): Edge {
-  const { price_micro_usd: micro, quantity, seen_at: at } = change
-  if (micro !== null) return { version, standing: true, micro, quantity, at }
-  return { version, standing: false, micro: priceOf(change), quantity: 0, at }
-}
-
-function priceOf(change: BookChanged): number {
-  const micro = change.price_micro_usd ?? change.previous_micro_usd
-  if (micro === null) throw new Error(`a change of ${change.provider} for item ${change.item_id} holds no price`)
-  return micro
+/** The asks that a change found and left; where there was none, the one that it brought, or took away. */
+function edgesOf(change: BookChanged, version: number): { opening: Edge; closing: Edge } {
+  const { seen_at: at, price_micro_usd: micro, previous_micro_usd: previous } = change
+  const price = micro ?? previous
+  if (price === null) throw new Error(`a change of ${change.provider} for item ${change.item_id} holds no price`)
+  const edge = (listed: number | null, quantity: number): Edge =>
+    listed === null
+      ? { version, standing: false, micro: price, quantity: 0, at }
+      : { version, standing: true, micro: listed, quantity, at }
+  return { opening: edge(previous, change.previous_quantity), closing: edge(micro, change.quantity) }
 }

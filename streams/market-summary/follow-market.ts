@@ -18,23 +18,15 @@ import type { MarketQuotes } from './market-quotes.ts'
 
 const PARTITIONS = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
 
-interface MarketFollowing {
-  kafka: KafkaConnection
-  ids?: TopicIds
-  log: Log
-  signal: AbortSignal
-}
-
 /**
  * Resolves when the quotes are those of now, and keeps following; `position` is the next offset that they do not reflect,
  * `lost` rejects when the log is lost.
  */
 export async function followMarket(
   quotes: MarketQuotes,
-  { kafka, ids, log, signal }: MarketFollowing,
+  { kafka, ids, log, signal }: { kafka: KafkaConnection; ids?: TopicIds; log: Log; signal: AbortSignal },
 ): Promise<{ position(partition: number): number; lost: Promise<void> } | undefined> {
   await kafka.codec.prepare([...topics.bookChanges.events, ...topics.book.events])
-  const startedAt = performance.now()
   const from = await fillQuotes(quotes, kafka, signal)
   if (signal.aborted) return undefined
   const following = await follow(kafka, 'bookChanges', {
@@ -47,7 +39,6 @@ export async function followMarket(
   })
   following.closed.catch(() => undefined)
   await following.caughtUp
-  log.info({ items: quotes.size, ms: Math.round(performance.now() - startedAt) }, 'the market is in memory')
   return { position: following.position, lost: following.closed }
 }
 
