@@ -37,7 +37,6 @@ interface LiveBatch {
 
 const emptyBatch = (): LiveBatch => ({ rows: new Map(), listings: new Map(), touched: new Set() })
 
-/** Opens the fold of a version, from its head on. */
 export function openLiveFold({ partition, version, prefix }: TableId, head: LiveHead | undefined): LiveFold {
   let own: Pick<LiveHead, 'ask' | 'bid' | 'succeeds'> = {
     ask: head?.ask ?? {},
@@ -91,7 +90,6 @@ function put(map: LiveBatch['rows'], key: string, member: string, value: string 
   else map.set(key, new Map([[member, value]]))
 }
 
-/** The text of a row as a change, or the book's changelog, has it; null where nothing is listed. */
 function textOf(row: BookChanged | OfferUrlChanged | BookRowStored): string | null {
   const { price, currency, price_micro_usd: priceMicroUsd, quantity, seen_at: seenAt, url } = row
   if (price === null || priceMicroUsd === null) return null

@@ -28,7 +28,6 @@ interface Counts {
   byProvider: ReadonlyMap<string, number>
 }
 
-/** A range of one provider's items in one partition. */
 interface ListingRange {
   partition: number
   provider: string

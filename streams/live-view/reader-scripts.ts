@@ -116,7 +116,6 @@ export function headOf({ heads }: KnownHeads, partition: number, knownHead: Head
   return head
 }
 
-/** Forgets a partition that has no view, and throws. */
 export function missing({ heads, seen }: KnownHeads, partition: number): never {
   heads[partition] = undefined
   seen[partition] = undefined

@@ -35,7 +35,6 @@ interface WantedItem {
   itemId: number
 }
 
-/** The items of a partition that are read in one call. */
 interface ReadBatch {
   wanted: Map<string, WantedItem>
   answer: PromiseWithResolvers<ReadonlyMap<string, readonly LiveEntry[]>>
@@ -91,7 +90,6 @@ export function openLiveReader(
   }
 }
 
-/** While the client reconnects, a request would wait. */
 function assertConnected(redis: Redis): void {
   if (redis.status !== 'ready') throw new Error('Redis does not answer')
 }

@@ -24,7 +24,6 @@ export interface LiveEntry {
   lastUpdatedAt: number
 }
 
-/** A row as an entry of the market that a head describes. */
 export function liveEntryOf(side: Side, itemId: number, listed: CachedRow, head: LiveHead): LiveEntry {
   return { itemId, listed, lastUpdatedAt: lastUpdatedAt(side, listed, head) }
 }
@@ -50,7 +49,6 @@ export const cachedRow = (provider: string, text: string): CachedRow => ({
   serialised: [],
 })
 
-/** Opens a store for at most `capacity` items. */
 export function openRowStore(capacity: number) {
   const items = new Map<string, ItemRows>()
   const touch = (key: string, item: ItemRows): ItemRows => {

@@ -21,7 +21,7 @@ import type { Side } from '#schemas/events/book-changed.ts'
 import { formatOf } from '#schemas/values/stored-format.ts'
 import type { FlushCompanion, OwnedHead } from '#streams/runner/view.ts'
 import { makeSegment, type RowPage, readRowPages } from './segment.ts'
-import { type KnownManifest, openSnapshotStore, type SnapshotStore, type StoredSnapshot } from './snapshot-store.ts'
+import { type KnownManifest, openSnapshotStore, type SnapshotStore } from './snapshot-store.ts'
 import {
   type LiveHead,
   readTouchedField,
@@ -125,7 +125,10 @@ function openPartition(shared: Shared, table: { partition: number; prefix: strin
       // Another owner has written: its builder goes on, and this one's next flush is fenced.
       if (stored.head !== written.text) isOver = true
       known = stored.manifest
-      stale = staleFields(shared, stored, written.head)
+      const base = baseOf(shared, known, written.head)
+      const touched = [...stored.touched].filter(([, touchedAt]) => touchedAt > base.next)
+      // All that there is, where the manifest is of another table or form.
+      stale = new Set(base === known?.manifest ? touched.map(([field]) => field) : shared.fields)
     }
     if (isOver || stale.size === 0) return undefined
     const { head } = written
@@ -171,22 +174,12 @@ function openPartition(shared: Shared, table: { partition: number; prefix: strin
   }
 }
 
-const isCurrent = ({ form }: Shared, known: KnownManifest | undefined, { version }: LiveHead): boolean =>
-  known?.manifest.tableVersion === version &&
-  known.manifest.form === form &&
-  formatOf(known.manifest) === SNAPSHOT_FORMAT
-
-/** All that a stored manifest does not show as the table does: all there is, when it is of another table or form. */
-function staleFields(shared: Shared, { manifest, touched }: StoredSnapshot, head: LiveHead): Set<string> {
-  if (!manifest || !isCurrent(shared, manifest, head)) return new Set(shared.fields)
-  const { next } = manifest.manifest
-  return new Set([...touched].filter(([, touchedAt]) => touchedAt > next).map(([field]) => field))
-}
-
-function baseOf(shared: Shared, known: KnownManifest | undefined, head: LiveHead): SnapshotManifest {
-  if (known && isCurrent(shared, known, head)) return known.manifest
-  const { version, next } = head
-  return { format: SNAPSHOT_FORMAT, tableVersion: version, next, form: shared.form, ask: {}, bid: {} }
+/** The known manifest, or an empty one where that is of another table or form. */
+function baseOf({ form }: Shared, known: KnownManifest | undefined, { version, next }: LiveHead): SnapshotManifest {
+  const manifest = known?.manifest
+  const isCurrent =
+    manifest?.tableVersion === version && manifest.form === form && formatOf(manifest) === SNAPSHOT_FORMAT
+  return isCurrent ? manifest : { format: SNAPSHOT_FORMAT, tableVersion: version, next, form, ask: {}, bid: {} }
 }
 
 async function makeManifest(

@@ -87,7 +87,6 @@ export function openSnapshotReader(redis: Redis, prefix: string) {
 const isUsable = (manifest: SnapshotManifest, { version, succeeds = version }: LiveHead): boolean =>
   manifest.tableVersion >= succeeds && manifest.tableVersion <= version
 
-/** The snapshot of a partition that was pinned last. */
 interface PartitionSnapshot extends Pick<SnapshotManifest, 'tableVersion' | 'next'> {
   topicId: string
 }

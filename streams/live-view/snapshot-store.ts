@@ -19,14 +19,6 @@ import {
   versionsKey,
 } from './table.ts'
 
-export interface StoredSnapshot {
-  head: string | null
-  manifest: KnownManifest | undefined
-  /** Side and provider → `next` after the last flush that touched them. */
-  touched: ReadonlyMap<string, number>
-}
-
-/** A manifest and its exact text in Redis. */
 export interface KnownManifest {
   manifest: SnapshotManifest
   text: string
@@ -45,12 +37,13 @@ export function openSnapshotStore(redis: Redis, { partition, prefix }: { partiti
       ),
     )
   return {
-    async read(): Promise<StoredSnapshot> {
+    async read() {
       const [head = null, text = null] = await redis.mget(headKey(partition, prefix), key)
       const notes = Object.entries(await redis.hgetall(touchedKey(partition, prefix)))
       return {
         head,
         manifest: text === null ? undefined : { manifest: JSON.parse(text) as SnapshotManifest, text },
+        /** Side and provider → `next` after the last flush that touched them. */
         touched: new Map(notes.map(([field, next]) => [field, Number(next)])),
       }
     },

@@ -50,10 +50,8 @@ export function parseHead(text: string): LiveHead {
   return head
 }
 
-/** The prefix of all keys of a partition's tables. */
 export const liveRoot = (partition: number | '*', prefix = ''): string => `${prefix}{live:${partition}}`
 
-/** Key of a partition's head, a JSON text of {@link LiveHead}. */
 export const headKey = (partition: number, prefix = ''): string => `${liveRoot(partition, prefix)}:head`
 
 export type TableId = Pick<RedisVersion, 'partition' | 'version' | 'prefix'>
@@ -143,5 +141,4 @@ export const REPLACED_SEGMENT_TTL_MS = 15 * MINUTE_MS
 
 export const plainBytes = ({ blocks }: SegmentEntry): number => blocks.reduce((sum, [bytes]) => sum + bytes, 0)
 
-/** Bytes of a segment as it is stored. */
 export const storedBytes = ({ blocks }: SegmentEntry): number => blocks.reduce((sum, [, deflated]) => sum + deflated, 0)

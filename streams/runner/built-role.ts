@@ -19,7 +19,6 @@ interface OwnedStore {
   versions(partitions: readonly number[]): Versions
   /** Why a partition is built before it is open; `faultOf` says why the log does not go on from a position. */
   reasonToBuild(source: Source, faultOf: (stored: Position) => Promise<string | undefined>): Promise<string | undefined>
-  /** Opens the sink of a partition that has a version. */
   open(source: Source): Promise<PartitionSink>
   close(): Promise<void>
 }
@@ -50,7 +49,7 @@ export async function runBuiltView(
   const running = await runSink(context, kafka, {
     group: name,
     topics,
-    ...(maxBytesPerPartition && { maxBytesPerPartition }),
+    maxBytesPerPartition,
     async open(source, { faultOf, progressed }) {
       const reason = await store.reasonToBuild(source, faultOf)
       if (reason !== undefined) {

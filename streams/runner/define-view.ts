@@ -2,9 +2,6 @@ import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Versions } from './build.ts'
 import type { ComputedView, RedisFold, RedisView, TableView, View } from './view.ts'
 
-/** Defines a view that its own role keeps. */
-export const defineView = <Name extends string>(view: View<Name>): View<Name> => view
-
 /** Defines a view in ClickHouse: the runner keeps it and builds its versions. */
 export function defineTableView<Name extends string>(
   spec: Pick<TableView<Name>, 'name' | 'topics' | 'tables' | 'maxBytesPerPartition' | 'open'> &

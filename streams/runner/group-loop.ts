@@ -60,7 +60,7 @@ export interface OpenPartition {
   close(): Promise<void>
 }
 
-interface GroupSpec {
+export interface GroupSpec {
   group: string
   topics: readonly TopicKey[]
   /** Of the topics, and of what else the runner reads; closed with the loop. */
@@ -81,7 +81,6 @@ export interface Opened extends WatchedPartition {
   sought: number | undefined
 }
 
-/** Joins the group and goes on until stopped. */
 export async function runGroup(context: RoleContext, kafka: KafkaConnection, spec: GroupSpec): Promise<RunningRole> {
   const { group, reader } = spec
   const { metrics, fail } = context

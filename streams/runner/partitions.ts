@@ -88,7 +88,6 @@ export function openPartitions<P extends { close(): Promise<void> }>(
         start(entry)
       }
     },
-    /** Those that are open now. */
     all: () =>
       [...entries.values()].flatMap(({ topic, partition, opened }) => (opened ? [{ topic, partition, opened }] : [])),
     peek: (source: Source): P | undefined => entries.get(sourceName(source))?.opened,
@@ -180,28 +179,27 @@ export function watchStores<P extends WatchedPartition>(
   partitions: Partitions<P>,
   log: Log,
 ): { close(): Promise<void> } {
-  /** Resolves with a function that reopens the partition where its store holds something else. */
-  const check = async ({ topic, partition, opened }: ReturnType<Partitions<P>['all']>[number]): Promise<() => void> => {
-    const { batchSequence } = opened
-    if (opened.isCurrent === undefined || batchSequence % 2 === 1 || (await opened.isCurrent())) return () => undefined
-    return () => {
-      if (
-        stop.signal.aborted ||
-        opened.batchSequence !== batchSequence ||
-        partitions.peek({ topic, partition }) !== opened
-      )
-        return
-      log.warn({ topic, partition }, 'the view of a partition is not what was left there; it is opened again')
-      partitions.reopen(opened)
+  /** Whether a store holds something else than its owner left, and no batch has begun meanwhile. */
+  const isReplaced = async (opened: P): Promise<boolean> => {
+    const { batchSequence, isCurrent } = opened
+    if (isCurrent === undefined || batchSequence % 2 === 1) return false
+    try {
+      return !(await isCurrent()) && opened.batchSequence === batchSequence
+    } catch (error) {
+      log.debug({ error }, 'a store could not be checked')
+      return false
     }
   }
   const stop = new AbortController()
   const watch = async (): Promise<void> => {
     for (;;) {
       await delay(CHECK_EVERY_MS, undefined, { signal: stop.signal })
-      for (const checked of await Promise.allSettled(partitions.all().map(check))) {
-        if (checked.status === 'fulfilled') checked.value()
-        else log.debug({ error: checked.reason }, 'a store could not be checked')
+      const open = partitions.all()
+      const areReplaced = await Promise.all(open.map(({ opened }) => isReplaced(opened)))
+      for (const [at, { topic, partition, opened }] of open.entries()) {
+        if (!areReplaced[at] || stop.signal.aborted || partitions.peek({ topic, partition }) !== opened) continue
+        log.warn({ topic, partition }, 'the view of a partition is not what was left there; it is opened again')
+        partitions.reopen(opened)
       }
     }
   }

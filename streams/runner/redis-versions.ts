@@ -16,27 +16,21 @@ import { Conflict, type ViewPosition } from './positions.ts'
 import type { PartitionSink } from './sink-runner.ts'
 import type { FlushCompanion, OwnedHead, RedisPartition, RedisVersion, RedisView, ViewHead } from './view.ts'
 
-const rootOf = (view: RedisView, { partition, prefix }: Pick<RedisPartition, 'partition' | 'prefix'>): string =>
-  view.rootOf(partition, prefix)
+type PartitionName = Pick<RedisPartition, 'partition' | 'prefix'>
 
-/** Key of a partition's head, a JSON text of {@link ViewHead}. */
-export const headKeyOf = (view: RedisView, of: Pick<RedisPartition, 'partition' | 'prefix'>): string =>
-  `${rootOf(view, of)}:head`
+const rootOf = (view: RedisView, { partition, prefix }: PartitionName): string => view.rootOf(partition, prefix)
+
+export const headKeyOf = (view: RedisView, of: PartitionName): string => `${rootOf(view, of)}:head`
 
 /** Key of the counter that names versions. It holds the newest, which is the guard of a build's writes. */
-export const newestKeyOf = (view: RedisView, of: Pick<RedisPartition, 'partition' | 'prefix'>): string =>
-  `${rootOf(view, of)}:newest`
+export const newestKeyOf = (view: RedisView, of: PartitionName): string => `${rootOf(view, of)}:newest`
 
-/** Key of the lease of a build. */
-export const buildKeyOf = (
-  view: RedisView,
-  { partition, prefix }: Pick<RedisPartition, 'partition' | 'prefix'>,
-): string => `${prefix}build:${view.rootOf(partition, '')}`
+export const buildKeyOf = (view: RedisView, { partition, prefix }: PartitionName): string =>
+  `${prefix}build:${view.rootOf(partition, '')}`
 
 /** Whether a head and its rows are in the form that this process writes: rows of two forms never share a version. */
 export const isOfFormat = ({ format }: Pick<RedisView, 'format'>, head: ViewHead): boolean => formatOf(head) === format
 
-/** Reads a partition's head; undefined when there is none. */
 export async function readHead(view: RedisView, of: RedisPartition): Promise<OwnedHead | undefined> {
   const text = await of.redis.get(headKeyOf(view, of))
   return text === null ? undefined : { head: JSON.parse(text) as ViewHead, text }
@@ -129,7 +123,6 @@ export async function dropVersions(
   }
 }
 
-/** The version of a partition that is read, and the one that the log gives. */
 export interface ComparedVersions {
   found: RedisVersion
   expected: RedisVersion
@@ -147,7 +140,6 @@ for i = 1, 2 do
 end
 return answer`
 
-/** Names of rows that writes touch. */
 export function rowsOf(writes: readonly KeyWrite[]): string[] {
   return writes.flatMap(({ command, key, args }) => {
     const name = key.replace(/^.*?\}:\d+:/, '')
@@ -157,7 +149,6 @@ export function rowsOf(writes: readonly KeyWrite[]): string[] {
   })
 }
 
-/** Compares versions row by row: fields of hashes, members of sorted sets. */
 export async function compareRows(
   view: RedisView,
   pairs: readonly ComparedVersions[],

@@ -8,7 +8,6 @@
  * States of a partition: none -> behind (readers are refused until the log's end of the opening is reached) -> whole; stopped (the
  * position is not of the log that is there: readers are refused, and it is tried again, so that it opens after `rebuild`).
  */
-
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { ResumeAt } from '#infra/kafka/group-consumer.ts'
 import { committedOffsets, nextRecordAt } from '#infra/kafka/lag.ts'
@@ -16,8 +15,8 @@ import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
-import { type TopicKey, topics } from '#schemas/topics.ts'
-import { type OpenPartition, runGroup } from './group-loop.ts'
+import { topics } from '#schemas/topics.ts'
+import { type GroupSpec, type OpenPartition, runGroup } from './group-loop.ts'
 import type { Outcome, StreamRecord } from './outcome.ts'
 import {
   advanced,
@@ -56,13 +55,7 @@ export interface RowSink extends Pick<PartitionSink, 'apply'> {
   flush(): Promise<void>
 }
 
-interface SinkSpec {
-  group: string
-  topics: readonly TopicKey[]
-  /** Bytes of one fetch for one partition; 1 MiB when left out. */
-  maxBytesPerPartition?: number
-  /** How long nothing may be committed while records wait; a minute when left out. */
-  stalledAfterMs?: number
+interface SinkSpec extends Pick<GroupSpec, 'group' | 'topics' | 'maxBytesPerPartition' | 'stalledAfterMs'> {
   open(
     source: Source,
     opening: {
@@ -80,7 +73,6 @@ interface Member extends LogParts {
   log: Log
 }
 
-/** Joins the group and keeps the view up to date until stopped. */
 export async function runSink(context: RoleContext, kafka: KafkaConnection, spec: SinkSpec): Promise<RunningRole> {
   const { group } = spec
   await kafka.codec.prepare(spec.topics.flatMap(topic => [...topics[topic].events]))

@@ -170,8 +170,6 @@ export interface ComputedSnapshot extends Snapshot {
   readonly of?: readonly string[]
   /** How long after a version the next one is due though nothing has come; at once when left out. */
   readonly restMs?: number
-  /** The longest time between two of them, however long one takes. */
-  readonly atMostMs: number
   /** The feeds of providers that count at a moment: without any nothing is computed; where one has come, the next version is due. */
   feeds(asOf: Instant): Promise<readonly string[]>
   /** Computes a version of a moment; undefined where nothing is known. */
