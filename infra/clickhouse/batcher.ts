@@ -42,7 +42,6 @@ export class RowBuffer {
     this.#rows.push(JSON.stringify(values))
   }
 
-  /** Hands over all rows and starts empty again. */
   drain(): string[] {
     const rows = this.#rows
     this.#rows = []
@@ -67,10 +66,8 @@ const WORTHWHILE_ROWS = 10_000
 const LARGEST_ROWS = 100_000
 /** Contributors wait for their rows, so more than this means that one of them does not. */
 const WAITING_ROWS_LIMIT = 2_000_000
-/** How long the first row waits at most. */
 const LONGEST_WAIT_MS = 1_000
 
-/** Opens a batcher; several partitions of a process share one. */
 export function openBatcher(
   writer: ClickhouseWriter,
   { metrics, longestWaitMs = LONGEST_WAIT_MS }: { metrics: Metrics; longestWaitMs?: number },

@@ -39,9 +39,7 @@ export interface RowInsert {
 }
 
 export interface ClickhouseWriter extends ClickhouseReader {
-  /** Carries out a statement; it refers to parameters as `{name:Type}`. */
   command(statement: string, params?: Record<string, unknown>): Promise<void>
-  /** Resolves when the server confirmed the rows. */
   insert(insert: RowInsert): Promise<void>
 }
 

@@ -32,7 +32,6 @@ const WIDE_FROM_BYTES = 2 ** 50
 export const onCluster = (cluster: string | undefined): string =>
   cluster === undefined ? '' : ` ON CLUSTER \`${cluster}\``
 
-/** The statement that creates a table where it is missing: on one server, or replicated on all of a cluster. */
 export function createTable(database: string, table: Table, cluster?: string): string {
   const columns = Object.entries(table.columns).map(([name, type]) => `  ${name} ${type}`)
   return [
@@ -52,7 +51,6 @@ export function createTable(database: string, table: Table, cluster?: string): s
 /** By the table's UUID: a path by name may still be taken after a table of that name was dropped. */
 const REPLICA = "'/clickhouse/tables/{uuid}/{shard}', '{replica}'"
 
-/** `ReplacingMergeTree(version)` as its replicated counterpart. */
 function replicated(engine: string): string {
   const [, name, given] = /^(\w*MergeTree)(?:\((.*)\))?$/.exec(engine) ?? []
   if (name === undefined) throw new Error(`${engine} has no replicated counterpart`)

@@ -7,7 +7,6 @@
  */
 import type { Side } from '#schemas/events/book-changed.ts'
 
-/** The best prices of an item and whose they are. */
 export interface Best {
   ask: number | undefined
   askProvider: string | undefined

@@ -14,7 +14,6 @@ import { isFromTheFuture } from '#schemas/values/event-time.ts'
 import { parseRate, USD_RATE } from '#schemas/values/money.ts'
 import type { Rates } from './step.ts'
 
-/** A table of rates and the time from which it is in force. */
 export interface RatesInForce {
   asOf: number
   rates: Rates

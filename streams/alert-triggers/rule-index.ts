@@ -47,7 +47,6 @@ export function openRuleIndex() {
       remove(byId.get(id))
       byId.delete(id)
     },
-    /** Whether this rule is still what its alert asks for. */
     isCurrent: (rule: EnabledRule): boolean => byId.get(rule.id) === rule,
     add(rule: EnabledRule): void {
       let group = groupOf(rule)

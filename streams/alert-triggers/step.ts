@@ -28,7 +28,6 @@ export const openTriggerState = (rates: Rates) => ({
   rates,
 })
 
-/** Applies a change of the book; returns what fires by it. */
 export function changeBook(state: TriggerState, change: BookChanged): readonly AlertTriggered[] {
   const { side, item_id, provider, price_micro_usd, seen_at } = change
   const before = state.book.set(side, item_id, provider, price_micro_usd)

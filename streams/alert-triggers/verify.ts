@@ -22,7 +22,6 @@ import { NO_RATES, ratesAfter } from './rates.ts'
 import { fillBooks } from './rows.ts'
 import type { Rates } from './step.ts'
 
-/** The tables of alerts, as the service that owns them reads them. */
 export interface StoredAlerts {
   rules(take: (rule: StoredRule) => void): Promise<void>
   /** Passes the triggers that all events were recorded of. */

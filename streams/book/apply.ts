@@ -11,7 +11,6 @@ import { type Rate, toMicroUsd } from '#schemas/values/money.ts'
 import type { StreamRecord } from '#streams/runner/outcome.ts'
 import { isStaged, type ProviderBook, setRow, setUrl } from './provider-book.ts'
 
-/** The input record of a change. */
 export type ChangeSource = Pick<StreamRecord, 'partition' | 'offset' | 'appendedAt'>
 
 /** Shared by all changes of one refresh, or of one observation that was pushed. */
@@ -83,7 +82,6 @@ export function applyPushed(
   return { changes: [change(book, { ...row, microUsd }, occasion, 0, url)], urlChanges: [] }
 }
 
-/** Writes the row and returns the change. */
 function change(
   book: ProviderBook,
   row: { itemId: number; price: number; microUsd: number; quantity: number },

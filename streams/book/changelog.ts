@@ -22,7 +22,6 @@ import { type Books, bookOf } from './step.ts'
 export const changelogPartition = (topic: TopicKey, partition: number): number =>
   topic === 'bids' ? PROVIDER_PARTITIONS + partition : partition
 
-/** The side of a partition of the changelog. */
 export const changelogSide = (partition: number): Side => (partition < PROVIDER_PARTITIONS ? 'ask' : 'bid')
 
 /** Reads a key; undefined when it is none of ours. The item id is of no meaning where the record is about a refresh. */
@@ -57,7 +56,6 @@ export function withdrawnRecord(codec: Codec, partition: number, change: BookCha
   return { topic: 'book', partition, key: `withdrawn|${provider}|${item_id}`, value }
 }
 
-/** The changelog record of a provider's last judged refresh. */
 export function refreshRecord(codec: Codec, partition: number, book: ProviderBook): ChangelogRecord {
   const stored: BookRefreshStored = {
     refresh_id: book.lastRefreshId,
@@ -71,7 +69,6 @@ export function refreshRecord(codec: Codec, partition: number, book: ProviderBoo
   return { topic: 'book', partition, key: `refresh|${book.provider}`, value: codec.encode(bookRefreshStored, stored) }
 }
 
-/** Takes one changelog record into the books. */
 export function loadChangelog(books: Books, side: Side, key: string, value: unknown): void {
   const parsed = parseChangelogKey(key)
   if (parsed === undefined) return

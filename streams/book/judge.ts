@@ -14,7 +14,6 @@ import { MINUTE_MS } from '#schemas/values/instant.ts'
 import type { Rate } from '#schemas/values/money.ts'
 import { isStaged, type OpenRefresh, type ProviderBook, type Suspicion } from './provider-book.ts'
 
-/** The verdict, with its reason where it is not `applied`. */
 interface Judgement {
   verdict: Verdict
   reason: string | null

@@ -80,7 +80,6 @@ export const emptyBook = (provider: string, side: Side): ProviderBook => ({
   lastAppliedAt: null,
 })
 
-/** Makes room for an item id in every column. */
 function reserve(book: ProviderBook, itemId: number): void {
   if (itemId < book.price.length) return
   const columns = emptyColumns(Math.max(book.price.length * 2, itemId + 1))
@@ -88,7 +87,6 @@ function reserve(book: ProviderBook, itemId: number): void {
   Object.assign(book, columns)
 }
 
-/** Sets or, with a price of 0, clears a row. */
 export function setRow(
   book: ProviderBook,
   itemId: number,

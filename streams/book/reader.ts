@@ -30,7 +30,6 @@ interface BookFold<T> {
 
 const PAGE_RECORDS = 10_000
 
-/** Passes the whole changelog to a fold. */
 export async function foldBook<T>(
   { kafka, reader }: { kafka: KafkaConnection; reader: RangeReader },
   fold: BookFold<T>,

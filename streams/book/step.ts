@@ -82,7 +82,6 @@ export function replayOpenRefresh(books: Books, side: Side, record: InputRecord,
   else if (value.refresh_id !== null) step(books, side, record, catalog)
 }
 
-/** The oldest input offset that an open refresh still needs. */
 export function openFrom(books: Books): number | undefined {
   let from: number | undefined
   for (const { open } of books.values()) {
@@ -103,7 +102,6 @@ function forgetOverdue(books: Books, { offset }: ChangeSource): void {
   }
 }
 
-/** A provider's side of the book, created when first met. */
 export function bookOf(books: Books, side: Side, provider: string): ProviderBook {
   let book = books.get(provider)
   if (book === undefined) {

@@ -240,7 +240,6 @@ function composeBucket(bucket: Instant, rows: readonly number[], composition: Co
   }
 }
 
-/** The providers whose asks are listed through a bucket without a change. */
 function unchangedProviders(rows: readonly number[], { names, numbers, carried }: Composition): number[] {
   const moved = new Uint8Array(names.length)
   for (const row of rows) moved[numbers[row] as number] = 1

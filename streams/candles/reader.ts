@@ -15,7 +15,6 @@ export type { Candle, CandleWindow } from './compose.ts'
 
 /** Separates a provider's key from an item's id; sorts before every character of a key. */
 const SEPARATOR = '\0'
-/** For how many hours {@link readHourlyCloses} answers. */
 export const HOURS_OF_CLOSES = 24
 
 /** Reads the candles of items, composed into one series, as of `now`. */
@@ -150,7 +149,6 @@ export async function readCompositesAt(
   return new Map(rows.map(({ item_id, lowest }) => [item_id, lowest]))
 }
 
-/** Of which parts {@link readFallenUnits} sums the falls. */
 interface FallenUnits {
   intervalMs: number
   /** Starts of buckets; a sum is made from each of them on. */

@@ -70,7 +70,6 @@ export const candleStanding: Table = {
   isCompact: true,
 }
 
-/** A provider's ask at an edge of a bucket. */
 export interface EdgeAsk {
   /** Whether an ask was listed at that edge. */
   standing: boolean
@@ -115,7 +114,6 @@ export interface Edge extends EdgeAsk {
   version: number
 }
 
-/** The fold of some changes of a provider's bucket. */
 export interface Part extends Omit<CandlePart, 'opening' | 'closing' | 'falls'> {
   intervalMs: number
   itemId: number

@@ -27,7 +27,6 @@ export function openFxFold(batcher: Batcher): RowSink {
   }
 }
 
-/** Folds a record into the newest rates, by day and currency. */
 export function foldRates(newest: Map<string, DayRate>, { value, version, appendedAt }: StreamRecord): Outcome {
   const { as_of, rates }: FxRatesPublished = value
   const fault = unstorable(0, as_of) ?? timeFault(as_of, appendedAt)

@@ -48,7 +48,6 @@ export async function openFxReader(clickhouse: ClickhouseReader, log: Log): Prom
   }
 }
 
-/** The table with the latest time of all. */
 async function readInForce(clickhouse: ClickhouseReader): Promise<FxTable | undefined> {
   const days = `${clickhouse.database}.fx_days`
   const rows = await clickhouse.rows<{ currency: string; rate: string; as_of: number }>(

@@ -24,7 +24,6 @@ export interface Chart {
   series: ReadonlyMap<string, ChartSeries>
 }
 
-/** Rows of provider_days by provider, item and day. */
 export interface DayColumns extends Record<'provider' | 'currency', string[]> {
   item_id: number[]
   /** Days since 1970. */

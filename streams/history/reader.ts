@@ -27,7 +27,6 @@ interface ObservedAsk {
   offset: number
 }
 
-/** Values by which asks are ordered. */
 type SortKey = readonly (string | number)[]
 
 /** Undefined = no such filter. */
@@ -88,16 +87,13 @@ export const historyKey = (ask: ObservedAsk): SortKey => [
 /** SQL: whether a change came after a moment, the name of a parameter. */
 const seenAfter = (moment: string): string => `seen_at > fromUnixTimestamp64Milli({${moment}:Int64}, 'UTC')`
 
-/** The windows of {@link readItemPast}. */
 export const PAST_WINDOWS_MS = { day: DAY_MS, week: 7 * DAY_MS, month: 30 * DAY_MS } as const
 
-/** A window of {@link readItemPast}. */
 export type PastWindow = keyof typeof PAST_WINDOWS_MS
 
 /** The first change after a moment: whether there was one, and the ask that it found. */
 type Found = [count: number, micro: MicroUsd | null]
 
-/** A provider's asks by the changes of the last 30 days. */
 export interface ProviderPast {
   provider: string
   units_day: number

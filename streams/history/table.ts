@@ -7,7 +7,6 @@
 import type { Table } from '#infra/clickhouse/table.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 
-/** A row of provider_days, by the folded changes. */
 export interface Day {
   item_id: number
   side: Side

@@ -44,14 +44,12 @@ export function arbitrageFees(fees: {
 export const netProfit = (buy: MicroUsd, sell: MicroUsd, buyFee: number, sellFee: number): number =>
   sell * (PER_UNIT - sellFee) - buy * (PER_UNIT + buyFee)
 
-/** The amounts of a row as an answer shows them: exact, halves up. */
 interface ArbitrageAmounts {
   estimatedFeesCents: number
   netProfitCents: number
   grossSpreadPct: number
 }
 
-/** The amounts of a pair that leaves a profit. */
 export function arbitrageAmounts(buy: MicroUsd, sell: MicroUsd, fees: ArbitrageFees): ArbitrageAmounts {
   // Fees may carry two more digits.
   const [buyFee, sellFee] = [BigInt(Math.round(fees.buy * 100)), BigInt(Math.round(fees.sell * 100))]

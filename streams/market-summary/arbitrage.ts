@@ -80,7 +80,6 @@ function openWalk(
   }
 }
 
-/** Finds the providers whose quotes of a slot count. */
 function countQuotes(walk: Walk, slot: number, partition: number, oldest: Instant): void {
   const { side, isExcluded, stale, left, counting } = walk
   const providers = side.providers.length
@@ -157,10 +156,8 @@ function excludedOf(walk: Walk, { excluded }: ArbitrageTerms): Record<string, Ex
   return counts
 }
 
-/** Why a provider's quotes do not count. */
 export type Exclusion = 'down' | 'quarantined'
 
-/** A provider and how often it is polled. */
 interface PolledProvider {
   key: string
   refresh_interval_ms: number

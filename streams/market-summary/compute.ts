@@ -25,7 +25,6 @@ import { type ByItem, type Past, summarise } from './summarise.ts'
 import { summaryBody } from './summary-body.ts'
 import { ARBITRAGE, columnBytes, SUMMARY } from './table.ts'
 
-/** Read once an hour. */
 interface HourlyPast extends Pick<Past, 'hourlyCloses'> {
   hour: Instant
   /** 7 and 30 days before. */

@@ -31,7 +31,6 @@ interface Quote {
 
 const FIRST_SLOTS = 4_096
 
-/** The market as of the last applied change. */
 export class MarketQuotes {
   readonly sides: Readonly<Record<Side, QuoteSide>>
   readonly #slots = new Map<number, number>()

@@ -26,13 +26,11 @@ export {
 export { changeSince, marketcapText, percentOf } from './summary-body.ts'
 export type { ExcludedQuotes } from './table.ts'
 
-/** The pairs of a moment. */
 export interface ArbitrageView extends ArbitrageFacts {
   asOf: Instant
   columns: ArbitrageColumns
 }
 
-/** The figures of every item at a moment. */
 export interface SummaryView extends SummaryFacts {
   asOf: Instant
   /** The rows' JSON texts, joined by commas, and the same deflated. */

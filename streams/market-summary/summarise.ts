@@ -27,7 +27,6 @@ export interface ItemFigures {
 
 export type ByItem<T> = ReadonlyMap<number, T>
 
-/** Past figures, by item. */
 export interface Past {
   /** A day, 7 days and 30 days before. */
   asks: readonly ByItem<MicroUsd>[]
@@ -62,7 +61,6 @@ interface Counted {
 const NO_UNITS = [0, 0, 0] as const
 const NO_CLOSES: readonly number[] = []
 
-/** Summarises items in the order given. */
 export function summarise(
   itemIds: readonly number[],
   quotes: MarketQuotes,

@@ -155,7 +155,6 @@ function isIndexed({ figures, supply }: SummarisedItem): boolean {
   return ask !== null && bid !== null && supply !== null && (ask - bid) / ask <= WIDEST_SPREAD
 }
 
-/** The index of all items by a category of theirs. */
 function indexBy(category: 'item_type' | 'weapon_type', items: readonly SummarisedItem[]): MarketIndex {
   const groups = Map.groupBy(items, ({ item }) => item[category] ?? NO_CATEGORY)
   const counted = [...groups].map(([group, members]) => {

@@ -25,7 +25,6 @@ export interface MoversFacts {
 /** The snapshot; the rows of each window are a value of its name. */
 export const MOVERS = { view: 'movers', name: 'movers', format: 1 } as const
 
-/** An item whose best ask moved. */
 export interface Mover {
   itemId: number
   ask: MicroUsd

@@ -38,7 +38,6 @@ import type { RowSink } from './sink-runner.ts'
 import { adviceOn } from './unknown-events.ts'
 import type { RebuildTask, View } from './view.ts'
 
-/** The versions of a view, of all of its partitions or of some. */
 export interface Versions {
   view: Pick<View, 'name' | 'topics'>
   /** Read before the view's topics. */
@@ -69,7 +68,6 @@ export interface BuildSource {
 export interface VersionStore {
   /** The partitions that a version is built of; none where one is wanted only if it is missing or faulty, and is not. */
   readSources(isMissingOnly: boolean): Promise<BuildSource[]>
-  /** Makes the new version, empty. */
   create(sources: readonly BuildSource[]): Promise<void>
   open(source: BuildSource): Promise<RowSink>
   /** Copies rows that rest on expired records into the new version, before it is filled; resolves with their number. */
@@ -83,7 +81,6 @@ export interface VersionStore {
   dropOthers(): Promise<void>
   /** Where the version is that was read first; throws {@link Conflict} where it is another one by now. */
   readPositions(): Promise<(source: Source) => ViewPosition | undefined>
-  /** Compares the version that is read with the new one. */
   compare(filling: Filling, report: (step: string) => void): Promise<Comparison>
   close(): Promise<void>
 }
@@ -191,7 +188,6 @@ export interface Filling {
   carried: number
 }
 
-/** Begins to fill a version from the positions of its sources. */
 export async function openFilling(
   parts: BuildParts,
   store: VersionStore,

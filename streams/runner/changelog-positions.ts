@@ -16,7 +16,6 @@ import {
   sourcesOf,
 } from './positions.ts'
 
-/** The topics of a processor that runs exactly once. */
 export interface ProcessorTopics {
   group: string
   inputs: readonly TopicKey[]

@@ -35,7 +35,6 @@ const READ_LIMIT_MS = 90_000
 const SOURCES_LIMIT_MS = 5_000
 const SOURCES_POLL_MS = 250
 
-/** Starts the role; it works in the background from then on. */
 export async function runComputedView(context: RoleContext, view: ComputedView): Promise<RunningRole> {
   const log = context.log.child({ role: view.name })
   const stop = new AbortController()

@@ -22,7 +22,6 @@ export interface Snapshot {
   readonly format: number
 }
 
-/** A version before it is written. */
 export interface Computed<Facts extends object = object> {
   /** In the head. */
   facts: Facts
@@ -41,7 +40,6 @@ export interface ComputedHead<Facts extends object = object> {
   facts: Facts
 }
 
-/** Bytes of one stored key. */
 export const CHUNK_BYTES = 4 * 2 ** 20
 /** How long a replaced version stays. */
 export const REPLACED_TTL_MS = 60_000
@@ -50,13 +48,10 @@ const UNNAMED_TTL_MS = 120_000
 /** How long a head counts as the newest for a reader. */
 const HEAD_AGE_MS = 1_000
 
-/** Key of the JSON text of a {@link ComputedHead}. */
 export const computedHeadKey = ({ view, name }: Snapshot, prefix: string): string => `${prefix}{${view}}:${name}:head`
 
-/** Key of the lease of the one process that writes. */
 export const computedLeaseKey = (view: string, prefix: string): string => `${prefix}{${view}}:writer`
 
-/** Keys of the chunks of a value. */
 const chunkKeys = (
   { view, name }: Snapshot,
   { version, values }: Pick<ComputedHead, 'version' | 'values'>,

@@ -27,7 +27,6 @@ export function decodeRecord(codec: Codec, topic: TopicKey, value: Buffer | null
   }
 }
 
-/** Whether the result is a decoded record, not an outcome. */
 export const isDecoded = (result: DecodeResult): result is Decoded => !('kind' in result)
 
 /** Decodes a record, and folds it with the version of rows that rest on it. */

@@ -46,7 +46,6 @@ interface Runner extends LogParts {
   spec: ProcessorSpec
 }
 
-/** Joins the group and processes until stopped. */
 export async function runProcessor(
   context: RoleContext,
   kafka: KafkaConnection,

@@ -5,7 +5,6 @@
  * reason, so that an empty result means agreement.
  */
 
-/** How a row of a view differs from the log. */
 type DifferenceKind = 'missing' | 'unexpected' | 'different'
 
 interface Difference {
@@ -50,7 +49,6 @@ export function compare(
   }
 }
 
-/** Counts rows that cannot be compared. */
 export function leaveOut(findings: Findings, reason: string, rows = 1): void {
   if (rows > 0) findings.not_compared[reason] = (findings.not_compared[reason] ?? 0) + rows
 }

@@ -5,7 +5,6 @@
  */
 import type { TopicKey } from '#schemas/topics.ts'
 
-/** A record with its topic, partition and offset. */
 export interface StreamRecord {
   topic: TopicKey
   partition: number

@@ -27,7 +27,6 @@ export interface ViewPosition extends Position {
   fault?: string
 }
 
-/** Reads the JSON text of a stored position. */
 export function parsePosition(text: string | null): ViewPosition | undefined {
   return text === null ? undefined : (JSON.parse(text) as ViewPosition)
 }
@@ -64,7 +63,6 @@ const OFFSETS = 2 ** 40
 export const mergeVersion = ({ generation = 0 }: Pick<ViewPosition, 'generation'>, offset: number): number =>
   generation * OFFSETS + offset
 
-/** Whether two positions say the same. */
 export const isSamePosition = (one: ViewPosition, other: ViewPosition | undefined): boolean =>
   one.topicId === other?.topicId && one.next === other.next && one.until === other.until && one.fault === other.fault
 
@@ -99,7 +97,6 @@ export interface Source {
 
 export const sourceName = ({ topic, partition }: Source): string => `${topic}-${partition}`
 
-/** The partitions of the log that a view reads. */
 export const sourcesOf = ({ topics: read }: { readonly topics: readonly TopicKey[] }): Source[] =>
   read.flatMap(topic => Array.from({ length: topics[topic].partitions }, (_, partition) => ({ topic, partition })))
 

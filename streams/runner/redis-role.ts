@@ -5,7 +5,6 @@ import { redisVersions } from './redis-store.ts'
 import { isOfFormat, openRedisSink, readHead } from './redis-versions.ts'
 import type { RedisView } from './view.ts'
 
-/** Runs the role of a view in Redis: it writes the version that the head of each of its partitions names. */
 export const runRedisView = (context: RoleContext, view: RedisView): Promise<RunningRole> =>
   runBuiltView(context, view, async log => {
     const { config, metrics } = context

@@ -43,7 +43,6 @@ interface NewPartition {
 const SWITCH_TRIES = 200
 const SWITCH_PAUSE_MS = 10
 
-/** The versions of some partitions of a view, all when left out. */
 export const redisVersions = (
   view: RedisView,
   { namespace: prefix }: PlatformConfig,
@@ -112,7 +111,6 @@ function newOf({ created }: Work, { source: { partition } }: Pick<BuildSource, '
   return version
 }
 
-/** The head of the version that was read first. */
 async function headAsRead({ view, before }: Work, of: RedisPartition): Promise<ViewHead> {
   const head = (await readHead(view, of))?.head
   if (head === undefined || head.version !== before.get(of.partition)?.head?.version)

@@ -11,7 +11,6 @@ import { topics } from '#schemas/topics.ts'
 import type { Outcome, UnknownOutcome } from './outcome.ts'
 import { type Source, sourceName } from './positions.ts'
 
-/** A partition that waits at a record. */
 interface WaitingPartition extends Source {
   offset: number
   event: string

@@ -11,7 +11,6 @@ import { cached, coalesceAlike } from '#infra/runtime/async/coalesce.ts'
 import { openReadJudge } from './positions.ts'
 import { readStoredViews, type StoredView, tableOf, type Version, viewPositions } from './table-versions.ts'
 
-/** A view may not be read now. */
 export class ViewIncomplete extends Error {}
 
 /** How old what a reader goes by may be, in milliseconds. */

@@ -65,7 +65,6 @@ export function rowOfSale(sale: SaleObserved, resolve: ResolveItem, appendedAt: 
   }
 }
 
-/** Whether the result is a row, not an outcome. */
 export const isRow = (result: SaleRow | Outcome): result is SaleRow => 'item_id' in result
 
 function microUsdOf(sale: SaleObserved): number | undefined {

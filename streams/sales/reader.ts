@@ -16,7 +16,6 @@ import type { SaleRow } from './table.ts'
 export { isRow, rowOfSale } from './fold.ts'
 export type { SaleRow } from './table.ts'
 
-/** Values by which sales are ordered. */
 type SortKey = readonly (string | number)[]
 
 /** Undefined = no such filter. */
@@ -55,7 +54,6 @@ export async function readSales(
   return { sales: sales.slice(0, scan.limit), hasNext: sales.length > scan.limit }
 }
 
-/** The sort key of a sale, for a cursor. */
 export const saleKey = (sale: SaleRow): SortKey => [sale.sold_at, sale.item_id, sale.provider, sale.sale_id]
 
 function conditionsOf(scan: SalesScan): { conditions: string[]; params: Record<string, unknown> } {

@@ -32,7 +32,6 @@ const columns = {
   version: 'UInt64',
 }
 
-/** Sales in the order of their items. */
 export const sales: Table = {
   name: 'sales',
   writer: 'sales',
@@ -42,7 +41,6 @@ export const sales: Table = {
   partitionBy: 'toYYYYMM(sold_at)',
 }
 
-/** The same rows in the order of time. */
 export const salesByTime: Table = {
   ...sales,
   name: 'sales_by_time',
