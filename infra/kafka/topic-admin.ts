@@ -5,7 +5,6 @@
  * partitions; a catalogue that asks for another number is refused, because keys would move. A setting that an operator
  * has made stays, unless records would be lost or refused with it.
  */
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Admin, ITopicConfig } from 'kafkajs'
 import { allTopics, type TopicDefinition } from '#schemas/topics.ts'
 import { retryFor } from '../runtime/async/retry.ts'
@@ -52,17 +51,15 @@ export async function setUpTopics(kafka: KafkaConnection): Promise<{ created: nu
 /** Replicas of a topic and how many must hold a record: those of the settings, else the most that the cluster has, up to three. */
 async function replicationOf(kafka: KafkaConnection, admin: Admin): Promise<{ factor: number; inSync: number }> {
   const { replicationFactor, minInsyncReplicas } = kafka.settings
-  const limit = performance.now() + BROKERS_LIMIT_MS
-  let brokers = 0
-  for (;;) {
-    brokers = (await admin.describeCluster()).brokers.length
-    if (brokers >= (replicationFactor ?? 1) || performance.now() > limit) break
-    await delay(LEADER_POLL_MS)
+  const countBrokers = async (): Promise<number> => {
+    const { length } = (await admin.describeCluster()).brokers
+    if (length >= (replicationFactor ?? 1)) return length
+    throw new UnfitCluster(`KAFKA_REPLICATION_FACTOR is ${replicationFactor}, but the cluster has ${length} brokers`)
   }
+  const shouldRetry = ({ error }: { error: Error }) => error instanceof UnfitCluster
+  const brokers = await retryFor(BROKERS_LIMIT_MS, LEADER_POLL_MS, countBrokers, { shouldRetry })
   const factor = replicationFactor ?? Math.min(DEFAULT_REPLICAS, brokers)
   const inSync = minInsyncReplicas ?? Math.max(1, factor - 1)
-  if (factor > brokers)
-    throw new UnfitCluster(`KAFKA_REPLICATION_FACTOR is ${factor}, but the cluster has ${brokers} brokers`)
   if (inSync > factor)
     throw new UnfitCluster(
       `KAFKA_MIN_INSYNC_REPLICAS is ${inSync}, but topics get ${factor} replicas on ${brokers} brokers`,

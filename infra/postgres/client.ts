@@ -11,7 +11,7 @@ import { readTlsFiles } from '../runtime/tls-files.ts'
 
 /** A user or a password that the server refuses: https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const CREDENTIALS = new Set(['28000', '28P01'])
-const ASK_LIMIT_MS = 5_000
+const CONNECT_LIMIT_MS = 5_000
 
 /** A connection; rejects with a `Refused` where trying again does not help. The caller ends it. */
 export function connectClient(url: string, options: ClientConfig): Promise<Client> {
@@ -19,11 +19,18 @@ export function connectClient(url: string, options: ClientConfig): Promise<Clien
   return new AddressClient(options).connect()
 }
 
-/** Connects once; rejects as {@link connectClient}. */
-export async function askPostgres(url: string): Promise<void> {
-  const client = await connectClient(url, { connectionTimeoutMillis: ASK_LIMIT_MS })
-  await client.end()
+/** Works with a connection of its own; rejects as {@link connectClient}. */
+export async function withClient<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
+  const client = await connectClient(url, { connectionTimeoutMillis: CONNECT_LIMIT_MS })
+  try {
+    return await work(client)
+  } finally {
+    await client.end().catch(() => undefined)
+  }
 }
+
+/** Connects once; rejects as {@link connectClient}. */
+export const askPostgres = (url: string): Promise<void> => withClient(url, async () => undefined)
 
 export const openPool = (url: string, options: PoolConfig): Pool =>
   new Pool({ ...options, Client: clientClass(parsePostgresAddress(url)) as NonNullable<PoolConfig['Client']> })

@@ -8,12 +8,11 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
-import { type Client, DatabaseError, escapeIdentifier } from 'pg'
+import { DatabaseError, escapeIdentifier } from 'pg'
 import { databaseOf, withDatabase } from '../runtime/postgres-address.ts'
-import { connectClient } from './client.ts'
+import { askPostgres, withClient } from './client.ts'
 
 const MIGRATIONS = fileURLToPath(new URL('./migrations', import.meta.url))
-const CONNECT_LIMIT_MS = 5_000
 const CREATE_TRIES = 20
 const CREATE_PAUSE_MS = 100
 
@@ -29,7 +28,7 @@ const TEMPLATE_IN_USE = '55006'
  */
 export async function migrate(databaseUrl: string, most = Number.POSITIVE_INFINITY): Promise<string[]> {
   await createWhenMissing(databaseUrl)
-  const migrations = await connected(databaseUrl, dbClient =>
+  const migrations = await withClient(databaseUrl, dbClient =>
     runner({
       dbClient,
       dir: MIGRATIONS,
@@ -46,11 +45,11 @@ export async function migrate(databaseUrl: string, most = Number.POSITIVE_INFINI
 }
 
 async function createWhenMissing(databaseUrl: string): Promise<void> {
-  if ((await codeOf(connected(databaseUrl, async () => undefined))) !== NO_SUCH_DATABASE) return
+  if ((await codeOf(askPostgres(databaseUrl))) !== NO_SUCH_DATABASE) return
   const statement = `CREATE DATABASE ${escapeIdentifier(databaseOf(databaseUrl))}`
   for (let attempt = 1; ; attempt++) {
     // On the server's maintenance database, since a database cannot create itself.
-    const creating = connected(withDatabase(databaseUrl, 'postgres'), client => client.query(statement))
+    const creating = withClient(withDatabase(databaseUrl, 'postgres'), client => client.query(statement))
     const code = await codeOf(creating)
     if (code === undefined || EXISTS_ALREADY.has(code)) return
     if (code !== TEMPLATE_IN_USE || attempt === CREATE_TRIES) await creating
@@ -66,14 +65,5 @@ async function codeOf(work: Promise<unknown>): Promise<string | undefined> {
   } catch (error) {
     if (error instanceof DatabaseError && error.code !== undefined) return error.code
     throw error
-  }
-}
-
-async function connected<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = await connectClient(url, { connectionTimeoutMillis: CONNECT_LIMIT_MS })
-  try {
-    return await work(client)
-  } finally {
-    await client.end().catch(() => undefined)
   }
 }

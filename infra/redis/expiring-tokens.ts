@@ -7,13 +7,6 @@
 import { hash, randomBytes } from 'node:crypto'
 import { type Redis, requireReady } from './redis.ts'
 
-/** A token, shown once. */
-export interface IssuedToken {
-  token: string
-  /** Milliseconds since the epoch. */
-  expiresAt: number
-}
-
 export type ExpiringTokens = ReturnType<typeof openExpiringTokens>
 
 const TOKEN_BYTES = 32
@@ -26,7 +19,8 @@ export function openExpiringTokens(
 ) {
   const keyOf = (token: string): string => `${prefix}${name}-token:${hash('sha256', token, 'hex')}`
   return {
-    async issue(text: string): Promise<IssuedToken> {
+    /** A new token, to be shown once, and when it expires, in milliseconds since the epoch. */
+    async issue(text: string): Promise<{ token: string; expiresAt: number }> {
       requireReady(redis)
       const token = randomBytes(TOKEN_BYTES).toString('base64url')
       const expiresAt = now() + ttlMs

@@ -7,13 +7,11 @@
 import { randomInt } from 'node:crypto'
 import { v7 } from 'uuid'
 
-/** Makes ids; the time of each is given in milliseconds since the epoch. */
-export type UuidSource = (now: number) => string
-
 /** The upper half of the 32 bits stays free, so that a millisecond can count on. */
 const COUNTER_START_LIMIT = 2 ** 31
 
-export function openUuidSource(): UuidSource {
+/** Opens a source of ids; the time of each is given in milliseconds since the epoch. */
+export function openUuidSource(): (now: number) => string {
   let msecs = 0
   let seq = 0
   return now => {

@@ -1,22 +1,17 @@
 /**
  * One connection of kafkajs to a broker.
  *
- * It opens a socket for each request that finds a connection closed, and forgets all but the last: the others stay open as long
- * as the broker lives. It also waits for ever when a broker ends a connection before it is ready. Here requests wait for the same
- * attempt, which fails when its socket closes.
+ * It opens a socket for each request that finds a connection closed and forgets all but the last, and it waits for ever when a broker ends
+ * a connection before it is ready. Here requests wait for the same attempt, which fails when its socket closes.
  *
- * Nor does it clear up between two sockets of a connection. A response that was cut off in its midst stays, and what the next socket
- * brings is read as the rest of it: no request on that connection is answered again. A socket that was not ready in time stays open and
- * may report itself ready much later; each disconnect adds a listener to one that is closed. Here each attempt begins with nothing.
+ * A response that was cut off in its midst stays, and what the next socket brings is read as the rest of it: no request is answered again.
+ * A socket that was not ready in time stays open; each disconnect adds a listener to one that is closed. Here each attempt begins with
+ * nothing.
  *
- * It keeps a connection on which a request was not answered in time, and asks that broker again: one that is frozen costs every
- * third request of a cluster of three the whole time limit. Here its connection is closed, as the Java client does, so another broker is
- * asked next; what else waited on it fails at once and is asked again by its own retries.
+ * It keeps a connection on which a request was not answered in time: a broker that is frozen costs every third request of a cluster of
+ * three the whole time limit. Here the connection is closed, as the Java client does; what else waited on it is asked again by its own retries.
  *
  * Its queue of requests sets a timer every millisecond while nothing waits. Here it returns early.
- *
- * Tested with a server that counts and cuts its connections in test/unit/kafkajs-connects.test.ts, with three real brokers of which one is
- * frozen in test/fault/three-brokers.test.ts; timers are counted in test/integration/kafkajs.test.ts.
  */
 import type { Socket } from 'node:net'
 import { loadInternal } from './internals.ts'
