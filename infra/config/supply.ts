@@ -2,7 +2,7 @@
  * How many units of an item exist: estimates, with the source and date that they rest on.
  *
  * Reads infra/config/supply/estimates.json.gz, writes nothing. Invariant: an item without an estimate has none here and is left
- * out, and counted, where supply matters. How the file was made: infra/config/build/supply.ts.
+ * out, and counted, where supply matters. The file names its source, date and method.
  */
 import { readFileSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
