@@ -1,8 +1,4 @@
-/**
- * Asks a running platform how far it is, and waits until it is ready and its prices are live.
- *
- * Reads only. Every request has a limit, and no answer counts as "not yet".
- */
+/** Asks a running platform how far it is. Reads only; every request has a limit, and no answer counts as "not yet". */
 import { setTimeout as pause } from 'node:timers/promises'
 import { loadMarket } from '#infra/config/market.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
@@ -33,13 +29,11 @@ const VIEWS_LIMIT_MS = 20_000
 const STUCK_AFTER_MS = 5 * MINUTE_MS
 const QUESTION_LIMIT_MS = 3_000
 
-/** Where a process on this machine answers. */
 export function originOf(address: string, port: number): string {
   const host = ['0.0.0.0', '::', ''].includes(address) ? '127.0.0.1' : address
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
 }
 
-/** Resolves once all roles are ready. */
 export async function untilReady({ config, processes, progress, signal }: LiveCheck): Promise<void> {
   await eventually(signal, 'the roles to be ready', POLL_MS, async () => {
     const states = processes.map(async ({ group, ports }) => {
@@ -120,19 +114,6 @@ async function eventually(
     }
     await pause(everyMs, undefined, { signal })
   }
-}
-
-const SAMPLE_CENTS = 500
-
-/**
- * The name of an item that sample calls can show: of the first page of bids the one with the most buy orders
- * among those of some worth, which has asks, bids and a history. Undefined when there are no bids.
- */
-export async function findSampleItem(origin: string, key: string): Promise<string | undefined> {
-  type Bid = { market_hash_name: string; highest_bid: number; num_bids: number }
-  const rows = (await askList(`${origin}/v1/bids?limit=1000`, key)) as Bid[]
-  const rank = (row: Bid) => (row.highest_bid >= SAMPLE_CENTS ? 1e9 : 0) + row.num_bids
-  return rows.toSorted((one, other) => rank(other) - rank(one))[0]?.market_hash_name
 }
 
 /** The items of a page of the API; none while it does not answer. */

@@ -1,19 +1,10 @@
-/**
- * The text that a live platform prints for its user: address, keys and calls to try, each as one line for a shell.
- *
- * Invariant: every printed command works in a POSIX shell unchanged, whatever the item's name, with a key whose tier may
- * make the call.
- */
+/** The text that a live platform prints. Invariant: each command works in a POSIX shell unchanged, with a key whose tier may make the call. */
 import { TIERS } from '#infra/config/tiers.ts'
 import type { PlatformFile } from './run-directory.ts'
 
-/** Named when the market has no bids yet. */
-const WELL_KNOWN = 'AK-47 | Redline (Field-Tested)'
-
-/** Calls to try on a platform, about an item that it should list. */
-export function sampleCalls(platform: PlatformFile, item = WELL_KNOWN) {
-  const { base_url: base, keys } = platform
-  const query = `--data-urlencode ${quoted(`market_hash_name=${item}`)}`
+/** Calls to try on a platform, about an item that every market of some size lists. */
+export function sampleCalls({ base_url: base, keys }: PlatformFile) {
+  const query = "--data-urlencode 'market_hash_name=AK-47 | Redline (Field-Tested)'"
   const get = (key: string, path: string, ...options: string[]) =>
     ['curl -sG', ...options, `-H "Authorization: Bearer ${key}"`, `"${base}/v1${path}"`].join(' ')
   return [
@@ -30,12 +21,8 @@ export function sampleCalls(platform: PlatformFile, item = WELL_KNOWN) {
   ]
 }
 
-/** Quoted for a POSIX shell. */
-const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
-
-/** The text that a start ends with. */
-export function describePlatform(platform: PlatformFile, item?: string): string {
-  const calls = sampleCalls(platform, item).map(({ title, command }) => `# ${title}\n${command}\n`)
+export function describePlatform(platform: PlatformFile): string {
+  const calls = sampleCalls(platform).map(({ title, command }) => `# ${title}\n${command}\n`)
   return [
     '',
     `marketlog is live at ${platform.base_url}`,

@@ -17,7 +17,6 @@ import { endNotedProcesses } from '#infra/stack/owner.ts'
 import { endProcess, readJson } from '#infra/stack/processes.ts'
 import { removeServerData, stopLeftovers } from '#infra/stack/servers.ts'
 import { CommandFailure, exitCodes, messageOf } from './command-failure.ts'
-import { findSampleItem } from './live-check.ts'
 import { openProgress, withProgress } from './progress.ts'
 import { endOfLog } from './role-process.ts'
 import {
@@ -42,7 +41,6 @@ const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))
 const PARENT_EVERY_MS = 1_000
 const GRACE_MS = 60_000
 
-/** Runs the platform in this process until it is stopped. */
 export async function demo(directory: RunDirectory, environment: Environment): Promise<void> {
   const running = runningSupervisor(directory)
   if (running !== undefined) {
@@ -68,7 +66,7 @@ export async function demo(directory: RunDirectory, environment: Environment): P
     const steps = { step: show('step'), note: show('note') }
     await supervise({ environment, directory, progress: steps, signal: stop.signal }, platform => {
       progress.stop()
-      if (!hasStarter) return void showPlatform(platform, 'Ctrl-C stops it')
+      if (!hasStarter) return showPlatform(platform, 'Ctrl-C stops it')
       progress.note(`live at ${platform.base_url}`)
       sendToStarter?.({ kind: 'live', platform })
       sendToStarter = undefined
@@ -94,12 +92,11 @@ function endWithParent(stop: AbortController): void {
 /** Starts the platform in the background, unless it runs already, and shows it once it is live. */
 export async function up(directory: RunDirectory, environment: Environment): Promise<void> {
   const platform = alreadyRunning(directory, environment) ?? (await start(directory, environment))
-  await showPlatform(platform, '`make down` stops it')
+  showPlatform(platform, '`make down` stops it')
 }
 
-async function showPlatform(platform: PlatformFile, howToStop: string): Promise<void> {
-  const item = await findSampleItem(platform.base_url, platform.keys.quant)
-  process.stdout.write(`${describePlatform(platform, item)}\n${howToStop}\n`)
+function showPlatform(platform: PlatformFile, howToStop: string): void {
+  process.stdout.write(`${describePlatform(platform)}\n${howToStop}\n`)
 }
 
 /** The platform that is live on the settings that are wanted; throws when another one runs. */
@@ -156,7 +153,6 @@ async function start(directory: RunDirectory, environment: Environment): Promise
   })
 }
 
-/** Ends the platform and whatever an earlier run has left, and says what it was. */
 export async function down(directory: RunDirectory): Promise<void> {
   const names = await withProgress(async progress => {
     progress.step('stopping the platform')
