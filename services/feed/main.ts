@@ -36,7 +36,6 @@ const KEY_CONNECTIONS = 2
 /** How long a feed token may be opened first (DECISIONS.md, "Feeds"). */
 const TOKEN_MS = 5 * MINUTE_MS
 
-/** Bounds of a gateway. */
 export interface FeedLimits {
   /** Streams that are not live yet: each may have some hundred kilobytes unread. */
   starting: number
@@ -49,7 +48,6 @@ export interface FeedLimits {
 export const start: StartRole = context =>
   startWithin({ starting: 1_000, replays: 64, windowBytes: 64 * 2 ** 20 }, context)
 
-/** Starts the feed within limits of its own. */
 export async function startWithin(limits: FeedLimits, context: RoleContext): Promise<RunningRole> {
   const { config, log, fail } = context
   const { cursorKey, namespace: prefix } = config
@@ -112,7 +110,6 @@ export async function startWithin(limits: FeedLimits, context: RoleContext): Pro
     providerKeys: registry.askKeys,
     providersOf,
     unavailable,
-    metrics,
     log,
   })
   context.http.mount(['/feed', '/v1/feed'], handler)

@@ -10,7 +10,6 @@ export const openFeedMetrics = (metrics: Metrics) => ({
   connections: metrics.gauge('feed_connections', 'Open streams', ['feed']),
   catchingUp: metrics.gauge('feed_catching_up', 'Open streams that are not live yet'),
   ended: metrics.counter('feed_ended_total', 'Streams that ended', ['feed', 'reason']),
-  refused: metrics.counter('feed_refused_total', 'Requests for a stream that were refused', ['status']),
   events: metrics.counter('feed_events_total', 'Events queued for subscribers', ['feed']),
   bytes: metrics.counter('feed_bytes_total', 'Bytes of the events queued for subscribers', ['feed']),
   held: metrics.gauge('feed_held_changes', 'Changes held until their refresh is complete', ['topic']),

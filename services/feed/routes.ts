@@ -29,7 +29,6 @@ import {
 } from './access.ts'
 import { type FeedCatalog, type FeedRequest, feedRequestOf } from './feed-request.ts'
 import type { Gateway } from './gateway.ts'
-import type { FeedMetrics } from './metrics.ts'
 import { type ReplayParts, replayOf, replayRangeOf } from './replay.ts'
 import { type AcquirePermit, prepareStart, type StartParts, type StreamStart } from './subscribe.ts'
 
@@ -48,16 +47,14 @@ export interface FeedHandlerOptions {
   acquireReplay: AcquirePermit
   /** Undefined when changes arrive, else why not. */
   unavailable(): string | undefined
-  metrics: FeedMetrics
   log: Log
 }
 
 /** How long a pipelined request may wait for the one before it. */
 const PIPELINE_LIMIT_MS = 30_000
 
-/** Opens the handler of everything below /feed and /v1/feed. */
 export function openFeedHandler(options: FeedHandlerOptions): Handler {
-  const { limits, metrics, log } = options
+  const { limits, log } = options
   const access = openFeedAccess(options.access)
   const guard = openGuard({
     ...limits,
@@ -66,9 +63,7 @@ export function openFeedHandler(options: FeedHandlerOptions): Handler {
   })
   return makeApp(feedRoutes(access, options), guard, {
     log,
-    observe(_response, { status }) {
-      if (status >= 400) metrics.refused.inc({ status })
-    },
+    observe: () => undefined,
     takesHead: false,
   })
 }
@@ -108,7 +103,6 @@ export function feedRoutes(access: FeedAccess, options: FeedHandlerOptions): Rou
   ]
 }
 
-/** A request for a stream whose connection is leased. */
 interface StreamRequest<Q> {
   query: Q
   credential: Credential
@@ -148,7 +142,6 @@ async function openStream(
   return SENT
 }
 
-/** Waits until the requests before a pipelined one are answered. */
 async function awaitPipeline(request: Request, response: Response): Promise<void> {
   if (response.socket !== null) return
   const signal = AbortSignal.timeout(PIPELINE_LIMIT_MS)

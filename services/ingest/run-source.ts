@@ -48,7 +48,6 @@ interface Holding extends SourcesOptions {
   past: { done: number; total: number } | undefined
 }
 
-/** Opens the sources of this process; it has none at first. */
 export function openOwnedSources(options: SourcesOptions) {
   const { log, metrics, stopping, fail, positions, writers } = options
   const shared = { ...options, meter: openMeter(metrics, log), past: undefined }
@@ -58,7 +57,6 @@ export function openOwnedSources(options: SourcesOptions) {
   const owned = new Map<string, Holding>()
   const running = new Set<Promise<unknown>>()
   let hasJoined = false
-  const gauge = metrics.gauge('marketlog_ingest_feeds', 'Feeds that this process runs.')
   const track = (work: Promise<unknown>): void => {
     const settled = work.catch(error => void (stopping.aborted || fail(error))).finally(() => running.delete(settled))
     running.add(settled)
@@ -107,9 +105,7 @@ export function openOwnedSources(options: SourcesOptions) {
       if (gained.length > 0) track(run(gained))
       if (names.has(RATES) && !owned.has(RATES)) track(run([hold(RATES)]))
       hasJoined = true
-      const count = owned.size - Number(owned.has(RATES))
-      gauge.set(count)
-      log.info({ feeds: count, gained: gained.length, lost: lost.length }, 'ingest runs its feeds')
+      log.info({ owned: owned.size, gained: gained.length, lost: lost.length }, 'ingest runs its feeds')
     },
     /** Why not all of them are live yet; undefined when they are. */
     pending(): string | undefined {
