@@ -22,10 +22,8 @@ export interface Credential {
   isRecentSession?: boolean
 }
 
-/** Why a credential is refused. */
 export type RefusalCode = 'AUTH_INVALID_API_KEY' | 'AUTH_API_KEY_REVOKED' | 'AUTH_ACCOUNT_DISABLED'
 
-/** The directory's answer on a credential. */
 export type KeyAnswer =
   | { accepted: true; credential: Credential }
   | {

@@ -1,8 +1,4 @@
-/**
- * A route, declared once: the same object validates, authorizes, answers and documents.
- *
- * `defineRoute` gives the handler the types of the schemas; serve-routes.ts runs what is declared here, openapi.ts describes it.
- */
+/** A route, declared once: the same object validates, authorizes, answers (serve-routes.ts) and documents (openapi.ts). */
 import type { Request, Response } from 'express'
 import type { z } from 'zod'
 import { TIERS, type Tier } from '#infra/config/tiers.ts'

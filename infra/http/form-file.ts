@@ -15,7 +15,6 @@ import { openSerialQueues } from '../runtime/async/serial-queues.ts'
 import { HttpError } from './http-error.ts'
 
 interface FormFileLimits {
-  /** Name of the field. */
   field: string
   maxBytes: number
   /** Which files may be larger, by their first bytes, and how large; one of them at a time. */

@@ -28,7 +28,6 @@ export interface GuardNeeds {
   /** The address that a request comes from, behind the proxies that are trusted. */
   clientOf(request: Request): string | undefined
   tiers: Record<Tier, TierLimits>
-  /** Called with every accepted key. */
   noteUse(keyId: string): void
   /** Called with the address of every credential that is refused. */
   noteRefused?(address: string | undefined): void
@@ -64,7 +63,6 @@ export function openGuard(needs: GuardNeeds) {
     showLimits(response, credential, metered)
     if (metered.refusedBy !== undefined) throw exceededBy(metered, metered.refusedBy)
   }
-  /** Counts what comes without a valid key on its address. */
   const chargeAddress = async (address: string | undefined, budget: AddressBudget): Promise<void> => {
     const waitSeconds = await addresses.charge(address, budget)
     if (waitSeconds === undefined) return
@@ -119,7 +117,6 @@ export function openGuard(needs: GuardNeeds) {
   }
 }
 
-/** The refusal of a credential to which a route is closed. */
 function refusalOf(credential: Credential, { tiers, access, scope }: RouteRule): HttpError | undefined {
   const { tier, isRootKey, scopes, isRecentSession } = credential
   if (!tiers.includes(tier)) {

@@ -8,7 +8,6 @@ import { ERROR_STATUS, type ErrorCode, type ErrorReply, type Violation } from '#
 import type { ExceededLimit } from '#schemas/api/rate-limit.ts'
 import { shownInput } from '#schemas/api/shown-input.ts'
 
-/** An answer that is not the one that was asked for. */
 export class HttpError extends Error {
   readonly code: ErrorCode
   readonly detail: string | Violation[]
@@ -48,10 +47,8 @@ export class HttpError extends Error {
   }
 }
 
-/** Violations that one answer describes. */
 export const VIOLATIONS_MAX = 20
 
-/** Bytes of the body of an error. */
 const ERROR_BYTES_MAX = 64 * 1024
 
 const TEXT_MAX = 1_000
@@ -81,7 +78,6 @@ const shownViolation = ({ loc, msg, input, ...rest }: Violation): Violation => (
   input: shownInput(input),
 })
 
-/** A value of ours with its texts and lists cut. */
 function cut(value: unknown, most: number): unknown {
   if (typeof value === 'string') return cutText(value, TEXT_MAX)
   if (typeof value !== 'object' || value === null) return value

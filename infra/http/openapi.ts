@@ -230,7 +230,6 @@ function codesOf(operation: Operation): ErrorCode[] {
 
 const ALL_CODES = Object.keys(ERROR_STATUS) as ErrorCode[]
 
-/** The refusals of an operation by status, each with the name of its component. */
 function errorsOf(operation: Operation): { status: number; name: string; response: Json }[] {
   const own = codesOf(operation)
   const byStatus = Map.groupBy(

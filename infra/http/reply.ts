@@ -64,7 +64,6 @@ interface AnswerOptions {
   policy?: string
 }
 
-/** Sends a value as JSON. */
 export const json = (response: Response, value: unknown, options?: AnswerOptions): Sent =>
   bytes(response, JSON.stringify(value), options)
 

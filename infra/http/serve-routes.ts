@@ -25,7 +25,6 @@ interface AppOptions extends ErrorOptions {
   takesHead?: boolean
 }
 
-/** Makes an application of routes, which refuses other methods of their paths. */
 export function makeApp(endpoints: readonly Endpoint[], guard: Guard, options: AppOptions): Express {
   const app = express()
   app.disable('x-powered-by')
@@ -63,7 +62,6 @@ function receive(observe: Observe): RequestHandler {
   }
 }
 
-/** Checks a request, reads it and answers it, in this order. */
 function handlerOf(own: Endpoint, guard: Guard): RequestHandler {
   const endpoint = own.method === 'get' ? takingStrict(own) : own
   const { tiers, access = 'key', uncountedCode = 'SERVICE_UNAVAILABLE', status, budget } = endpoint
@@ -105,7 +103,6 @@ async function partsOf(
   }
 }
 
-/** A known path refuses every other method and says which it takes. */
 function refuseOtherMethods(own: readonly Endpoint[], guard: Guard, takesHead: boolean): RequestHandler {
   const methods = new Set(own.map(({ method }) => method.toUpperCase()))
   if (methods.has('GET') && takesHead) methods.add('HEAD')

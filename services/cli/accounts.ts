@@ -1,9 +1,4 @@
-/**
- * Accounts from the command line: `keys create`, `audit`, and one key of each tier for a platform on this machine.
- *
- * Writes accounts through services/accounts and the keys' texts to the run directory, readable to its owner alone.
- * The keys stay the same from start to start while the database knows them.
- */
+/** Accounts from the command line: `keys create`, `audit`, and one key of each tier for a platform on this machine. */
 import { TIERS, type Tier } from '#infra/config/tiers.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
@@ -22,7 +17,6 @@ import { type RunDirectory, writePrivate } from './run-directory.ts'
 const AUDIT_ENTRIES_MAX = 100_000
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
-/** Lends the platform's database to a command. */
 export async function withDatabase<T>(
   config: PlatformConfig,
   log: Log,
@@ -76,7 +70,6 @@ export async function createKey(
   await write(output, `${text}\n`)
 }
 
-/** Prints the latest entries of the security audit log, oldest first. */
 export async function showAuditLog(
   { config, log, output }: CommandContext,
   options: { account?: string; kind?: string; days: number; limit: number; json?: boolean },

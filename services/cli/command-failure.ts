@@ -1,8 +1,4 @@
-/**
- * A failure that is shown to the user of a command in one line, with the process's exit code.
- *
- * Codes follow sysexits where one fits. Everything else that is thrown is a bug and is shown whole.
- */
+/** A failure that is shown to the user of a command in one line; codes follow sysexits where one fits. All else that is thrown is a bug. */
 
 export const exitCodes = {
   failed: 1,
@@ -29,7 +25,6 @@ export const messageOf = (error: unknown): string => (error instanceof Error ? e
 
 const UNREACHABLE = new Set(['ECONNREFUSED', 'ECONNRESET', 'EHOSTUNREACH', 'ENOTFOUND', 'ETIMEDOUT'])
 
-/** Whether something was thrown because a server's address does not answer. */
 export function isUnreachable(error: unknown): boolean {
   for (let each = error; each instanceof Error; each = each.cause) {
     const { code, name } = each as { code?: string; name: string }

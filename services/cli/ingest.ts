@@ -1,9 +1,4 @@
-/**
- * Publishes from the command line, as the writer ingest: recorded refreshes, a history file, and exchange rates for a market
- * that no ingest process feeds.
- *
- * Publishes by services/ingest/commands.ts. When a function here resolves, the log holds everything.
- */
+/** Publishes from the command line, as the writer ingest; when a function here resolves, the log holds everything. */
 import { existsSync, readdirSync } from 'node:fs'
 import { loadProviders, type ProviderRegistry } from '#infra/config/providers.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
@@ -11,7 +6,6 @@ import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import {
-  type HistoryProgress,
   ingestHistory,
   ingestRecorded,
   publishConfiguredRates,
@@ -44,7 +38,6 @@ async function withPublisher<T>(
   }
 }
 
-/** Publishes a folder of recorded refreshes and says how many. */
 export async function ingestFolder(
   { config, log }: CommandContext,
   folder: { provider: string; dir: string; side: 'ask' | 'bid' },
@@ -76,7 +69,6 @@ export async function ingestFolder(
   })
 }
 
-/** Publishes a history file and prints the totals. */
 export async function ingestHistoryFile(
   { config, log }: CommandContext,
   { file, provider }: { file: string; provider?: string },
@@ -89,9 +81,8 @@ export async function ingestHistoryFile(
   }
   await untilPublished(file, 'portion', async (progress, signal) => {
     const providerOf = (currency: string) => provider ?? providerOfCurrency(providers, currency)
-    const onProgress = (at: HistoryProgress) => progress.step(textOf(at))
     const totals = await withPublisher(config, log, 'ingest-history', (kafka, publisher) =>
-      ingestHistory({ kafka, publisher, file, signal, providerOf, onProgress }),
+      ingestHistory({ kafka, publisher, file, signal, providerOf, report: progress.step }),
     )
     const how = provider ? '' : ' (the first provider with prices in that currency; --provider names another)'
     const [closes, names] = [totals.closes.toLocaleString('en'), totals.names.toLocaleString('en')]
@@ -101,7 +92,6 @@ export async function ingestHistoryFile(
   })
 }
 
-/** Publishes until all is done or a signal comes. */
 async function untilPublished(
   path: string,
   unit: string,
@@ -126,9 +116,4 @@ function providerOfCurrency({ all }: ProviderRegistry, currency: string): string
     `no provider quotes in ${currency || 'the currency of the file'}: name one with --provider`,
     exitCodes.usage,
   )
-}
-
-function textOf({ step, done, total }: HistoryProgress): string {
-  if (total === undefined) return `${step}: ${done.toLocaleString('en')} rows`
-  return `${step}: ${total === 0 ? 100 : Math.floor((100 * done) / total)} % of ${total.toLocaleString('en')} closes`
 }

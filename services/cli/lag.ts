@@ -33,7 +33,6 @@ async function withLagReader<T>(config: PlatformConfig, log: Log, work: (reader:
   }
 }
 
-/** The distance of every group to the ends of now. */
 export const readLags = (config: PlatformConfig, log: Log): Promise<PartitionLag[]> =>
   withLagReader(config, log, reader => reader.read(readingGroups()))
 

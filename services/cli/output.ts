@@ -33,16 +33,13 @@ const DEFAULT_WIDTH = 80
 const LONGEST_WORD = 24
 const PADDING = 2
 
-/** Writes and waits while the reader is slow. */
 export async function write(output: Output, text: string | Buffer): Promise<void> {
   if (!output.write(text)) await once(output, 'drain')
 }
 
-/** Whether results go out as a table instead of JSON lines. */
 export const wantsTable = (output: Pick<Output, 'isTTY'>, options: { json?: boolean } = {}): boolean =>
   output.isTTY === true && options.json !== true
 
-/** Writes results, one of them a line or a row. */
 export async function writeResults<T extends object>(
   output: Output,
   options: { json?: boolean },

@@ -11,24 +11,16 @@ export interface ProgressStream {
   write(text: string): unknown
 }
 
-export interface Steps {
-  /** Begins a step, which ends the one before, or updates the running one when its details alone change. */
-  step(text: string): void
-  /** A line that stays. */
-  note(line: string): void
-}
+export type Progress = ReturnType<typeof openProgress>
 
-export interface Progress extends Steps {
-  /** Ends the running step. */
-  stop(): void
-}
+export type Steps = Pick<Progress, 'step' | 'note'>
 
 const REDRAW_MS = 250
 const REPEAT_MS = 5_000
 const LONG_AFTER_S = 2
 const CLEAR_LINE = '\r\x1b[K'
 
-export function openProgress(stream: ProgressStream): Progress {
+export function openProgress(stream: ProgressStream) {
   const { isTTY = false } = stream
   let current: string | undefined
   let startedAt = 0
@@ -42,7 +34,8 @@ export function openProgress(stream: ProgressStream): Progress {
     if (isTTY && current !== undefined) stream.write(CLEAR_LINE)
   }
   return {
-    step(text) {
+    /** Begins a step, which ends the one before, or updates the running one when its details alone change. */
+    step(text: string): void {
       const isSame = current !== undefined && headOf(current) === headOf(text)
       current = text
       if (!isSame) {
@@ -52,12 +45,13 @@ export function openProgress(stream: ProgressStream): Progress {
       }
       if (isTTY) show()
     },
-    note(line) {
+    /** A line that stays. */
+    note(line: string): void {
       clear()
       stream.write(`${line}\n`)
       if (isTTY && current !== undefined) show()
     },
-    stop() {
+    stop(): void {
       clear()
       clearInterval(timer)
       current = undefined
@@ -65,7 +59,6 @@ export function openProgress(stream: ProgressStream): Progress {
   }
 }
 
-/** Shows the progress of a command on standard error while it works. */
 export async function withProgress<T>(work: (progress: Progress) => Promise<T>): Promise<T> {
   const progress = openProgress(process.stderr)
   try {

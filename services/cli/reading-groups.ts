@@ -1,19 +1,10 @@
 /**
- * Which consumer group reads which topic, and in which order the log flows through them.
- *
- * Derived from the catalogue of topics, the views and the roles. Roles that read without a group, and compacted topics, which
- * are tables that readers keep in memory, have no lag and do not appear.
+ * Which consumer group reads which topic, and in which order the log flows through them. Roles that read without a group, and
+ * compacted topics, which are tables that readers keep in memory, have no lag and do not appear.
  */
 import { type TopicDefinition, type TopicKey, topics } from '#schemas/topics.ts'
 import { VIEWS } from '#streams/views.ts'
 import { isRoleThat } from './roles.ts'
-
-/** A group on one topic; `stage` counts the groups that a record passed before it reached the topic. */
-export interface TopicGroup {
-  group: string
-  topic: TopicKey
-  stage: number
-}
 
 function readsInGroup(reader: string, topic: TopicKey): boolean {
   const view = VIEWS.find(({ name }) => name === reader)
@@ -25,8 +16,8 @@ function groupsOf(topic: TopicKey): string[] {
   return retention.policy === 'compact' ? [] : readers.filter(reader => readsInGroup(reader, topic))
 }
 
-/** Every group and topic, earliest stage first. */
-export function readingGroups(): TopicGroup[] {
+/** Every group and topic, earliest stage first; `stage` counts the groups that a record passed before it reached the topic. */
+export function readingGroups() {
   const keys = Object.keys(topics) as TopicKey[]
   const stageOf = (topic: TopicKey, path: readonly TopicKey[] = []): number => {
     const inputs = keys.filter(input => groupsOf(input).includes(topics[topic].writer) && !path.includes(input))

@@ -25,7 +25,6 @@ interface RoleProcessOptions {
   environment: Environment
   directory: RunDirectory
   report: (line: string) => void
-  /** Called when a child has started all of its roles. */
   onListening: () => void
   /** Called when the group has failed too often to be started again. */
   onGivenUp: (error: Error) => void
@@ -43,7 +42,6 @@ const REFUSED_PAUSE_MS = 30_000
 const LOG_TAIL_LINES = 6
 const LINE_LENGTH = 400
 
-/** Starts a group and keeps it running until it is stopped or has failed too often. */
 export function keepRunning(options: RoleProcessOptions) {
   const { group, refusedPauseMs = REFUSED_PAUSE_MS } = options
   const logFile = join(options.directory.logs, `${group.name}.log`)
@@ -119,7 +117,6 @@ export function endOfLog(path: string, from = 0, isShown: (line: string) => bool
   return lines.length === 0 ? '' : ` The end of its log, ${path}:\n  ${lines.join('\n  ')}`
 }
 
-/** A JSON line of the log as a person reads it. */
 function readable(line: string): string {
   try {
     const { level, role, msg, provider, side, detail, err } = JSON.parse(line) as Record<string, unknown>

@@ -64,7 +64,6 @@ const viewRoles = VIEWS.map(({ name, process, start }) => [name, { process, load
 
 const ROLES = { ...BEFORE_VIEWS, ...Object.fromEntries(viewRoles), ...AFTER_VIEWS } as Record<RoleName, Role>
 
-/** All roles in starting order. */
 export const ROLE_NAMES = Object.keys(ROLES) as RoleName[]
 
 /** Whether a fact holds of a role; none does of what is no role, such as a view or the step of set-up. */

@@ -36,7 +36,6 @@ export type RunDirectory = ReturnType<typeof runDirectory>
 
 const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url))
 
-/** The run directory that the environment names, else `.run` of the checkout. */
 export function runDirectory(environment: Record<string, string | undefined>) {
   const root = resolve(environment.MARKETLOG_RUN_DIR || join(CHECKOUT, '.run'))
   return {
@@ -59,19 +58,16 @@ export function runDirectory(environment: Record<string, string | undefined>) {
   }
 }
 
-/** Creates the directories that a start needs. */
 export function prepareRunDirectory(directory: RunDirectory): void {
   for (const path of [directory.logs, join(directory.supervisor, 'pids'), directory.state]) {
     mkdirSync(path, { recursive: true })
   }
 }
 
-/** Writes a file that its owner alone may read. */
 export function writePrivate(file: string, content: object): void {
   replaceFile(file, `${JSON.stringify(content, null, 2)}\n`, 0o600)
 }
 
-/** The live process that runs a platform from this directory. */
 export function runningSupervisor(directory: RunDirectory): ProcessIdentity | undefined {
   const owner = readJson<ProcessIdentity>(join(directory.supervisor, 'owner.json'))
   return owner !== undefined && isAlive(owner) ? owner : undefined
@@ -81,10 +77,8 @@ export function runningSupervisor(directory: RunDirectory): ProcessIdentity | un
 export const readServers = (directory: RunDirectory): ServerAddresses | undefined =>
   runningSupervisor(directory) && readJson(directory.serversFile)
 
-/** The running platform; undefined when none is live. */
 export const readPlatform = (directory: RunDirectory): PlatformFile | undefined => readJson(directory.platformFile)
 
-/** Removes the announcements of a platform. */
 export function dropAnnouncements({ platformFile, serversFile, settingsFile }: RunDirectory): void {
   for (const file of [platformFile, serversFile, settingsFile]) rmSync(file, { force: true })
 }

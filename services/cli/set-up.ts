@@ -172,27 +172,28 @@ async function readCatalog(kafka: KafkaConnection, from: (end: number) => number
   return values
 }
 
-export interface PublishedCatalog {
-  /** The newest version that was published whole; undefined: none was. */
-  newest: string | undefined
-  /** Whether its items are the last in the log: no publication was cut off after it. */
-  isLast: boolean
-}
-
 /**
  * Whether a start publishes its own catalog, finds it in place, or leaves a newer one.
  *
  * A revision never goes back, not even after a publication that was cut off. Of two contents of one revision, which builds do not
  * make, the one in the log stays.
  */
-export function decideCatalog(own: string, { newest, isLast }: PublishedCatalog): 'published' | 'in place' | 'left' {
+export function decideCatalog(
+  own: string,
+  { newest, isLast }: Awaited<ReturnType<typeof publishedCatalog>>,
+): 'published' | 'in place' | 'left' {
   if (newest === undefined || revisionOf(newest) < revisionOf(own)) return 'published'
   if (newest !== own) return 'left'
   return isLast ? 'in place' : 'published'
 }
 
-/** Reads the last record, and all of the log only where that is no version. */
-export async function publishedCatalog(kafka: KafkaConnection): Promise<PublishedCatalog> {
+/**
+ * The newest version that was published whole, and whether its items are the last in the log: no publication was cut off after it.
+ * Reads the last record, and all of the log only where that is no version.
+ */
+export async function publishedCatalog(
+  kafka: KafkaConnection,
+): Promise<{ newest: string | undefined; isLast: boolean }> {
   const last = (await readCatalog(kafka, end => end - 1)).get(VERSION_KEY)
   if (last !== undefined) return { newest: last.version, isLast: true }
   return { newest: (await readCatalog(kafka, () => 0)).get(VERSION_KEY)?.version, isLast: false }

@@ -1,8 +1,6 @@
 /**
- * Completes a command's environment with what a running platform on this machine already knows.
- *
- * A variable that the user has set always wins; addresses of the run
- * directory fill the gaps, so that `marketlog` finds the servers of `make up` without any setting; so does the file of the market.
+ * Completes a command's environment with what a running platform on this machine already knows: addresses, keys and its market's file.
+ * A variable that the user has set always wins.
  */
 import { createHash } from 'node:crypto'
 import { loadMarket, marketVariables } from '#infra/config/market.ts'
@@ -15,7 +13,6 @@ interface LocalKnowledge {
   stateDir: string
   cursorKey: string | undefined
   secretKey: string | undefined
-  /** Of the platform that runs here. */
   market?: string | undefined
 }
 
@@ -68,7 +65,6 @@ const isGiven = (environment: Environment, name: string): boolean =>
   hasSecret(environment, name.replace(/_FILE$/, '')) ||
   (name.startsWith('DATABASE_') && hasSecret(environment, 'DATABASE_URL'))
 
-/** Server addresses as the variables from which every process reads them. */
 export function addressVariables(servers: ServerAddresses): Environment {
   return {
     KAFKA_BROKERS: servers.kafka.join(','),

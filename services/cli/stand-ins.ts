@@ -19,18 +19,8 @@ const START_LIMIT_MS = 20_000
 const GRACE_MS = 5_000
 const NAMES = ['MARKETLOG_OIDC_URL', 'MARKETLOG_SMTP_URL', 'MARKETLOG_PLATFORM_OPENID_URL']
 
-interface StandIns {
-  /** Their addresses, where the environment named none. */
-  variables: Environment
-  stop(): Promise<void>
-}
-
-/** Starts them; undefined when none is needed, or none can be started. */
-export async function startStandIns(
-  environment: Environment,
-  directory: RunDirectory,
-  baseUrl: string,
-): Promise<StandIns | undefined> {
+/** Starts them and gives the variables of those that the environment names not; undefined when none is needed, or none can be started. */
+export async function startStandIns(environment: Environment, directory: RunDirectory, baseUrl: string) {
   const isOwn = LOOPBACK.has(environment.HOST || '127.0.0.1') && !environment.BASE_URL
   if (!isOwn || NAMES.every(name => environment[name]) || !isInstalled()) return undefined
   const addressed = Promise.withResolvers<unknown>()

@@ -1,7 +1,6 @@
 /**
- * Turns SIGINT, SIGTERM and SIGHUP into an abort; a second one ends the process at once.
- *
- * Ending at once is safe: children and servers hold a channel to this process and end when it closes.
+ * Turns SIGINT, SIGTERM and SIGHUP into an abort; a second one ends the process at once, which is safe: children and servers hold
+ * a channel to this process and end when it closes.
  */
 import { exitCodes } from './command-failure.ts'
 

@@ -213,7 +213,6 @@ function describe(
   }
 }
 
-/** A port in use is reported before anything has been started. */
 async function refuseBusyPort(environment: Environment): Promise<void> {
   const port = Number(environment.PORT || '8080')
   if (!Number.isInteger(port) || port < 1 || port > 65_535) {

@@ -41,7 +41,6 @@ const KEEP_EVERY_MS = MINUTE_MS
 /** How long a client waits that was refused because a server is lost. */
 export const RETRY_UNAVAILABLE_SECONDS = 2
 
-/** A server that the feed needs does not answer. */
 export const unavailable = (cause?: unknown): HttpError =>
   new HttpError('SERVICE_UNAVAILABLE', 'The feeds are not available at the moment; try again with a growing delay.', {
     headers: ['Retry-After', String(RETRY_UNAVAILABLE_SECONDS)],
@@ -109,7 +108,6 @@ export function openFeedAccess({ keys, tokens, connectionsOf, leases }: FeedAcce
         },
       }
     },
-    /** Checks the key or, for a stream, the feed token of a request. */
     async authenticate(request: Request, access: Access): Promise<KeyAnswer> {
       const { authorization } = request.headers
       const token = access === 'stream' && authorization === undefined ? tokenOf(request.url) : undefined
@@ -123,12 +121,10 @@ export function openFeedAccess({ keys, tokens, connectionsOf, leases }: FeedAcce
       holders.set(request, { keyHash, token })
       return keys.authenticateHash(keyHash)
     },
-    /** Checks the key of an accepted request again. */
     recheckOf(request: Request): () => KeyAnswer | Promise<KeyAnswer> {
       const keyHash = hashOfAccepted(request)
       return () => keys.authenticateHash(keyHash)
     },
-    /** A token with the rights of the key that asks for it. */
     issueToken: (request: Request) => tokens.issue(hashOfAccepted(request)).catch(lost),
   }
 }

@@ -11,7 +11,6 @@ import type { FeedRequest } from './feed-request.ts'
 import type { FeedChange } from './feed-topics.ts'
 import { changesFrames, type FrameItems } from './frames.ts'
 
-/** An event for some subscribers. */
 interface LiveEvent {
   bytes: Buffer
   /** The same with its id. */
@@ -63,7 +62,6 @@ function openConflation(rowsMax: number) {
       }
       return rows.size <= rowsMax
     },
-    /** Removes up to `max` changes, oldest first. */
     pop(max: number): BookChanged[] {
       const oldest = [...rows.entries().take(max)]
       for (const [key] of oldest) rows.delete(key)

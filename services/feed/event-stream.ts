@@ -82,7 +82,6 @@ export class EventStream {
     return 'too_slow'
   }
 
-  /** Unread bytes. */
   waiting(): number {
     return this.#socket.writableLength
   }
@@ -106,7 +105,6 @@ export class EventStream {
     this.#socket.off('close', resolve)
   }
 
-  /** Sends a ping when nothing was sent for `idleMs`. */
   pingIfIdle(idleMs: number): void {
     if (this.#options.now() - this.#sentAt >= idleMs) this.send(PING)
   }
@@ -124,7 +122,6 @@ export class EventStream {
     socket.once('close', () => clearTimeout(cut))
   }
 
-  /** Calls once when the connection is gone. */
   onClose(call: () => void): void {
     if (this.#socket.closed) call()
     else this.#socket.once('close', call)

@@ -38,7 +38,6 @@ interface FeedLogParts {
   gateway: Gateway
   windowBytes: number
   metrics: FeedMetrics
-  /** Called when the log can no longer be read. */
   fail(error: Error): void
 }
 
@@ -102,7 +101,6 @@ export async function openFeedLog(topic: FeedTopic, parts: FeedLogParts) {
     ids,
     window,
     log: history,
-    /** Opens a reader of the same topic for a replay. */
     openReader: () => openLogReader(kafka, topic, metrics),
     /** Undefined while changes arrive, else why not. */
     unavailable(): string | undefined {

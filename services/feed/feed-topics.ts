@@ -18,10 +18,8 @@ interface RecordedSale {
   row: SaleRow
 }
 
-/** A change that becomes an item of an event. */
 export type FeedChange = BookChanged | RecordedSale
 
-/** Of a record, as feeds read it. */
 export type FeedEvent =
   | { event: 'BookChanged'; value: BookChanged }
   | { event: 'RefreshMarked'; value: RefreshMarked }
@@ -29,14 +27,12 @@ export type FeedEvent =
 
 export type ChangeRecord = FeedEvent & { partition: number; offset: number }
 
-/** A topic that feeds deliver. */
 export interface FeedTopic {
   key: 'bookChanges' | 'sales'
   /** The event that feeds deliver of one that the log took at a time; undefined: nothing. */
   read(decoded: Decoded, appendedAt: number): FeedEvent | undefined
 }
 
-/** Changes of asks and bids. */
 export const bookTopic: FeedTopic = {
   key: 'bookChanges',
   read: ({ event, value }) => (event === 'BookChanged' || event === 'RefreshMarked' ? { event, value } : undefined),

@@ -1,8 +1,6 @@
 /**
- * Server-Sent Events as bytes: the events of the specification, pings, closing comments.
- *
- * Rules: DECISIONS.md, "Feeds". Every frame ends with an empty line, and no value can break out of its line, because JSON
- * escapes line ends.
+ * Server-Sent Events as bytes (DECISIONS.md, "Feeds"). Every frame ends with an empty line, and no value can break out of its line,
+ * because JSON escapes line ends.
  */
 import type { BookChanged, Change } from '#schemas/events/book-changed.ts'
 import type { FeedSide } from '#schemas/events/feed-advanced.ts'
@@ -30,7 +28,6 @@ export const partingFrame = (text: string, retryMs?: number): Buffer =>
 const frameOf = (event: string, data: object): Buffer =>
   Buffer.from(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
 
-/** The first event of every connection. */
 export const readyFrame = (feed: Pick<FeedRequest, 'providers' | 'itemIdsCount' | 'namesCount'>): Buffer =>
   frameOf('ready', {
     providers: feed.providers,
@@ -41,16 +38,13 @@ export const readyFrame = (feed: Pick<FeedRequest, 'providers' | 'itemIdsCount' 
 /** Says that the missed changes cannot be delivered: the client must fetch the current state. */
 export const resyncFrame = (reason: 'expired' | 'unknown'): Buffer => frameOf('resync', { reason })
 
-/** Says that the current state is complete and changes follow. */
 export const snapshotEndFrame = (items: number): Buffer => frameOf('snapshot.end', { items })
 
-/** Says that a replay is complete. */
 export const replayEndFrame = (items: number): Buffer => frameOf('replay.end', { items })
 
 /** An event with an id before it, for clients that may resume after it. */
 export const identifiedFrame = (frame: Buffer, id: string): Buffer => Buffer.concat([Buffer.from(`id: ${id}\n`), frame])
 
-/** A row in `items[]`. */
 interface FeedRow {
   /** Hundredths of a US dollar; null when it is removed. */
   price: number | null
@@ -58,7 +52,6 @@ interface FeedRow {
   change: Change
 }
 
-/** The row that a change leads to. */
 export const rowOf = ({ price_micro_usd: micro, quantity, change }: BookChanged): FeedRow => ({
   price: micro === null ? null : toMinor(micro, USD_RATE),
   quantity,
@@ -118,7 +111,6 @@ export function* itemsFrames(
   }
 }
 
-/** The items of the catalog as frames need them. */
 export interface FrameItems {
   itemOf(itemId: number): CatalogItem | undefined
   itemText: ItemText

@@ -36,11 +36,9 @@ export interface StartingSubscriber extends Subscription {
   signal: AbortSignal
 }
 
-/** A request that has passed every check. */
 export interface AuthorizedStream {
   feed: FeedRequest
   keyId: string
-  /** Checks the key of the request again. */
   recheck(): KeyAnswer | Promise<KeyAnswer>
   /** Gives back what the request has acquired; once, however often it is called. */
   release(): void
@@ -178,7 +176,6 @@ function openSubscriberRegistry({ itemOf, metrics, log }: Pick<GatewayOptions, '
   }
 }
 
-/** Brings a subscriber to live, or through a replay. */
 async function start(
   subscriber: Subscriber,
   { hub, subscribers, dismiss }: SubscriberRegistry,
@@ -220,7 +217,6 @@ function queue(
   return events * bytes.length
 }
 
-/** Computes a value at its first use. */
 function lazily<T>(compute: () => T): () => T {
   let value: { is: T } | undefined
   return () => {

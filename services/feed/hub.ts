@@ -11,7 +11,6 @@ import type { Subscription } from './feed-request.ts'
 import { pickItems } from './frames.ts'
 import type { FeedFrame } from './window.ts'
 
-/** Bytes for some subscribers. */
 export interface Delivery<S> {
   bytes: Buffer
   to: readonly S[]
@@ -23,7 +22,6 @@ export type Hub<S extends Subscription> = ReturnType<typeof openHub<S>>
 
 export type ItemOf = (itemId: number) => CatalogItem | undefined
 
-/** The subscribers of one side. */
 interface SubscriberIndex<S> {
   unfiltered: Set<S>
   /** By item id, and by name. */
@@ -41,7 +39,6 @@ const nameOf = (itemOf: ItemOf, itemId: number): string => itemOf(itemId)?.marke
 export const wantsItem = ({ itemIds, names, isFiltered }: Subscription, itemId: number, itemOf: ItemOf): boolean =>
   !isFiltered || itemIds.has(itemId) || (names.size > 0 && names.has(nameOf(itemOf, itemId)))
 
-/** The indexes of a frame's items that a subscription wants. */
 export function matchingItems(subscription: Subscription, frame: FeedFrame, itemOf: ItemOf): number[] {
   if (subscription.side !== frame.side || !wantsProvider(subscription, frame.provider)) return []
   return [...frame.itemIds.keys()].filter(at => wantsItem(subscription, frame.itemIds[at] as number, itemOf))
@@ -68,7 +65,6 @@ export function openHub<S extends Subscription>(itemOf: ItemOf) {
         if (subscribers?.size === 0) filtered.delete(filter)
       }
     },
-    /** The bytes that each subscriber gets of a frame. */
     deliver(frame: FeedFrame): Delivery<S>[] {
       const index = indexes[frame.side]
       const all = [...index.unfiltered].filter(subscriber => wantsProvider(subscriber, frame.provider))

@@ -34,7 +34,6 @@ const TAG_BYTES = 12
 const TEXT_MAX = 4_096
 const TEXT_FORM = /^[A-Za-z0-9_-]+$/
 
-/** Names one provider's changes of one side. */
 export const providerSide = (side: FeedSide, provider: string): string => `${side}|${provider}`
 
 /** The first offset of a provider's side in a partition that is not delivered. */
@@ -55,7 +54,6 @@ export function covers(one: LogPosition, other: LogPosition): boolean {
   )
 }
 
-/** The position that includes what either of two does. */
 export function unionOf(one: LogPosition, other: LogPosition): LogPosition {
   const next = one.next.map((offset, partition) => Math.max(offset, other.next[partition] ?? 0))
   const behind = new Map<string, readonly number[]>()

@@ -27,7 +27,6 @@ export interface AssembledBatch {
 export const HELD_MAX = 100_000
 
 interface AssemblerLimits {
-  /** Partitions of the topic. */
   partitions: number
   /** Longest wait for the markers of the other partitions. */
   waitMs: number
@@ -119,7 +118,6 @@ export function openRefreshAssembler(limits: AssemblerLimits, from: LogPosition,
       held += 1
       return refresh.changes.length < limits.changesMax ? [] : withPositions(endUpTo(side, refresh))
     },
-    /** Notes a record that holds nothing to deliver. */
     skip(partition: number, offset: number): void {
       read[partition] = offset + 1
     },
@@ -129,11 +127,9 @@ export function openRefreshAssembler(limits: AssemblerLimits, from: LogPosition,
         ({ refreshId, firstMarkerAt }) =>
           refreshId === null || (firstMarkerAt !== undefined && nowMs - firstMarkerAt >= limits.waitMs),
       ),
-    /** Releases all that is held. */
     drain: () => endLast(() => true),
     /** The position once every released batch is delivered. */
     position: () => positionWithout([]),
-    /** Changes held. */
     held: () => held,
   }
 }

@@ -20,20 +20,14 @@ import type { StartStream } from './gateway.ts'
 import { wantsItem, wantsProvider } from './hub.ts'
 import type { LogReader } from './log-reader.ts'
 
-interface ReplayRange {
-  /** The first moment. */
-  from: number
-  /** The moment after the last. */
-  to: number
-  /** Times the pace at which it was seen; 0: as fast as the client reads. */
-  speed: number
-}
-
 const WAIT_MAX_MS = 60_000
 const FRAMED_IN_A_TURN = 1_000
 
-/** The range that a query names; `now` ends one that names no end. */
-export function replayRangeOf({ from, to, speed = '1' }: ReplayQuery, now: number): ReplayRange {
+/**
+ * The range that a query names, without the moment `to`; `now` ends one that names no end. `speed`: times the pace at which it was
+ * seen; 0: as fast as the client reads.
+ */
+export function replayRangeOf({ from, to, speed = '1' }: ReplayQuery, now: number) {
   const range = {
     from: parseInstant(from) as number,
     to: to === undefined ? now : (parseInstant(to) as number),
@@ -51,7 +45,11 @@ export interface ReplayParts extends FrameItems {
 }
 
 /** Makes the stream that replays a range; `release` frees what the replay holds before its client can ask for another. */
-export function replayOf(range: ReplayRange, parts: ReplayParts, release: () => void): StartStream {
+export function replayOf(
+  range: ReturnType<typeof replayRangeOf>,
+  parts: ReplayParts,
+  release: () => void,
+): StartStream {
   return async subscriber => {
     const { stream, ready, side, signal } = subscriber
     letYoungHeapGrow()

@@ -24,13 +24,10 @@ export interface StartParts extends FrameItems {
   log: Pick<LogReader, 'check' | 'read'>
   pinState: PinState
   ids: EventIds
-  /** Of streams that are not live yet. */
   acquireStart: AcquirePermit
-  /** Of those that are read from the log. */
   acquireLogReader: AcquirePermit
 }
 
-/** Streams that read the log at a time. */
 export const LOG_READERS_MAX = 4
 /** Of a stream that is read from the log, with a client that reads slowly. */
 const LOG_READ_LIMIT_MS = 60_000
@@ -174,7 +171,6 @@ async function untilReached(window: FeedWindow, position: LogPosition, signal: A
   }
 }
 
-/** Sends the changes of the log between what a client has and the window. */
 async function sendFromLog(
   sender: ReturnType<typeof openSender>,
   { stream, signal }: StartingSubscriber,

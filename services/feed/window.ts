@@ -23,7 +23,6 @@ export interface FeedFrame extends ItemsFrame {
   after: LogPosition
 }
 
-/** A frame that is delivered now, and its changes. */
 export interface LiveFrame {
   frame: FeedFrame
   changes: readonly FeedChange[]
@@ -60,7 +59,6 @@ export function* framesOf(batch: AssembledBatch, { itemOf, itemText }: FrameItem
   }
 }
 
-/** Runs of neighbours that are alike. */
 function* runsOf<T>(values: readonly T[], of: (value: T) => unknown): Iterable<readonly T[]> {
   let from = 0
   for (let at = 1; at <= values.length; at++) {
@@ -87,7 +85,6 @@ const [ITEM_BYTES, FRAME_BYTES] = [17, 600]
 
 const bytesOf = (frame: FeedFrame): number => frame.bytes.length + frame.ends.length * ITEM_BYTES + FRAME_BYTES
 
-/** Opens the window of a reader that begins at a position. */
 export function openFeedWindow(maxBytes: number, from: LogPosition) {
   const frames = new Map<number, FeedFrame>()
   let [first, end] = [0, 0]
@@ -139,7 +136,6 @@ export function openFeedWindow(maxBytes: number, from: LogPosition) {
     /** The frame at an index; undefined behind the last, or where it is gone. */
     frame: (index: number) => frames.get(index),
     isGone: (index: number) => index < first,
-    /** Bytes held. */
     size: () => bytes,
   }
 }

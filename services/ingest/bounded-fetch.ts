@@ -16,14 +16,6 @@ interface FetchBounds
   signal: AbortSignal
 }
 
-interface FetchedText {
-  status: 200 | 304
-  text: string
-  bytes: number
-  etag: string | undefined
-  lastModified: string | undefined
-}
-
 export class FetchFailure extends Error {
   readonly reason: string
   readonly isRetryable: boolean
@@ -42,7 +34,7 @@ const RETRYABLE_STATUS: ReadonlySet<number> = new Set([408, 429])
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 
 /** GETs a URL with retries; `headers` go to its own origin alone. */
-export async function fetchText(url: URL, headers: Record<string, string>, bounds: FetchBounds): Promise<FetchedText> {
+export async function fetchText(url: URL, headers: Record<string, string>, bounds: FetchBounds) {
   try {
     return await pRetry(() => tryOnce(url, headers, bounds), {
       retries: bounds.retries,
@@ -70,7 +62,7 @@ async function waitAsAsked(failure: FetchFailure, signal: AbortSignal): Promise<
   })
 }
 
-async function tryOnce(start: URL, headers: Record<string, string>, bounds: FetchBounds): Promise<FetchedText> {
+async function tryOnce(start: URL, headers: Record<string, string>, bounds: FetchBounds) {
   const timeout = AbortSignal.timeout(bounds.request_timeout_ms)
   const signal = AbortSignal.any([bounds.signal, timeout])
   try {
@@ -86,12 +78,7 @@ async function tryOnce(start: URL, headers: Record<string, string>, bounds: Fetc
 
 const RETRY = { isRetryable: true }
 
-async function follow(
-  start: URL,
-  headers: Record<string, string>,
-  bounds: FetchBounds,
-  signal: AbortSignal,
-): Promise<FetchedText> {
+async function follow(start: URL, headers: Record<string, string>, bounds: FetchBounds, signal: AbortSignal) {
   let url = start
   for (let hops = 0; ; hops++) {
     const own = url.origin === start.origin ? headers : {}
@@ -106,7 +93,7 @@ async function follow(
   }
 }
 
-async function readAnswer(url: URL, response: Response, maxBytes: number): Promise<FetchedText> {
+async function readAnswer(url: URL, response: Response, maxBytes: number) {
   const { status, headers } = response
   const validators = {
     etag: headers.get('etag') ?? undefined,

@@ -31,7 +31,6 @@ interface RecordedIngest {
   dir: string
   side: 'ask' | 'bid'
   rates: RateTable
-  /** Receives one line of progress or failure. */
   report(line: string): void
   signal: AbortSignal
 }
@@ -96,20 +95,12 @@ async function publishFiles(
 
 interface HistoryIngest {
   kafka: KafkaConnection
-  /** Opened for the writer `ingest`. */
   publisher: Publisher
   file: string
   /** Whose closes they are, once it is known in which currency. */
   providerOf(currency: string): string
-  onProgress(progress: HistoryProgress): void
+  report(line: string): void
   signal: AbortSignal
-}
-
-export interface HistoryProgress {
-  step: 'reading' | 'publishing'
-  done: number
-  /** Unknown while reading. */
-  total: number | undefined
 }
 
 const PORTION = 5_000
@@ -119,8 +110,8 @@ const PORTION = 5_000
  * the file, and the last of a name is marked, so readers do not carry a price beyond the file. `rejected`: reason → rows left out.
  */
 export async function ingestHistory(options: HistoryIngest) {
-  const { kafka, publisher, onProgress, signal } = options
-  const onRows = (done: number) => onProgress({ step: 'reading', done, total: undefined })
+  const { kafka, publisher, report, signal } = options
+  const onRows = (rows: number) => report(`reading: ${rows.toLocaleString('en')} rows`)
   const read = await readHistoryFile(options.file, onRows, signal)
   const rejected = new Map<string, number>(read.rejected)
   const provider = options.providerOf([...read.closes.values()][0]?.[0]?.currency ?? '')
@@ -133,7 +124,7 @@ export async function ingestHistory(options: HistoryIngest) {
     await publisher.send(portion)
     closes += portion.length
     portion = []
-    onProgress({ step: 'publishing', done: closes, total })
+    report(`publishing: ${Math.floor((100 * closes) / total)} % of ${total.toLocaleString('en')} closes`)
   }
   for (const event of eventsOf(read, provider, await packagedRates(), rejected)) {
     portion.push({ topic: 'dayCloses', key: event.market_hash_name, value: kafka.codec.encode(dayClosed, event) })

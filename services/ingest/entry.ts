@@ -4,12 +4,8 @@
  * Invariant: what passes fits its Avro schema and converts to micro-dollars within 2^53, so nothing that a provider sends
  * can stop the publisher or a processor after it. Names and phases pass as they are: the book resolves them.
  */
-import type { Observation } from '#schemas/events/observation.ts'
 import type { Rate } from '#schemas/values/money.ts'
 import type { RawEntry } from './source.ts'
-
-/** The members of a judged entry that an observation takes over. */
-type JudgedEntry = Pick<Observation, 'market_hash_name' | 'phase' | 'quantity' | 'url'> & { price: number }
 
 const NAME_MAX_LENGTH = 512
 const PHASE_MAX_LENGTH = 64
@@ -43,7 +39,7 @@ export function offerFault(entry: RawEntry, priceMax: number): string | undefine
 }
 
 /** The observed members of an entry without fault; an empty phase or URL counts as none. */
-export function judgedEntry(entry: RawEntry): JudgedEntry {
+export function judgedEntry(entry: RawEntry) {
   return {
     market_hash_name: entry.market_hash_name as string,
     phase: isAbsent(entry.phase) ? null : (entry.phase as string),

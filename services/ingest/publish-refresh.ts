@@ -37,7 +37,6 @@ export const TOPICS: Record<FeedSide, TopicKey> = { ask: 'quotes', bid: 'bids', 
 /** Records of one send. All sales of a list are one with its position: a kill in between would repeat them. */
 const PORTIONS: Record<FeedSide, number> = { ask: 2_000, bid: 2_000, sale: SALES_MAX + 1 }
 
-/** Writes the refreshes of a source to Kafka. */
 export interface RefreshPublisher extends Pick<Publisher, 'send'> {
   codec: Codec
   /** Makes and sends portions; shared by the sources of a process. */

@@ -10,11 +10,7 @@ import { hash } from 'node:crypto'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import type { ResolveItem } from '#schemas/values/catalog-item.ts'
 
-export interface SaleList {
-  add(sale: SaleObserved): boolean
-  /** Compared with the next list; null before the first sale. */
-  hashes(): Buffer | null
-}
+export type SaleList = ReturnType<typeof openSaleList>
 
 /** Sales that are known again. */
 export const SALES_MAX = 5_000
@@ -22,18 +18,20 @@ export const SALES_MAX = 5_000
 const HEX_DIGITS = 16
 const HASH_FORM = new RegExp(`.{${HEX_DIGITS}}`, 'g')
 
-export function openSaleList(before: Buffer | null, resolve: ResolveItem): SaleList {
+export function openSaleList(before: Buffer | null, resolve: ResolveItem) {
   const known = new Set(before?.toString('hex').match(HASH_FORM))
   /** Hash → time of its sale. */
   const own = new Map<string, number>()
   return {
-    add(sale) {
+    /** Adds a sale; whether it is new. */
+    add(sale: SaleObserved): boolean {
       const key = hashOf(sale)
       const isNew = !known.has(key) && !own.has(key)
       if (resolve(sale.market_hash_name, sale.phase) !== undefined) own.set(key, sale.sold_at)
       return isNew
     },
-    hashes() {
+    /** Compared with the next list; null before the first sale. */
+    hashes(): Buffer | null {
       if (own.size === 0) return before
       const newest = [...own].toSorted(([, a], [, b]) => b - a).slice(0, SALES_MAX)
       return Buffer.from(newest.map(([key]) => key).join(''), 'hex')

@@ -13,16 +13,6 @@ import { type Instant, parseInstant } from '#schemas/values/instant.ts'
 import { isAbsent, isText, isWebAddress, offerFault } from './entry.ts'
 import type { RawSale } from './source.ts'
 
-interface SaleContext {
-  provider: string
-  currency: string
-  usdRate: string
-  observedAt: number
-  priceMax: number
-}
-
-type JudgedSale = { sale: SaleObserved } | { fault: string }
-
 const ID_MAX_LENGTH = 128
 const LINK_MAX_LENGTH = 2_048
 /** Of a sticker or charm: with all of them an event of a feed keeps to its line (DECISIONS.md, "Feeds"). */
@@ -35,7 +25,11 @@ const INT_MAX = 2 ** 31 - 1
 export type SeenSales = Map<string, number>
 
 /** Judges a sale of a refresh and, where it has no id, counts it. What of its details is not known, or in no known form, is null. */
-export function judgeSale(raw: RawSale, context: SaleContext, seen: SeenSales): JudgedSale {
+export function judgeSale(
+  raw: RawSale,
+  context: { provider: string; currency: string; usdRate: string; observedAt: number; priceMax: number },
+  seen: SeenSales,
+): { sale: SaleObserved } | { fault: string } {
   const fault = offerFault(raw, context.priceMax) ?? saleFault(raw, context.observedAt)
   if (fault) return { fault }
   const sale = {

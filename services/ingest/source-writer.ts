@@ -19,7 +19,6 @@ export class WriteFailed extends Error {}
 
 export type SourceWriter = ReturnType<typeof openSourceWriter>
 
-/** Shared by the writers of a process. */
 export interface WriterContext {
   kafka: KafkaConnection
   brokerHealth: Pick<BrokerHealth, 'answered' | 'lost'>
@@ -31,7 +30,6 @@ export interface WriterContext {
   confirmed(signal: AbortSignal): Promise<void>
 }
 
-/** The group of the processes that run sources. */
 export const GROUP = 'ingest'
 
 /**

@@ -8,7 +8,6 @@ import type { FeedSide } from '#schemas/events/feed-advanced.ts'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import type { RateTable } from './fx/rate-table.ts'
 
-/** One side of one provider. */
 export interface Source {
   provider: string
   side: FeedSide
@@ -32,7 +31,6 @@ export interface RawEntry {
 /** A sale's members are those of the event. */
 export type RawSale = RawEntry & { readonly sold_at: unknown } & Readonly<Partial<Record<keyof SaleObserved, unknown>>>
 
-/** All that a provider showed at one time. */
 export interface Refresh {
   kind: 'refresh'
   observedAt: number

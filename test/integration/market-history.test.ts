@@ -77,7 +77,7 @@ describe('daily history', () => {
         kafka,
         publisher,
         file,
-        onProgress: () => undefined,
+        report: () => undefined,
         signal: new AbortController().signal,
         providerOf: () => FILED,
       })

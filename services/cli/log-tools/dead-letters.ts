@@ -14,7 +14,6 @@ import { showBytes } from './record-text.ts'
 
 const SHOWN_DETAIL = 60
 
-/** Prints the dead letters, of a group and of a reason where these are named. */
 export async function listDeadLetters(
   { config, log, output }: CommandContext,
   options: { group?: string; reason?: string; json?: boolean },
@@ -42,7 +41,6 @@ export async function listDeadLetters(
   ])
 }
 
-/** Prints one dead letter whole. */
 export async function showDeadLetter({ config, log, output }: CommandContext, number: number): Promise<void> {
   const whole = await withLogAccess(config, log, ['deadLetters'], async access => {
     const letter = (await readRecords<DeadLettered>(access, 'deadLetters')).find(each => each.number === number)
@@ -57,7 +55,6 @@ export async function showDeadLetter({ config, log, output }: CommandContext, nu
   await write(output, `${JSON.stringify(whole, null, output.isTTY ? 2 : 0)}\n`)
 }
 
-/** Prints the names that the catalog lacked, one line for each. */
 export async function listUnresolved(
   { config, log, output }: CommandContext,
   options: { json?: boolean },

@@ -9,19 +9,10 @@ import type { LogRecord } from '#infra/kafka/range-reader.ts'
 import { allTopics, type TopicDefinition } from '#schemas/topics.ts'
 import { type Output, write } from '../output.ts'
 
-export interface ShownRecord {
-  topic: string
-  partition: number
-  offset: number
-  key: string | null
-  /** The event's name; null for a tombstone and for bytes that cannot be read. */
-  event: string | null
-  value: unknown
-  /** Milliseconds since the epoch at which the log took it. */
-  timestamp: number
-}
+export type ShownRecord = ReturnType<typeof showRecord>
 
-export function showRecord(codec: Codec, topic: string, record: LogRecord): ShownRecord {
+/** `event` is null for a tombstone and for bytes that cannot be read; `timestamp` is the milliseconds at which the log took it. */
+export function showRecord(codec: Codec, topic: string, record: LogRecord) {
   const { partition, offset, timestamp } = record
   const origin = { topic, partition, offset, key: record.key?.toString() ?? null }
   return { ...origin, ...showBytes(codec, record.value), timestamp }
@@ -37,7 +28,6 @@ export function showBytes(codec: Codec, bytes: Buffer | null): { event: string |
   return { event, value: Object.fromEntries(Object.entries(value).map(([name, member]) => [name, textOf(member)])) }
 }
 
-/** Events of which some members are bytes. */
 const WITH_BYTES = new Set(
   allTopics.flatMap(({ events }) =>
     events.flatMap(({ name, avro }) => (JSON.stringify(avro.fields).includes('"bytes"') ? [name] : [])),

@@ -31,7 +31,6 @@ export interface RangeOptions {
   signal: AbortSignal
 }
 
-/** Where the records of a range go. */
 export interface Target {
   add(records: readonly LogRecord[]): Promise<void>
   finish?(): Promise<void>

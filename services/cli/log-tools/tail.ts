@@ -15,7 +15,6 @@ import { type CommandContext, wantsTable, write } from '../output.ts'
 import { type ShownRecord, showRecord } from './record-text.ts'
 import { parsePosition, topicOf } from './replay.ts'
 
-/** Prints records until the limit, the end of now where it does not follow, or the signal. */
 export async function tail(
   { config, log, output }: CommandContext,
   topicText: string,
@@ -89,7 +88,6 @@ function filterOf(text: string | undefined): (record: ShownRecord) => Promise<bo
   }
 }
 
-/** One line for a terminal. */
 function lineOf({ partition, offset, key, event, value, timestamp }: ShownRecord): string {
   const at = new Date(timestamp).toISOString()
   return `${at}  ${partition}@${offset}  ${key ?? '-'}  ${event ?? 'unreadable'}  ${JSON.stringify(value)}`

@@ -1,8 +1,6 @@
 /**
- * `marketlog topics`: the catalogue of topics beside what the brokers hold of each.
- *
- * Reads the brokers only. Sizes are compressed bytes on disk; offsets count transaction markers too, so they bound the records
- * from above.
+ * `marketlog topics`: the catalogue of topics beside what the brokers hold of each. Sizes are compressed bytes on disk; offsets
+ * count transaction markers too, so they bound the records from above.
  */
 import { type LiveRetention, liveRetentions, readDiskBytes } from '#infra/kafka/admin.ts'
 import { offsetsIn, rangesOf, withLogAccess } from '#infra/kafka/log-access.ts'

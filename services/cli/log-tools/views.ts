@@ -34,7 +34,6 @@ const COMMAND_VIEWS = [
   },
 ]
 
-/** The view of a name; throws where it can be neither rebuilt nor verified. */
 export function viewOf(text: string): (typeof COMMAND_VIEWS)[number] {
   const view = COMMAND_VIEWS.find(({ name, aliases }) => name === text || aliases.includes(text))
   if (view !== undefined) return view
@@ -48,7 +47,6 @@ export function viewOf(text: string): (typeof COMMAND_VIEWS)[number] {
   throw new CommandFailure(`no view is called ${text}. There are ${names.join(', ')}`, exitCodes.usage)
 }
 
-/** Rebuilds a view; prints the result as a JSON line. */
 export async function rebuild(
   { config, log, output }: CommandContext,
   text: string,

@@ -1,12 +1,11 @@
 /** Opens the connectors of a market's feeds. One whose provider is unknown, or which is not configured, fails the start by name. */
-import type { Market, MarketFeed } from '#infra/config/market.ts'
+import type { Market } from '#infra/config/market.ts'
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import type { Environment } from '#infra/runtime/secret.ts'
 import type { RateTable } from '../fx/rate-table.ts'
-import type { Connector, OpenSource, SourceSettings } from '../source.ts'
+import type { OpenSource } from '../source.ts'
 import { openHttpJson } from './http-json/client.ts'
 import { openRecorded } from './recorded/client.ts'
-import type { SimulatedBase } from './simulated/base.ts'
 import { loadSimulatedBase, openSimulated } from './simulated/client.ts'
 
 export async function openSources(
@@ -23,24 +22,9 @@ export async function openSources(
       throw new Error(`market ${market.name} names ${entry.provider}, which the providers file does not know`)
     const { key, default_currency: currency } = provider
     const source = { provider: key, side: entry.side, intervalMs: entry.interval_ms, currency }
-    return { ...source, connector: openConnector(entry, source, market.seed, base, env) }
+    if (entry.connector === 'recorded') return { ...source, connector: openRecorded(source, entry.options) }
+    if (entry.connector === 'http-json') return { ...source, connector: openHttpJson(source, entry.options, env) }
+    if (!base) throw new Error(`the simulated feed of ${key} has no base refresh`)
+    return { ...source, connector: openSimulated(source, entry.options, base, market.seed) }
   })
-}
-
-function openConnector(
-  entry: MarketFeed,
-  source: SourceSettings,
-  seed: number,
-  base: SimulatedBase | undefined,
-  env: Environment,
-): Connector {
-  switch (entry.connector) {
-    case 'simulated':
-      if (!base) throw new Error(`the simulated feed of ${source.provider} has no base refresh`)
-      return openSimulated(source, entry.options, base, seed)
-    case 'recorded':
-      return openRecorded(source, entry.options)
-    case 'http-json':
-      return openHttpJson(source, entry.options, env)
-  }
 }

@@ -8,7 +8,6 @@ import type { FxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { parseInstant } from '#schemas/values/instant.ts'
 import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
 
-/** Exchange rates at one time. */
 export type RateTable = ReturnType<typeof rateTable>
 
 /** Makes a table of decimal texts by code; the US dollar is always in it. */
@@ -27,7 +26,6 @@ export function rateTable(asOf: number, source: string, texts: ReadonlyMap<strin
     /** When its source says that it was in force. */
     asOf,
     source,
-    /** The table as it is published. */
     event,
     /** The rate of a currency code in capitals; undefined when the source has none. */
     rateOf: (currency: string): Rate | undefined => rates.get(currency),

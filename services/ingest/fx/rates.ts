@@ -28,7 +28,6 @@ interface RateKeeping {
   signal: AbortSignal
 }
 
-/** The current rates, kept current until the signal. */
 export type KeptRates = Awaited<ReturnType<typeof keepRates>>
 
 const PACKAGE = '@fawazahmed0/currency-api'
@@ -39,7 +38,6 @@ export async function packagedRates(): Promise<RateTable> {
   return parseRateTable(await readFile(file, 'utf8'), PACKAGE, loadCurrencies())
 }
 
-/** The rates at a URL, where one is set. */
 export function remoteRates(fxUrl: string | undefined): RateSource | undefined {
   if (fxUrl === undefined) return undefined
   const url = URL.parse(fxUrl)
@@ -73,7 +71,6 @@ export async function publishConfiguredRates(
   return table
 }
 
-/** Reads the current table and then polls its source. */
 export async function keepRates(options: RateKeeping & { everyMs: number }) {
   const { everyMs, signal } = options
   let table = await currentRates(options)

@@ -12,29 +12,20 @@ import { FetchFailure } from '../../bounded-fetch.ts'
 import { minorUnits, type Rounding } from '../../minor-units.ts'
 import type { RawEntry, Source } from '../../source.ts'
 
-export interface MappedPage {
-  entries: RawEntry[]
-  /** Rows before the mapping; paging recognizes a short page by them. */
-  rows: number
-  /** Undefined: the provider's own. */
-  currency: string | undefined
-  /** The value of the paging expression; undefined without one. */
-  paging: unknown
-}
+export type PageReader = ReturnType<typeof compileMapping>
 
-export type PageReader = (page: unknown) => Promise<MappedPage>
+export type MappedPage = Awaited<ReturnType<PageReader>>
 
 const PORTION = 500
 
-/** Compiles a feed's expressions; throws an Error that names the one at fault. */
-export function compileMapping(options: HttpJsonOptions, source: Source): PageReader {
+export function compileMapping(options: HttpJsonOptions, source: Source) {
   const { paging } = options
   const rows = compile('rows', options.rows, source)
   const mapping = compile('mapping', options.mapping, source)
   const currency = options.currency ? compile('currency', options.currency, source) : undefined
   const pagingText = paging && ('next' in paging ? paging.next : 'more' in paging ? paging.more : undefined)
   const pagingExpression = pagingText ? compile('paging', pagingText, source) : undefined
-  return async page => {
+  return async (page: unknown) => {
     const all = asArray(await evaluate('rows', rows, page, page))
     const entries: RawEntry[] = []
     for (let i = 0; i < all.length; i += PORTION) {
@@ -44,7 +35,9 @@ export function compileMapping(options: HttpJsonOptions, source: Source): PageRe
     }
     return {
       entries,
+      /** Before the mapping; paging recognizes a short page by them. */
       rows: all.length,
+      /** Undefined: the provider's own. */
       currency: currency && textOf(await evaluate('currency', currency, page, page)),
       paging: pagingExpression && (await evaluate('paging', pagingExpression, page, page)),
     }

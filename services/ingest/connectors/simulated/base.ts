@@ -62,7 +62,6 @@ export function simulatedBase(
   return {
     names: rows.map(row => row.name),
     phases: rows.map(row => row.phase),
-    /** WHOLE_ITEM, PHASED_AS_WHOLE or ONE_PHASE. */
     kinds: Uint8Array.from(rows, row => row.kind),
     hashes: Int32Array.from(rows, row => textHash(`${row.name}\0${row.phase ?? ''}`, options.seed)),
     microUsd: Float64Array.from(rows, row => row.micro),
@@ -120,7 +119,6 @@ export function textHash(text: string, seed: number): number {
   return mix(hash, seed)
 }
 
-/** A hash as a fraction in [0, 1). */
 export const unit = (hash: number): number => (hash >>> 0) / 2 ** 32
 
 /** A smooth curve in [0, 1) through one random point per period (value noise). */

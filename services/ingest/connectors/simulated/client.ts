@@ -13,7 +13,6 @@ import { type SimulatedBase, simulatedBase } from './base.ts'
 import { simulatedProvider, simulatedQuotes } from './map.ts'
 import { salesBetween } from './sales.ts'
 
-/** Reads the base of a market. Throws when the file cannot be used. */
 export async function loadSimulatedBase(
   file: string,
   rates: RateTable,
