@@ -140,7 +140,6 @@ const marketFile = z
   })
 
 export type Market = z.infer<typeof marketFile>
-export type MarketFeed = Market['feeds'][number]
 export type SimulatedOptions = z.infer<typeof simulatedOptions>
 export type RecordedOptions = z.infer<typeof recordedOptions>
 export type HttpJsonOptions = z.infer<typeof httpJsonOptions>

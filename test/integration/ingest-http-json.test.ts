@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
-import { type MarketFeed, parseMarket } from '#infra/config/market.ts'
+import { type Market, parseMarket } from '#infra/config/market.ts'
 import { openHttpJson } from '#services/ingest/connectors/http-json/client.ts'
 import { rateTable } from '#services/ingest/fx/rate-table.ts'
 import type { Connector, FailedRefresh, Refresh, SourceSettings } from '#services/ingest/source.ts'
@@ -45,8 +45,11 @@ describe('ingest: polled HTTP providers', () => {
       name: 'test',
       feeds: [{ provider: 'p', side: 'ask', connector: 'http-json', interval_ms: 60_000, options }],
     })
-    const [parsed] = parseMarket(text, '/market.json').feeds as Extract<MarketFeed, { connector: 'http-json' }>[]
-    return openHttpJson(feed, (parsed as Extract<MarketFeed, { connector: 'http-json' }>).options, env)
+    const [parsed] = parseMarket(text, '/market.json').feeds as Extract<
+      Market['feeds'][number],
+      { connector: 'http-json' }
+    >[]
+    return openHttpJson(feed, (parsed as Extract<Market['feeds'][number], { connector: 'http-json' }>).options, env)
   }
 
   async function poll(connector: Connector, now = 1_000, signal = new AbortController().signal) {

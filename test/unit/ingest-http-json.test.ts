@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { type HttpJsonOptions, type MarketFeed, parseMarket } from '#infra/config/market.ts'
+import { type HttpJsonOptions, type Market, parseMarket } from '#infra/config/market.ts'
 import { FetchFailure } from '#services/ingest/bounded-fetch.ts'
 import { compileMapping } from '#services/ingest/connectors/http-json/map.ts'
 import { firstPage, nextPage, withoutRepeats } from '#services/ingest/connectors/http-json/paging.ts'
@@ -11,7 +11,7 @@ function optionsOf(over: object): HttpJsonOptions {
   const options = { url: 'https://api.example/v1/prices', mapping: MAPPING, ...over }
   const feed = { provider: 'p', side: 'ask', connector: 'http-json', interval_ms: 60_000, options }
   const market = parseMarket(JSON.stringify({ name: 'test', feeds: [feed] }), '/market.json')
-  return (market.feeds[0] as Extract<MarketFeed, { connector: 'http-json' }>).options
+  return (market.feeds[0] as Extract<Market['feeds'][number], { connector: 'http-json' }>).options
 }
 const read = (over: object, page: unknown, side: SourceSettings['side'] = 'ask') =>
   compileMapping(optionsOf(over), { provider: 'p', side })(page)

@@ -2,13 +2,13 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
-import { loadMarket, type MarketFeed } from '#infra/config/market.ts'
+import { loadMarket, type Market } from '#infra/config/market.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import { CommandFailure } from '#services/cli/command-failure.ts'
 import { settleEnvironment } from '#services/cli/settle-environment.ts'
 import { compileMapping } from '#services/ingest/connectors/http-json/map.ts'
 
-type HttpFeed = Extract<MarketFeed, { connector: 'http-json' }>
+type HttpFeed = Extract<Market['feeds'][number], { connector: 'http-json' }>
 
 const DOPPLER = '★ Karambit | Doppler (Factory New)'
 const AK = 'AK-47 | Redline (Field-Tested)'
