@@ -8,6 +8,7 @@ import {
   NAME_NOTE,
   optional,
   providersMember,
+  selectionLengths,
   text,
   violates,
 } from './query-values.ts'
@@ -44,14 +45,10 @@ export const batchBody = ({ providers, isCurrency }: MarketScope) =>
 
 export type BatchBody = z.infer<ReturnType<typeof batchBody>>
 
-/** The lengths of ids and names in a body as it was sent, also where other members are invalid. */
-const sizesOf = (body: { item_ids?: unknown; market_hash_names?: unknown }): number[] =>
-  [body.item_ids, body.market_hash_names].map(one => (Array.isArray(one) ? one.length : 0))
-
-const sizeOf = (body: object): number => sizesOf(body).reduce((sum, size) => sum + size, 0)
+const sizeOf = (body: object): number => selectionLengths(body).reduce((sum, length) => sum + length, 0)
 
 /** A list that is too long by itself is a violation of its own. */
-const hasLongList = (body: object): boolean => sizesOf(body).some(size => size > BATCH_ITEMS_MAX)
+const hasLongList = (body: object): boolean => selectionLengths(body).some(length => length > BATCH_ITEMS_MAX)
 
 const replyOf = <T extends z.ZodType>(quote: T) =>
   z.strictObject({

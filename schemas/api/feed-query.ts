@@ -1,6 +1,6 @@
 /** Rules: DECISIONS.md, "Feeds". Filter values count as sent; unknown ids and names pass and match nothing. */
 import { z } from 'zod'
-import { boolean, integer, NAME_NOTE, providerKey, time, violates } from './query-values.ts'
+import { boolean, integer, NAME_NOTE, providerKey, selectionLengths, time, violates } from './query-values.ts'
 
 /** Values of `item_ids` and `market_hash_names` together, at most. */
 export const FILTER_VALUES_MAX = 100
@@ -58,15 +58,9 @@ const lastEventId = (also: string) =>
       example: 'q0mB2kXo7d1xT9aGAhAMBwsFCQoIAgEGBAMODw0',
     })
 
-/** Counts what was sent, also where other parameters are invalid. */
-function countsOf(query: { item_ids?: unknown; market_hash_names?: unknown }): { ids: number; names: number } {
-  const [ids, names] = [query.item_ids, query.market_hash_names].map(list => (Array.isArray(list) ? list.length : 0))
-  return { ids: ids ?? 0, names: names ?? 0 }
-}
-
 /** Refuses filters that hold too many values, at the one that holds more. */
 const within100 = (at: 'item_ids' | 'market_hash_names') => (query: object) => {
-  const { ids, names } = countsOf(query)
+  const [ids, names] = selectionLengths(query)
   return ids + names <= FILTER_VALUES_MAX || (at === 'item_ids') !== ids >= names
 }
 

@@ -258,3 +258,9 @@ export const needsItem = {
 
 export const hasItem = (request: { item_id?: unknown; market_hash_name?: unknown }): boolean =>
   (request.item_id ?? request.market_hash_name) != null
+
+/** The lengths of ids and names as they were sent, also where other members are invalid. */
+export const selectionLengths = (request: { item_ids?: unknown; market_hash_names?: unknown }): [number, number] => {
+  const lengthOf = (one: unknown): number => (Array.isArray(one) ? one.length : 0)
+  return [lengthOf(request.item_ids), lengthOf(request.market_hash_names)]
+}

@@ -29,9 +29,9 @@ export const listDeliveries = (
   { rows }: Pick<Database, 'rows'>,
   accountId: string,
   page: { limit: number; offset: number },
-): Promise<{ rows: Delivery[]; total: number }> => {
-  const source = 'webhook_deliveries WHERE account_id = $1'
-  return readPage(rows, { columns: DELIVERY, source, order: 'id DESC' }, [accountId], page)
+) => {
+  const from = { columns: DELIVERY, source: 'webhook_deliveries WHERE account_id = $1', order: 'id DESC' }
+  return readPage<Delivery>(rows, from, [accountId], page)
 }
 
 /** One statement, so as of one moment: an attempt's outcome and its delivery's state agree. */

@@ -24,7 +24,7 @@ import { EXPENSIVE } from '../work-limits.ts'
 import { AMOUNTS, PRICED, readQuotes } from './portfolio-values.ts'
 
 type Performance = z.infer<typeof performanceReply>
-type Row = Performance['data']['items'][number]
+type ValuedItem = ItemPerformance & { market: bigint | null }
 
 /** Items that are valued at a time, each with up to 41 quotes of either side. */
 const VALUED_AT_ONCE = 100
@@ -48,7 +48,7 @@ export function readPortfolioPerformance(api: ApiContext): Route {
       const currency = fx.currencyOf(query.currency)
       await findPortfolio(store, credential.accountId, id)
       const items = await longWork.add(credential.accountId, () => foldLedger(api, id, currency.code))
-      const values = await valuesOf(api, items, { isChosen, currency })
+      const valued = await valuedItems(api, items, { isChosen, currency })
       const meta = {
         portfolio_id: id,
         currency: currency.code,
@@ -57,7 +57,7 @@ export function readPortfolioPerformance(api: ApiContext): Route {
         cost_method: 'fifo' as const,
         rate_basis: 'transaction_day' as const,
       }
-      return stream(response, textOf(meta, items, values, catalog))
+      return stream(response, textOf(meta, valued, catalog))
     },
   })
 }
@@ -86,40 +86,31 @@ async function ratesOn(clickhouse: ClickhouseReader, codes: ReadonlySet<string>,
   }
 }
 
-/** The value of what is still held, by item; null without a price. */
-async function valuesOf(
+/** Adds the values of what is still held: nothing where that is none, null where it has no price. */
+async function valuedItems(
   { live }: ApiContext,
   items: readonly ItemPerformance[],
   { isChosen, currency }: { isChosen: (provider: string) => boolean; currency: AnswerCurrency },
-): Promise<ReadonlyMap<number, bigint | null>> {
-  const holdings = items.filter(({ quantity }) => quantity > 0)
-  const values = new Map<number, bigint | null>()
-  for (let at = 0; at < holdings.length; at += VALUED_AT_ONCE) {
-    const slice = holdings.slice(at, at + VALUED_AT_ONCE)
-    const ids = slice.map(({ itemId }) => itemId)
-    const quotes = await readQuotes(live, ids, isChosen)
-    for (const { itemId, value } of valueHoldings(slice, quotes, currency).lines) values.set(itemId, value)
+): Promise<ValuedItem[]> {
+  const all: ValuedItem[] = []
+  for (let at = 0; at < items.length; at += VALUED_AT_ONCE) {
+    const slice = items.slice(at, at + VALUED_AT_ONCE)
+    const ids = slice.flatMap(({ itemId, quantity }) => (quantity > 0 ? itemId : []))
+    const { lines } = valueHoldings(slice, await readQuotes(live, ids, isChosen), currency)
+    all.push(...slice.map((item, i) => ({ ...item, market: item.quantity === 0 ? 0n : (lines[i]?.value ?? null) })))
     await nextTurn()
   }
-  return values
+  return all
 }
 
-/** The value of an item: nothing where none is held, null where it has no price. */
-const marketOf = ({ itemId, quantity }: ItemPerformance, values: ReadonlyMap<number, bigint | null>): bigint | null =>
-  quantity === 0 ? 0n : (values.get(itemId) ?? null)
-
 /** Market value and unrealised profit are those of priced items; what is held without a price is counted. */
-function sumUp(
-  items: readonly ItemPerformance[],
-  values: ReadonlyMap<number, bigint | null>,
-): Omit<Performance['data'], 'items'> {
-  const sumOf = (amountOf: (item: ItemPerformance) => bigint): bigint =>
+function sumUp(items: readonly ValuedItem[]): Omit<Performance['data'], 'items'> {
+  const sumOf = (amountOf: (item: ValuedItem) => bigint): bigint =>
     items.reduce((sum, item) => sum + amountOf(item), 0n)
-  const isPriced = (item: ItemPerformance): boolean => marketOf(item, values) !== null
-  const marketValue = sumOf(item => marketOf(item, values) ?? 0n)
+  const marketValue = sumOf(({ market }) => market ?? 0n)
   const realised = sumOf(item => item.realisedProfit)
-  const unrealised = marketValue - sumOf(item => (isPriced(item) ? item.costBasis : 0n))
-  const missing = items.filter(item => !isPriced(item)).length
+  const unrealised = marketValue - sumOf(({ market, costBasis }) => (market === null ? 0n : costBasis))
+  const missing = items.filter(({ market }) => market === null).length
   return {
     bought: Number(sumOf(item => item.bought)),
     sold: Number(sumOf(item => item.sold)),
@@ -134,7 +125,8 @@ function sumUp(
   }
 }
 
-function rowOf(catalog: CatalogReader, item: ItemPerformance, market: bigint | null): Row {
+function rowOf(catalog: CatalogReader, item: ValuedItem): Performance['data']['items'][number] {
+  const { market } = item
   return {
     ...namedItem(catalog, item.itemId),
     quantity: item.quantity,
@@ -151,14 +143,13 @@ function rowOf(catalog: CatalogReader, item: ItemPerformance, market: bigint | n
 /** The answer's text: the sums, then the rows. */
 async function* textOf(
   meta: Performance['meta'],
-  items: readonly ItemPerformance[],
-  values: ReadonlyMap<number, bigint | null>,
+  items: readonly ValuedItem[],
   catalog: CatalogReader,
 ): AsyncGenerator<string> {
-  const sums = JSON.stringify(sumUp(items, values)).slice(0, -1)
+  const sums = JSON.stringify(sumUp(items)).slice(0, -1)
   yield `{"meta":${JSON.stringify(meta)},"data":${sums},"items":[`
   for (let at = 0; at < items.length; at += ROWS_AT_ONCE) {
-    const rows = items.slice(at, at + ROWS_AT_ONCE).map(item => rowOf(catalog, item, marketOf(item, values)))
+    const rows = items.slice(at, at + ROWS_AT_ONCE).map(item => rowOf(catalog, item))
     yield `${at === 0 ? '' : ','}${JSON.stringify(rows).slice(1, -1)}`
     await nextTurn()
   }

@@ -122,10 +122,7 @@ export async function readQuotes(
 ): Promise<{ asks: Quote[]; bids: Quote[] }> {
   const read = async (side: Side): Promise<Quote[]> => {
     const entries = (await live.ofItems(side, itemIds)).filter(({ listed }) => isChosen(listed.provider))
-    return entries.map(({ itemId, listed: { provider, row } }) => {
-      const { price, currency, priceMicroUsd, quantity } = row
-      return { itemId, provider, price, currency, priceMicroUsd, quantity }
-    })
+    return entries.map(({ itemId, listed: { provider, row } }) => ({ itemId, provider, ...row }))
   }
   const [asks, bids] = await Promise.all([read('ask'), read('bid')])
   return { asks, bids }
