@@ -67,8 +67,8 @@ export function openEntryText<P extends { hosts: readonly string[] }>(
   const linkStarts = new Map<string, string>()
 
   const instantText = (instant: number): string => {
-    const known = instants.get(instant)
-    if (known !== undefined) return known
+    const cachedText = instants.get(instant)
+    if (cachedText !== undefined) return cachedText
     if (instants.size >= INSTANTS_KEPT) instants.clear()
     const text = new Date(instant).toISOString()
     instants.set(instant, text)
@@ -77,8 +77,8 @@ export function openEntryText<P extends { hosts: readonly string[] }>(
 
   /** An item's id, name and phase never change, so its text is never dropped. */
   const itemText = (itemId: number): string | undefined => {
-    const known = itemTexts.get(itemId)
-    if (known !== undefined) return known
+    const cachedText = itemTexts.get(itemId)
+    if (cachedText !== undefined) return cachedText
     const item = sources.itemOf(itemId)
     if (!item) return undefined
     const { market_hash_name, phase } = item
@@ -89,17 +89,17 @@ export function openEntryText<P extends { hosts: readonly string[] }>(
 
   /** The tracked link of a provider up to the item's id. */
   const linkStart = (key: string): string => {
-    const known = linkStarts.get(key)
-    if (known !== undefined) return known
+    const cachedText = linkStarts.get(key)
+    if (cachedText !== undefined) return cachedText
     const text = `"link":${ascii(`${sources.baseUrl}/r/${key}/`).slice(0, -1)}`
     linkStarts.set(key, text)
     return text
   }
 
   const urlOf: EntryText<P>['urlOf'] = (provider, item, row) => {
-    const own = webUrl(row?.url ?? null)
-    if (own === null) return sources.marketplaceUrl(provider, item)
-    return provider.hosts.includes(own.host) ? own.href.replace(NOT_IN_URLS, encodeURIComponent) : undefined
+    const rowUrl = webUrl(row?.url ?? null)
+    if (rowUrl === null) return sources.marketplaceUrl(provider, item)
+    return provider.hosts.includes(rowUrl.host) ? rowUrl.href.replace(NOT_IN_URLS, encodeURIComponent) : undefined
   }
 
   /** Price and quantity of a row and all up to the value of `last_updated`; `links` come between. */

@@ -78,8 +78,8 @@ export function historyWindow(bounds: { start?: number; end?: number }, now: num
 /** The window of a request for a chart at a time; a start or end within a day takes the whole day. */
 export function chartWindow(query: Pick<HistoryChartQuery, 'start' | 'end' | 'lookback'>, now: number): ChartWindow {
   const end = Math.min(parseInstant(query.end ?? '') ?? now, now)
-  const given = query.lookback === undefined ? parseInstant(query.start ?? '') : end - query.lookback * DAY_MS
-  const start = given ?? end - DEFAULT_CHART_DAYS * DAY_MS
+  const requestedStart = query.lookback === undefined ? parseInstant(query.start ?? '') : end - query.lookback * DAY_MS
+  const start = requestedStart ?? end - DEFAULT_CHART_DAYS * DAY_MS
   return { start: Math.floor(start / DAY_MS) * DAY_MS, end: Math.ceil(end / DAY_MS) * DAY_MS }
 }
 

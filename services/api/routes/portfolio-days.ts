@@ -77,12 +77,12 @@ export function listPortfolioDays(api: ApiContext): Route {
 /** The days that a request asks for; a window of days ends with its last day and holds as many as it says. */
 function windowOf(query: Query, firstDay: number, today: number): { start: number; end: number } {
   const dayOf = (text: string): number => (parseInstant(text) as number) / DAY_MS
-  const wantedEnd = query.end_date === undefined ? today : dayOf(query.end_date)
-  const end = Math.min(wantedEnd, today)
+  const requestedEnd = query.end_date === undefined ? today : dayOf(query.end_date)
+  const end = Math.min(requestedEnd, today)
   if (query.lookback !== undefined) return { start: end - query.lookback + 1, end }
   if (query.start_date === undefined) return { start: Math.min(firstDay, end), end }
   const start = dayOf(query.start_date)
-  if (start <= wantedEnd) return { start, end: Math.max(end, start - 1) }
+  if (start <= requestedEnd) return { start, end: Math.max(end, start - 1) }
   throw new HttpError('VALIDATION_ERROR', [
     {
       type: 'less_than_equal',

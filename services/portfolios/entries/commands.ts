@@ -1,5 +1,5 @@
 /**
- * What a portfolio holds: entries that were added or imported, and what the ledger adds up to.
+ * The holdings of a portfolio: entries that were added or imported, and what the ledger adds up to.
  *
  * Writes portfolio_entries. Invariant: of the entries of an item at most one carries its ledger quantity, which
  * is the sum of the item's transactions as of the last of them; units that were added otherwise are kept apart and

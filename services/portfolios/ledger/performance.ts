@@ -1,5 +1,5 @@
 /**
- * What a ledger has earned: first in, first out.
+ * The earnings of a ledger: first in, first out.
  *
  * Pure; trades come in slices, in the order of items, days, buys before sells and entry. All amounts are whole hundredths of one
  * currency; each transaction is converted once, as a whole, at the rates of its own day. A unit's basis is its price and its share

@@ -1,5 +1,5 @@
 /**
- * What holdings are worth: now by the best live ask among providers, and at the end of each day by its best close.
+ * The worth of holdings: now by the best live ask among providers, and at the end of each day by its best close.
  *
  * Pure. Rules: DECISIONS.md, "Valuation". Invariant: an item without any price counts as unpriced, never as worth nothing, and
  * a total is the exact sum of its lines. Days are numbers of days since 1970. A provider's close is current until its next
