@@ -106,7 +106,6 @@ export interface ListedAsk {
   item_id: number
   /** The lowest ask of the providers that count; 0 where none of them lists the item. */
   lowest: MicroUsd
-  /** How many of them list it. */
   providers: number
 }
 

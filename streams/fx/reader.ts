@@ -16,15 +16,12 @@ export interface FxTable {
   rates: ReadonlyMap<string, Rate>
 }
 
-export interface FxReader {
-  current(): FxTable | undefined
-  stop(): void
-}
+export type FxReader = Awaited<ReturnType<typeof openFxReader>>
 
 const EVERY_MS = 1_000
 
 /** Follows the rates in force; resolves after the first read, whether or not it found any. */
-export async function openFxReader(clickhouse: ClickhouseReader, log: Log): Promise<FxReader> {
+export async function openFxReader(clickhouse: ClickhouseReader, log: Log) {
   let table: FxTable | undefined
   let isReading = false
 
@@ -43,7 +40,7 @@ export async function openFxReader(clickhouse: ClickhouseReader, log: Log): Prom
   await poll()
   const timer = setInterval(() => void poll(), EVERY_MS)
   return {
-    current: () => table,
+    current: (): FxTable | undefined => table,
     stop: () => clearInterval(timer),
   }
 }

@@ -21,7 +21,6 @@ export interface ListingState extends KnownHeads {
   counted: Record<Side, (Counts | undefined)[]>
 }
 
-/** The number of items that each provider lists in a partition, as of a stamp. */
 interface Counts {
   stamp: string
   version: number

@@ -61,37 +61,37 @@ export function bindLiveScripts(redis: Redis) {
   redis.defineCommand('liveItems', { lua: ITEMS })
   redis.defineCommand('liveCounts', { lua: COUNTS })
   redis.defineCommand('livePage', { lua: PAGE })
-  const run = redis as unknown as { liveItems: Run; liveCounts: Run; livePage: Run }
+  const scripts = redis as unknown as { liveItems: Run; liveCounts: Run; livePage: Run }
+  const run = async (
+    name: keyof typeof scripts,
+    keys: readonly string[],
+    args: readonly (string | number)[],
+  ): Promise<(Stamped & { rest: unknown[] }) | null> => {
+    const [stamp, head, ...rest] = await scripts[name](keys.length, ...keys, ...args)
+    return typeof stamp === 'string' ? { stamp, head: (head ?? null) as string | null, rest } : null
+  }
   return {
     /** Per item key: provider, row, provider, row... joined; null when its stamp is current. */
     async items(call: StampedCall & { itemKeys: readonly string[]; itemStamps: readonly string[] }) {
       const { headKey, headStamp, itemKeys, itemStamps } = call
-      const answer = await run.liveItems(1 + itemKeys.length, headKey, ...itemKeys, headStamp, ...itemStamps)
-      const stamped = stampedOf(answer)
-      return stamped && { ...stamped, rows: itemKeys.map((_, i) => answer[i + 2] as string | null) }
+      const answer = await run('liveItems', [headKey, ...itemKeys], [headStamp, ...itemStamps])
+      return answer && { ...answer, rows: itemKeys.map((_, i) => answer.rest[i] as string | null) }
     },
     /** Per listing key the number of its items; null when `countStamp` is current. */
     async counts(call: StampedCall & { listingKeys: readonly string[]; countStamp: string }) {
       const { headKey, headStamp, listingKeys, countStamp } = call
-      const answer = await run.liveCounts(1 + listingKeys.length, headKey, ...listingKeys, headStamp, countStamp)
-      const stamped = stampedOf(answer)
-      return stamped && { ...stamped, counts: answer.length > 2 ? (answer.slice(2) as number[]) : null }
+      const answer = await run('liveCounts', [headKey, ...listingKeys], [headStamp, countStamp])
+      return answer && { ...answer, counts: answer.rest.length > 0 ? (answer.rest as number[]) : null }
     },
     /** Items `start` to `stop` (both included) of a provider's listing: id, row, id, row... joined; an item's hash has the prefix and its id. */
     async page(
       call: StampedCall & { listingKey: string; start: number; stop: number; itemKeyPrefix: string; provider: string },
     ) {
       const { headKey, headStamp, listingKey, start, stop, itemKeyPrefix, provider } = call
-      const answer = await run.livePage(2, headKey, listingKey, headStamp, start, stop, itemKeyPrefix, provider)
-      const stamped = stampedOf(answer)
-      return stamped && { ...stamped, rows: answer[2] as string }
+      const answer = await run('livePage', [headKey, listingKey], [headStamp, start, stop, itemKeyPrefix, provider])
+      return answer && { ...answer, rows: answer.rest[0] as string }
     },
   }
-}
-
-function stampedOf(answer: unknown[]): Stamped | null {
-  const [stamp, head] = answer as [string | null, string | null]
-  return stamp === null || stamp === undefined ? null : { stamp, head: head ?? null }
 }
 
 export interface Head extends LiveHead {

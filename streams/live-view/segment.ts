@@ -28,7 +28,6 @@ import {
 interface SegmentSource<P> {
   text: EntryText<P>
   provider: string
-  /** When the provider was last refreshed. */
   refreshedAt: number
 }
 
@@ -41,7 +40,7 @@ const deflate = promisify(deflateRaw) as (lines: Buffer, options: typeof DEFLATE
 /** Makes a provider's segment; without a line it is empty. A row whose item the catalog does not know has none. */
 export async function makeSegment<P>(
   source: SegmentSource<P>,
-  pages: readonly RowPage[],
+  pages: readonly string[],
 ): Promise<{ entry: Omit<SegmentEntry, 'version'>; bytes: Buffer }> {
   const blocks: [bytes: number, deflated: number][] = []
   const deflating: Promise<Buffer>[] = []
@@ -62,7 +61,7 @@ export async function makeSegment<P>(
 
 function linesOf<P>(
   { text, provider, refreshedAt }: SegmentSource<P>,
-  page: RowPage,
+  page: string,
   sum: { lines: number; updated: number },
 ): Buffer {
   let lines = ''
@@ -76,8 +75,6 @@ function linesOf<P>(
   }
   return Buffer.from(lines, 'latin1')
 }
-
-export type RowPage = string
 
 /** Rows of a page, and so lines of a block; 1,000 of them hold Redis up for less than a millisecond. */
 const PAGE_ROWS = 1_000
@@ -101,9 +98,9 @@ export async function readRowPages(
   redis: Redis,
   { partition, version, prefix }: TableId,
   fields: ReadonlySet<string>,
-): Promise<Map<string, RowPage[]>> {
+): Promise<Map<string, string[]>> {
   const queue = new PQueue({ concurrency: PAGES_AT_ONCE })
-  const readField = async (field: string): Promise<[string, RowPage[]]> => {
+  const readField = async (field: string): Promise<[string, string[]]> => {
     const { side, provider } = readTouchedField(field)
     const listing = listingKey(partition, version, side, provider, prefix)
     const itemKeyStart = itemKey(partition, version, side, 0, prefix).slice(0, -1)
@@ -113,12 +110,12 @@ export async function readRowPages(
         redis.eval(SCRIPT, 1, listing, page * PAGE_ROWS, (page + 1) * PAGE_ROWS - 1, itemKeyStart, provider),
       ),
     )
-    return [field, (await Promise.all(pages)) as RowPage[]]
+    return [field, (await Promise.all(pages)) as string[]]
   }
   return new Map(await Promise.all([...fields].map(readField)))
 }
 
-function* rowsOf(page: RowPage): Generator<{ itemId: number; row: LiveRow }> {
+function* rowsOf(page: string): Generator<{ itemId: number; row: LiveRow }> {
   const texts = page.split(SEPARATOR)
   for (let i = 0; i + 1 < texts.length; i += 2) {
     yield { itemId: Number(texts[i]), row: decodeRow(texts[i + 1] as string) }

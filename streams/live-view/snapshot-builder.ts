@@ -20,7 +20,7 @@ import { type EntryText, openEntryText } from '#schemas/api/entry-text.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { formatOf } from '#schemas/values/stored-format.ts'
 import type { FlushCompanion, OwnedHead } from '#streams/runner/view.ts'
-import { makeSegment, type RowPage, readRowPages } from './segment.ts'
+import { makeSegment, readRowPages } from './segment.ts'
 import { type KnownManifest, openSnapshotStore, type SnapshotStore } from './snapshot-store.ts'
 import {
   type LiveHead,
@@ -39,7 +39,6 @@ export interface SnapshotOptions {
   baseUrl: string
   log: Log
   metrics: Metrics
-  /** {@link BUILD_PACE} when left out. */
   pace?: BuildPace
 }
 
@@ -105,7 +104,7 @@ function formOf({ all }: ProviderRegistry, baseUrl: string): string {
 interface StaleRows {
   head: LiveHead
   base: SnapshotManifest
-  pages: ReadonlyMap<string, readonly RowPage[]>
+  pages: ReadonlyMap<string, readonly string[]>
 }
 
 function openPartition(shared: Shared, table: { partition: number; prefix: string }, found: OwnedHead): FlushCompanion {

@@ -24,7 +24,6 @@ export interface ArbitrageTerms {
 /** The profitable pairs in the order of items, buy and sell providers. */
 type PairColumns = Record<'profit' | 'askCell' | 'bidCell', number[]>
 
-/** One side as it is walked: what of it counts. */
 interface Walk {
   side: QuoteSide
   isExcluded: Uint8Array

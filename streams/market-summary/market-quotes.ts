@@ -79,7 +79,6 @@ export class MarketQuotes {
     columns.seenAt[cell] = quote?.seenAt ?? 0
   }
 
-  /** Notes when a provider was last refreshed, by a partition of the log. */
   refreshed(side: Side, provider: string, partition: number, at: Instant): void {
     const number = this.#numbers[side].get(provider)
     if (number === undefined) return

@@ -139,9 +139,7 @@ export interface SummarisedItem {
 /** Items by marketcap descending, then those without one; ties by item id. */
 function byRank(items: readonly SummarisedItem[]): SummarisedItem[] {
   const keyed = items.map(one => ({ one, marketcap: marketcapOf(one.figures, one.supply) ?? -1n }))
-  keyed.sort((a, b) =>
-    a.marketcap === b.marketcap ? a.one.item.item_id - b.one.item.item_id : a.marketcap > b.marketcap ? -1 : 1,
-  )
+  keyed.sort((a, b) => Number(b.marketcap - a.marketcap) || a.one.item.item_id - b.one.item.item_id)
   return keyed.map(({ one }) => one)
 }
 
@@ -166,9 +164,7 @@ function indexBy(category: 'item_type' | 'weapon_type', items: readonly Summaris
       shown: { group, marketcap_usd: marketcapText(marketcap), item_count: members.length, ...counts },
     }
   })
-  counted.sort((a, b) =>
-    a.marketcap === b.marketcap ? (a.shown.group < b.shown.group ? -1 : 1) : a.marketcap > b.marketcap ? -1 : 1,
-  )
+  counted.sort((a, b) => Number(b.marketcap - a.marketcap) || (a.shown.group < b.shown.group ? -1 : 1))
   return {
     total_marketcap_usd: marketcapText(counted.reduce((sum, { marketcap }) => sum + marketcap, 0n)),
     groups: counted.map(({ shown }) => shown),

@@ -7,7 +7,6 @@ import { MOVERS_WINDOWS, type Mover, type MoversWindow } from './table.ts'
 interface WindowFigures {
   /** The composite ask of each item at the window's start; items that were not listed then are left out. */
   before: ReadonlyMap<number, MicroUsd>
-  /** Units of an item in the window. */
   units(itemId: number): number
 }
 

@@ -50,7 +50,6 @@ function sideAfter(before: SideHealth, { verdict, reason, observed_at }: Refresh
 }
 
 export interface HealthFold extends RedisFold {
-  /** Of each provider, as it was folded so far. */
   readonly health: ReadonlyMap<string, StoredHealth>
   /** Those of another version with a side of which this one has seen no applied refresh: what came before it counts on. */
   lacking(others: ReadonlyMap<string, StoredHealth>): KeyWrite[]

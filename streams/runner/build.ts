@@ -176,7 +176,6 @@ async function buildIn(
   return { records, carried }
 }
 
-/** A version that is being filled through the view's own sinks. */
 export interface Filling {
   parts: BuildParts
   store: VersionStore

@@ -25,7 +25,6 @@ import { openWholeTables } from './whole-tables.ts'
 
 /** From a version to the next look whether one is due: a third of the 30 seconds that the youngest snapshots may be old. */
 const EVERY_MS = 10_000
-/** A killed holder is followed within this time. */
 const LEASE_MS = 20_000
 const RENEW_MS = 5_000
 const STAND_BY_MS = 1_000
@@ -73,18 +72,10 @@ async function run(
     if (computation === undefined) return
     const metric = `marketlog_${name.replaceAll('-', '_')}_seconds`
     const seconds = metrics.histogram(metric, 'Time to compute and write a view.', ['view'])
-    const repeating = {
-      view,
-      kafka,
-      lease,
-      store: { redis, prefix },
-      log,
-      seconds,
-      signal,
-      troubles,
-      own: computation.own,
-    }
-    await Promise.all(computation.snapshots.map(snapshot => repeat(snapshot, repeating)))
+    const { snapshots, own } = computation
+    const store = { redis, prefix }
+    const repeating = { view, kafka, lease, store, log, seconds, signal, troubles, own }
+    await Promise.all(snapshots.map(snapshot => repeat(snapshot, repeating)))
   } finally {
     clearInterval(renewing)
     await lease.release().catch(() => undefined)

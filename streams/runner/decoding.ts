@@ -29,7 +29,6 @@ export function decodeRecord(codec: Codec, topic: TopicKey, value: Buffer | null
 
 export const isDecoded = (result: DecodeResult): result is Decoded => !('kind' in result)
 
-/** Decodes a record, and folds it with the version of rows that rest on it. */
 export function foldRecord(
   codec: Codec,
   { topic, partition }: Source,

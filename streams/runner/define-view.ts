@@ -2,7 +2,6 @@ import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Versions } from './build.ts'
 import type { ComputedView, RedisFold, RedisView, TableView, View } from './view.ts'
 
-/** Defines a view in ClickHouse: the runner keeps it and builds its versions. */
 export function defineTableView<Name extends string>(
   spec: Pick<TableView<Name>, 'name' | 'topics' | 'tables' | 'maxBytesPerPartition' | 'open'> &
     Partial<Pick<TableView<Name>, 'process'>>,
@@ -17,7 +16,6 @@ export function defineTableView<Name extends string>(
   return view
 }
 
-/** Defines a view in Redis: the runner keeps it and builds its versions. */
 export function defineRedisView<Name extends string, Fold extends RedisFold>(
   spec: Omit<RedisView<Name, Fold>, 'store' | 'process' | 'tables' | 'start' | 'rebuild' | 'verify'>,
 ): RedisView<Name, Fold> {

@@ -39,11 +39,9 @@ import { mergeVersion, type Source, Stopped, type ViewPosition } from './positio
 import { type ProgressWatch, watchProgress } from './progress-watch.ts'
 import { openUnknownEvents, type UnknownEvents } from './unknown-events.ts'
 
-/** A record that goes to a partition of its own choice. */
 export type PlacedRecord = Outgoing & { partition: number }
 
 export interface OpenPartition {
-  /** Where it goes on now. */
   position(): ViewPosition
   /** Throws {@link Stopped} where the log that is there is not one to go on with. */
   check(): Promise<void>

@@ -10,7 +10,6 @@ export interface StreamRecord {
   partition: number
   offset: number
   key: string | null
-  /** The event's name, `BookChanged`. */
   event: string
   // biome-ignore lint/suspicious/noExplicitAny: the event's name decides the shape; processors narrow by it.
   value: any

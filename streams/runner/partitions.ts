@@ -74,7 +74,6 @@ export function openPartitions<P extends { close(): Promise<void> }>(
     /** A partition, opened when need be; ticks while it waits. */
     get: (source: Source, tick: () => Promise<void>): Promise<P> =>
       whileTicking((entries.get(sourceName(source)) ?? start(source)).opening, tick),
-    /** Drops a partition after a failure; the next `get` opens it again. */
     async drop(source: Source): Promise<void> {
       const entry = entries.get(sourceName(source))
       entries.delete(sourceName(source))

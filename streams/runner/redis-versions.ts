@@ -129,7 +129,6 @@ export interface ComparedVersions {
   leftOut: ReadonlyMap<string, string>
 }
 
-/** The rows of two keys, each as name, text, name, text... */
 const ROWS = `
 local answer = {}
 for i = 1, 2 do

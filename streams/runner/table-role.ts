@@ -49,9 +49,7 @@ export function openTableSinks(writer: ClickhouseWriter, view: VersionedView, ba
   const readStored = coalesceAlike(read)
   const isWritten = coalesce((rows: readonly NewRow[]) => writeRows(writer, view.name, rows))
   return {
-    /** Whether there is a version of the form that this process writes. */
     isBuilt: async () => isOfForm(view, (await readStored()).current),
-    /** A sink with the position of its partition in the version. */
     async open(source: Source, openRows: (batcher: Batcher) => Promise<RowSink>): Promise<PartitionSink> {
       const stored = await readStored()
       const { current: version } = stored

@@ -61,7 +61,6 @@ export interface StoredView {
 
 export const tableOf = (table: string, { id }: Pick<Version, 'id'>): string => `${table}_${id}`
 
-/** Tells the forms of a view's tables apart. */
 function formOf({ tables }: VersionedView): string {
   const statements = tables.map(({ table }) => createTable('', table))
   return createHash('sha256').update(statements.join()).digest('hex').slice(0, 8)
@@ -127,7 +126,6 @@ export async function readStoredViews(
 export const positionOf = ({ positions }: StoredView, { topic, partition }: Source): StoredPosition | undefined =>
   positions.find(row => row.topic === topics[topic].name && row.partition === partition)
 
-/** Makes the tables of a version that nobody reads yet. */
 export async function createVersion(writer: ClickhouseWriter, view: VersionedView): Promise<Version> {
   const { database, cluster } = writer
   const id = `${formOf(view)}_${randomBytes(4).toString('hex')}`

@@ -56,7 +56,6 @@ export interface VerifyTask {
 }
 
 export interface Verification {
-  /** Read by the comparison. */
   topics: readonly TopicKey[]
   compare(task: VerifyTask): Promise<Findings>
 }
@@ -67,7 +66,6 @@ export interface View<Name extends string = string> {
   readonly aliases?: readonly string[]
   /** Read in the group of its name; what a role reads without a group is not named. */
   readonly topics: readonly TopicKey[]
-  /** Where the view is. */
   readonly store: 'redis' | 'clickhouse' | 'log'
   /** The process that runs the role where a whole platform is on one machine (services/cli/roles.ts). */
   readonly process: 'path' | 'analytics'
@@ -82,7 +80,6 @@ export interface View<Name extends string = string> {
 
 /** A view in ClickHouse, all of whose tables merge by the version of the record that a row rests on. */
 export interface TableView<Name extends string = string> extends View<Name> {
-  /** Bytes of one fetch for one partition. */
   readonly maxBytesPerPartition?: number
   /** Opens the sink of a partition of a topic, writing through a batcher. */
   open(topic: TopicKey, batcher: Batcher, catalog: () => Promise<CatalogReader>): Promise<RowSink>
@@ -98,7 +95,6 @@ export interface ViewHead extends ViewPosition {
 /** A head as its owner last saw it. */
 export interface OwnedHead<Head extends ViewHead = ViewHead> {
   head: Head
-  /** Its exact text in Redis. */
   text: string
 }
 
@@ -117,7 +113,6 @@ export interface RedisFold {
   drain(): { writes: KeyWrite[]; own: object; touched?: readonly string[] }
 }
 
-/** Carries out what goes with the flushes of a partition's role. */
 export interface FlushCompanion {
   /** Carries a flush out, with further writes; `touched` is what it touches, up to `next`. */
   flush(
@@ -129,7 +124,6 @@ export interface FlushCompanion {
 
 /** A view in Redis: a hash tag, a head and versions of its rows for each partition of its topic. */
 export interface RedisView<Name extends string = string, Fold extends RedisFold = RedisFold> extends View<Name> {
-  /** Bytes of one fetch for one partition. */
   readonly maxBytesPerPartition?: number
   /** Of the form in which this process writes head and rows: a version of another one is built again. */
   readonly format: number
@@ -149,7 +143,6 @@ export interface RedisView<Name extends string = string, Fold extends RedisFold 
   companions?(context: RoleContext, redis: Redis): Promise<(of: RedisPartition, written: OwnedHead) => FlushCompanion>
 }
 
-/** A view that its role computes of other views, again and again. */
 export interface ComputedView<Name extends string = string> extends View<Name> {
   readonly computedOf: Readonly<Record<string, TopicKey>>
   /** Resolves with undefined when the role was stopped first. */
