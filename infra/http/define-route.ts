@@ -91,7 +91,6 @@ export const definePage = (
   handle: (page: { request: Request; response: Response }) => Sent | Promise<Sent>,
 ): Endpoint => ({ method, path, budget, tiers: undefined, status: 200, handle })
 
-/** One value for every tier, made once. */
 export function perTier<L, V>(tiers: Record<Tier, L>, make: (limits: L) => V): Record<Tier, V> {
   return Object.fromEntries(TIERS.map(tier => [tier, make(tiers[tier])])) as Record<Tier, V>
 }

@@ -28,13 +28,6 @@ interface FormFileLimits {
   paceMs: number
 }
 
-/** A request with a form, of which each account has one at a time. */
-interface Upload {
-  request: IncomingMessage
-  response: ServerResponse
-  accountId: string
-}
-
 const busy = (): HttpError =>
   new HttpError('SERVICE_UNAVAILABLE', 'Too many files are being read at the moment; try again soon.', {
     headers: ['Retry-After', '1'],
@@ -61,7 +54,11 @@ export function openFormFiles(limits: FormFileLimits) {
       bytes.endWork()
     }
   }
-  return async <T>({ request, response, accountId }: Upload, work: (file: Buffer) => Promise<T>): Promise<T> => {
+  /** Of each account one is read at a time. */
+  return async <T>(
+    { request, response, accountId }: { request: IncomingMessage; response: ServerResponse; accountId: string },
+    work: (file: Buffer) => Promise<T>,
+  ): Promise<T> => {
     try {
       return await ofAccounts.add(accountId, () => readAndWork(request, work))
     } catch (error) {

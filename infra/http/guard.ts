@@ -82,7 +82,6 @@ export function openGuard(needs: GuardNeeds) {
       return () => void addresses.giveBack(address, 'credentials')
     })
   return {
-    /** The credential of a request that may go on; rejects with the refusal of any other. */
     async authorize(request: Request, response: Response, rule: RouteRule): Promise<Credential> {
       const answer = await authenticate(request, rule.access).catch(cause => {
         if (cause instanceof HttpError) throw cause

@@ -17,7 +17,6 @@ import { type NeededScope, scopeNeeded } from '#schemas/api/scopes.ts'
 
 type Json = Record<string, unknown>
 
-/** Of the platform and its description. */
 export const VERSION = '1.0.0'
 /** Every path has it; the root alone answers as well. */
 const ROOT = '/v1'

@@ -31,7 +31,6 @@ interface RequestLocals {
   credential?: Credential
   /** Of a valid key, once they are known. */
   limits?: ShownLimits
-  /** Refuses the request. */
   exceeded?: ExceededLimit | undefined
   observe: Observe
 }

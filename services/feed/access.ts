@@ -47,7 +47,6 @@ export const unavailable = (cause?: unknown): HttpError =>
     cause,
   })
 
-/** The feed token of a URL; undefined when there is none that can be read. */
 const tokenOf = (url: string): string | undefined => /[?&]token=([^&]*)/.exec(url)?.[1]
 
 export function openFeedAccess({ keys, tokens, connectionsOf, leases }: FeedAccessParts) {

@@ -11,15 +11,12 @@ import type { FeedRequest } from './feed-request.ts'
 import type { FeedChange } from './feed-topics.ts'
 import { changesFrames, type FrameItems } from './frames.ts'
 
-interface LiveEvent {
+/** Delivers a subscriber's events, in their order; `identified` gives the same bytes with the event's id. */
+export type DeliveryPolicy = (event: {
   bytes: Buffer
-  /** The same with its id. */
   identified(): Buffer
   changes(): readonly FeedChange[]
-}
-
-/** Takes a subscriber's events, in their order. */
-export type DeliveryPolicy = (event: LiveEvent) => SendOutcome
+}) => SendOutcome
 
 /** Bytes that may wait on a conflating stream before changes do. */
 const CONFLATE_ABOVE_BYTES = 128 * 1024

@@ -17,7 +17,7 @@ import { PING, partingFrame } from './frames.ts'
 /** A stream that is over takes no frame, and is over now where its client reads too slowly. */
 export type SendOutcome = 'queued' | 'over' | 'too_slow'
 
-interface EventStreamOptions {
+export interface EventStreamOptions {
   /** Most unread bytes. */
   capBytes: number
   /** How long a client may take to read what is queued when its stream ends. */

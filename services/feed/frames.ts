@@ -18,7 +18,6 @@ const EVENT_ITEMS_MAX = 1_000
 /** Of a `data` line: Go's scanner and aiohttp's reader refuse a longer one. */
 const LINE_BYTES_MAX = 65_535
 
-/** The comment that keeps an idle connection open. */
 export const PING = Buffer.from(': ping\n\n')
 
 /** The end of a stream: a comment in one line for people, and when to reconnect for clients. */
@@ -42,7 +41,6 @@ export const snapshotEndFrame = (items: number): Buffer => frameOf('snapshot.end
 
 export const replayEndFrame = (items: number): Buffer => frameOf('replay.end', { items })
 
-/** An event with an id before it, for clients that may resume after it. */
 export const identifiedFrame = (frame: Buffer, id: string): Buffer => Buffer.concat([Buffer.from(`id: ${id}\n`), frame])
 
 interface FeedRow {
@@ -78,7 +76,6 @@ export function openItemText(): ItemText {
 /** An event of rows of one provider and moment, and where in its bytes each row's text ends. */
 export interface ItemsFrame {
   bytes: Buffer
-  /** Where the first row's text begins. */
   start: number
   ends: Uint32Array
 }

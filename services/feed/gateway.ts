@@ -12,7 +12,7 @@ import type { Response } from 'express'
 import type { Credential, KeyAnswer } from '#infra/http/credential.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { type DeliveryPolicy, openDeliveryPolicy } from './delivery-policy.ts'
-import { type EventStream, openEventStream } from './event-stream.ts'
+import { type EventStream, type EventStreamOptions, openEventStream } from './event-stream.ts'
 import type { FeedRequest, Subscription } from './feed-request.ts'
 import type { FeedChange } from './feed-topics.ts'
 import { type FrameItems, identifiedFrame, readyFrame } from './frames.ts'
@@ -27,7 +27,6 @@ export type StartStream = (subscriber: StartingSubscriber) => Promise<void>
 
 export interface StartingSubscriber extends Subscription {
   stream: EventStream
-  /** The frame of `ready`, which is sent first. */
   ready: Buffer
   isResuming: boolean
   /** Adds it to the hub: live from now on. */
@@ -48,16 +47,10 @@ export interface AuthorizedStream {
   begin: StartStream
 }
 
-interface GatewayOptions extends FrameItems {
+interface GatewayOptions extends FrameItems, Partial<EventStreamOptions> {
   mayListen(credential: Credential): boolean
   metrics: FeedMetrics
   log: Log
-  /** Most unread bytes of one subscriber. */
-  capBytes?: number
-  /** How long a client may take to read what is queued when its stream ends. */
-  endLimitMs?: number
-  /** Monotonic clock in milliseconds. */
-  now?: () => number
 }
 
 export type Gateway = ReturnType<typeof openGateway>

@@ -82,7 +82,6 @@ export function openEventIds(key: string, scope: string, partitions: number) {
   const tagOf = (body: Buffer, side: FeedSide, kind: IdKind): Buffer =>
     createHmac('sha256', key).update(`${scope}|${side}|${kind}|${FORM}\0`).update(body).digest().subarray(0, TAG_BYTES)
   return {
-    /** The id of an event of a side that leads to a position. */
     write(position: LogPosition, side: FeedSide, kind: IdKind = 'changes'): string {
       const { next, behind } = ofSide(position, side)
       const lags = [...behind].map(([key, own]) => [key, next.map((offset, at) => offset - (own[at] ?? offset))])

@@ -23,13 +23,8 @@ export interface FeedFrame extends ItemsFrame {
   after: LogPosition
 }
 
-export interface LiveFrame {
-  frame: FeedFrame
-  changes: readonly FeedChange[]
-}
-
-/** The frames of a batch, one or some for each moment that it holds. */
-export function* framesOf(batch: AssembledBatch, { itemOf, itemText }: FrameItems): Generator<LiveFrame, void, void> {
+/** The frames of a batch with their changes, one or some for each moment that it holds. */
+export function* framesOf(batch: AssembledBatch, { itemOf, itemText }: FrameItems) {
   const { side, provider, changes, offsets } = batch
   const listed = changes.flatMap((change, at) => (itemOf(change.item_id) ? [at] : []))
   let framed = 0

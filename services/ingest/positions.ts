@@ -29,7 +29,6 @@ export function openPositions(kafka: KafkaConnection, resolve: ResolveItem) {
   }
   return {
     of,
-    /** The list of sales that follows its last one. */
     nextSaleList: (source: Source): SaleList =>
       openSaleList(positions.get(keyOf(source))?.sale_hashes ?? null, resolve),
     /** The record that stores a position; none for a time that is not later, or that is in the future. */

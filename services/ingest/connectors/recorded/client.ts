@@ -12,18 +12,13 @@ import type { RecordedOptions } from '#infra/config/market.ts'
 import type { Connector, FailedRefresh, Refresh, SourceSettings } from '../../source.ts'
 import { readRecordedText, statedTime } from './map.ts'
 
-interface RecordedFile {
-  path: string
-  observedAt: number
-}
-
 const unpack = promisify(gunzip)
 const TEXT_MAX_BYTES = 512 * 2 ** 20
 const BEGINNING_BYTES = 16 * 2 ** 10
 const GZIP_MAGIC = [0x1f, 0x8b]
 
 /** Lists the recorded files of a directory in time order. Throws when there is no such directory. */
-export async function listRecorded(dir: string): Promise<RecordedFile[]> {
+export async function listRecorded(dir: string) {
   const names = (await readdir(dir)).filter(name => /\.json(\.gz)?$/.test(name)).sort()
   const files: { path: string; observedAt: number | undefined }[] = []
   for (const name of names) files.push({ path: join(dir, name), observedAt: await timeOf(join(dir, name)) })
