@@ -4,10 +4,9 @@
  * Listing order: provider key, partition, item id. Counts and rows of a page are of one moment of each partition.
  */
 import type { Side } from '#schemas/events/book-changed.ts'
-import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { headOf, type KnownHeads, type LiveScripts, missing } from './reader-scripts.ts'
 import { cachedRow, type LiveEntry, liveEntryOf } from './row-store.ts'
-import { headKey, itemKey, listingKey, SEPARATOR } from './table.ts'
+import { headKey, itemKey, listingKey, PARTITIONS, SEPARATOR } from './table.ts'
 
 export interface ListingPage {
   entries: readonly LiveEntry[]
@@ -42,7 +41,6 @@ export const ATTEMPTS = 4
  * market keeps from being exact is of more use than none.
  */
 const PAGE_ATTEMPTS = 8
-const PARTITIONS = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
 
 export async function readListingPage(
   state: ListingState,

@@ -7,13 +7,12 @@
  */
 import { corked, type Redis } from '#infra/redis/redis.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
-import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { ATTEMPTS, type ListingPage, type ListingState, readListingPage } from './reader-listing.ts'
 import { bindLiveScripts, type Head, headOf, missing } from './reader-scripts.ts'
 import { type ItemRows, type LiveEntry, lastUpdatedAt, liveEntryOf, openRowStore, type RowStore } from './row-store.ts'
 import { openSnapshotReader } from './snapshot-reader.ts'
-import { headKey, itemKey } from './table.ts'
+import { headKey, itemKey, PARTITIONS } from './table.ts'
 
 export type { LiveEntry } from './row-store.ts'
 export type { PinnedSegment, PinnedSnapshot } from './snapshot-reader.ts'
@@ -28,7 +27,6 @@ export type LiveReader = ReturnType<typeof openLiveReader>
 export const ITEMS_KEPT = 10_000
 /** Answers may be this much older than their request: a fraction of the time that an observation takes to get here. */
 const STALE_AFTER_MS = 5
-const PARTITIONS = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
 
 interface WantedItem {
   side: Side

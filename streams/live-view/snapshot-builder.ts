@@ -88,9 +88,7 @@ export function openSnapshotBuilder(options: SnapshotOptions) {
       ...registry.bidKeys.map(key => touchedField('bid', key)),
     ],
   }
-  return {
-    open: (table: { partition: number; prefix: string }, written: OwnedHead) => openPartition(shared, table, written),
-  }
+  return (table: { partition: number; prefix: string }, written: OwnedHead) => openPartition(shared, table, written)
 }
 
 /** A hash of all that a line is made of besides its row and what the catalog never changes. */

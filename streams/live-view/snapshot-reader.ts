@@ -10,12 +10,12 @@ import { promisify } from 'node:util'
 import { constants, inflateRaw } from 'node:zlib'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
-import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { isSetBack } from '#streams/runner/positions.ts'
 import {
   headKey,
   type LiveHead,
   manifestKey,
+  PARTITIONS,
   parseHead,
   parseManifest,
   type SegmentEntry,
@@ -38,7 +38,6 @@ export interface PinnedSnapshot {
   name: string
 }
 
-const PARTITIONS = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
 const inflate = promisify(inflateRaw)
 
 export function openSnapshotReader(redis: Redis, prefix: string) {

@@ -9,6 +9,7 @@
  * writes another form builds its own. Sole writers: the runner with fold.ts, snapshot-store.ts.
  */
 import type { Side } from '#schemas/events/book-changed.ts'
+import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { MINUTE_MS } from '#schemas/values/instant.ts'
 import { parseStored } from '#schemas/values/stored-format.ts'
 import { incompleteness } from '#streams/runner/positions.ts'
@@ -63,6 +64,8 @@ export const itemKey = (partition: number, version: number, side: Side, itemId: 
 /** Key of a provider's sorted set of item ids (score = id): listing order, counts and paging. */
 export const listingKey = (partition: number, version: number, side: Side, provider: string, prefix = ''): string =>
   `${liveRoot(partition, prefix)}:${version}:${side}:list:${provider}`
+
+export const PARTITIONS = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
 
 /** Separates rows that a script joins; no row can hold it. */
 export const SEPARATOR = '\0'

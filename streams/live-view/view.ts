@@ -39,7 +39,7 @@ export const view = defineRedisView({
   async companions({ config, log, metrics, catalog }, redis) {
     const { loadProviders } = await import('#infra/config/providers.ts')
     const { openSnapshotBuilder } = await import('./snapshot-builder.ts')
-    const builder = openSnapshotBuilder({
+    return openSnapshotBuilder({
       redis,
       log: log.child({ role: 'live-view' }),
       metrics,
@@ -47,6 +47,5 @@ export const view = defineRedisView({
       catalog: catalog(),
       registry: loadProviders(config.providersFile),
     })
-    return builder.open
   },
 })

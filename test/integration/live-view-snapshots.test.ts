@@ -161,7 +161,7 @@ describe('snapshots of the live view', () => {
     const { head, text } = (await readHead(view, { redis, partition: 4, prefix })) ?? expect.fail('no head')
     await redis.hset(touchedKey(4, prefix), 'ask:provider_01', head.next + 1)
     await redis.set(headKey(4, prefix), JSON.stringify({ ...head, next: head.next + 1 }))
-    const builder = openSnapshotBuilder({
+    const openBuilds = openSnapshotBuilder({
       redis,
       log: platform.log,
       baseUrl: BASE_URL,
@@ -171,10 +171,10 @@ describe('snapshots of the live view', () => {
       catalog: Promise.resolve({ byId: () => undefined } as unknown as CatalogReader),
     })
     const other = { head: { ...head, next: 0 }, text: JSON.stringify({ ...head, next: 0 }) }
-    const fenced = builder.open({ partition: 4, prefix }, { head, text })
+    const fenced = openBuilds({ partition: 4, prefix }, { head, text })
     // Builds take turns, so when a later one has begun its partition the fenced one has had its turn.
     await redis.set(headKey(0, `${prefix}later.`), other.text)
-    const later = builder.open({ partition: 0, prefix: `${prefix}later.` }, other)
+    const later = openBuilds({ partition: 0, prefix: `${prefix}later.` }, other)
     await eventually(async () => redis.exists(manifestKey(0, `${prefix}later.`)), 'the later build')
     expect(await redis.get(manifestKey(4, prefix))).to.equal(before)
     await fenced.close()
