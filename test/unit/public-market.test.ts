@@ -205,8 +205,8 @@ describe('the public market', () => {
       }
     }
     for (const [text, fault] of [
-      ['{"name": "x"', /^market file \S+market.json: Expected/],
-      ['{"name": "x"}', /^market file \S+market.json: .*feeds/s],
+      ['{"name": "x"', /^cannot read \S+market.json as JSON: Expected/],
+      ['{"name": "x"}', /^\S+market.json is not valid:.*feeds/s],
     ] as const) {
       const error = failure(text)
       expect(error).to.be.instanceOf(CommandFailure).and.to.include({ exitCode: 65 })
