@@ -129,10 +129,7 @@ function observe(book: ProviderBook, seen: Observation, source: ChangeSource, ca
   return STAGED
 }
 
-/**
- * The refresh that an entry belongs to. Index 0 opens one, a second attempt at the same included;
- * any other index must follow the one before.
- */
+/** The refresh that an entry belongs to. Index 0 opens one, a second attempt at the same included; any other index must follow the one before. */
 function openRefresh(
   book: ProviderBook,
   refreshId: string,

@@ -34,10 +34,7 @@ interface Composite {
 }
 
 interface CandleSources {
-  /**
-   * All parts of the window, and per provider the last one before it and the first one after it, in any
-   * order. More do no harm.
-   */
+  /** All parts of the window, and per provider the last one before it and the first one after it, in any order. More do no harm. */
   parts: PartTable
   /** Of those that changed last before the window, at least; of others one of before it does no harm. */
   standing: readonly StandingAsk[]

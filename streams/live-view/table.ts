@@ -31,10 +31,7 @@ export interface LiveHead extends ViewHead {
   /** Provider → when it was last refreshed. */
   ask: Record<string, number>
   bid: Record<string, number>
-  /**
-   * The oldest of the versions before it that each followed a whole one: a snapshot of any since then may be read
-   * until there is a new one.
-   */
+  /** The oldest of the versions before it that each followed a whole one: a snapshot of any since then may be read until there is a new one. */
   succeeds?: number
 }
 

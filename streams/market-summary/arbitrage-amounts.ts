@@ -44,13 +44,7 @@ export function arbitrageFees(fees: {
 export const netProfit = (buy: MicroUsd, sell: MicroUsd, buyFee: number, sellFee: number): number =>
   sell * (PER_UNIT - sellFee) - buy * (PER_UNIT + buyFee)
 
-interface ArbitrageAmounts {
-  estimatedFeesCents: number
-  netProfitCents: number
-  grossSpreadPct: number
-}
-
-export function arbitrageAmounts(buy: MicroUsd, sell: MicroUsd, fees: ArbitrageFees): ArbitrageAmounts {
+export function arbitrageAmounts(buy: MicroUsd, sell: MicroUsd, fees: ArbitrageFees) {
   // Fees may carry two more digits.
   const [buyFee, sellFee] = [BigInt(Math.round(fees.buy * 100)), BigInt(Math.round(fees.sell * 100))]
   const [paid, got] = [BigInt(buy), BigInt(sell)]

@@ -157,17 +157,12 @@ function excludedOf(walk: Walk, { excluded }: ArbitrageTerms): Record<string, Ex
 
 export type Exclusion = 'down' | 'quarantined'
 
-interface PolledProvider {
-  key: string
-  refresh_interval_ms: number
-}
-
 /**
  * Provider → why its quotes do not count; those that count are left out. One that is down counts nowhere, one whose
  * refresh is quarantined not in arbitrage (DECISIONS.md, "Arbitrage" and "Market items").
  */
 export function excludedProviders(
-  providers: readonly PolledProvider[],
+  providers: readonly { key: string; refresh_interval_ms: number }[],
   health: ReadonlyMap<string, ProviderHealth>,
   asOf: Instant,
 ): Map<string, Exclusion> {
