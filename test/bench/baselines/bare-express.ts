@@ -6,7 +6,7 @@ import { createServer } from 'node:http'
 import express, { type Express, type RequestHandler } from 'express'
 import { listen } from '#test/harness/listen.ts'
 import { answerAsBaseline } from '../baseline.ts'
-import type { HttpTarget } from './http-clients.ts'
+import type { HttpTarget } from '../http-load.ts'
 
 const KEPT_AT_ONCE = 8
 

@@ -3,12 +3,13 @@
  * requests in the same order for both, in turns.
  *
  * Prices by item are measured for a few that are asked for again and again, and, while 5,000 changes a second arrive, for twice as many as the
- * query service keeps in memory, one after the other, so that no answer is of a kept item.
+ * query service keeps in memory, one after the other, so that no answer is of a kept item. The clients are in the bench's process, as when
+ * these bars were set: in one of their own they let bare Express answer up to three times as often, and the bars would mean something else.
  */
 import { ITEMS_KEPT } from '#streams/live-view/reader.ts'
-import type { HttpLoad, HttpQuestion, HttpTarget, LoadSeen } from '../baselines/http-clients.ts'
 import type { Bench, BenchContext } from '../bench.ts'
 import { type Entry, entryOf, requireOffered, type Turn } from '../entry.ts'
+import { type HttpQuestion, type HttpTarget, load } from '../http-load.ts'
 import { smallKeys, whileRefreshing, writeProviders } from '../market-load.ts'
 import type { Stage } from '../stage.ts'
 import { serveApi } from '../whole-platform.ts'
@@ -104,7 +105,7 @@ async function measureRoute(
   route: HttpTarget,
   beside: Beside = turns => turns(),
 ): Promise<Turn[]> {
-  const [express, clients] = [context.baseline('bare-express'), context.baseline('http-clients')]
+  const express = context.baseline('bare-express')
   const questions = route.questions.map((question, asked) => ({
     ...question,
     path: `${question.path}${question.path.includes('?') ? '&' : '?'}asked=${asked}`,
@@ -113,22 +114,22 @@ async function measureRoute(
   const bare: HttpTarget = { ...ours, baseUrl: await express.ask<string>('serve', ours) }
   const asked = new Map<HttpTarget, number>()
   /** Each turn begins with the question after the last of the one before. */
-  const load = async (target: HttpTarget, ms = TURN_MS): Promise<number> => {
+  const rateOf = async (target: HttpTarget, ms = TURN_MS): Promise<number> => {
     const first = asked.get(target) ?? 0
-    const { requests, seconds } = await clients.ask<LoadSeen>('load', { ...target, ms, first } satisfies HttpLoad)
+    const { requests, seconds } = await load({ ...target, ms, first })
     asked.set(target, first + requests)
     return requests / seconds
   }
-  for (const target of [ours, bare]) await load(target, WARM_UP_MS)
+  for (const target of [ours, bare]) await rateOf(target, WARM_UP_MS)
   const turns: Turn[] = []
   await beside(async () => {
     for (let turn = 0; turn < (context.isQuick ? 2 : TURNS); turn++) {
       context.signal.throwIfAborted()
       // Each comes first as often: a machine that warms up or tires does so for both.
-      const early = turn % 2 === 0 ? undefined : await load(bare)
-      turns.push({ value: await load(ours), against: early ?? (await load(bare)) })
+      const early = turn % 2 === 0 ? undefined : await rateOf(bare)
+      turns.push({ value: await rateOf(ours), against: early ?? (await rateOf(bare)) })
     }
   })
-  await Promise.all([clients.stop(), express.stop()])
+  await express.stop()
   return turns
 }
