@@ -137,6 +137,8 @@ function listed(values: readonly string[]): string {
   return values.length > 1 ? `${values.slice(0, -1).join(', ')} or ${last}` : last
 }
 
+const STRICT = boolean()
+
 /** No parameter's name is longer. */
 const COMPARED_MAX = 40
 
@@ -146,7 +148,7 @@ export function nameFaults(
   known: readonly string[],
   raw: Readonly<Record<string, unknown>>,
 ): Violation[] {
-  const isStrict = known.includes('strict') && boolean().safeParse(raw.strict).data === true
+  const isStrict = 'strict' in raw && known.includes('strict') && STRICT.safeParse(raw.strict).data === true
   // Of two spellings that are both known the first is the one to write.
   const byForm = new Map(known.toReversed().map(name => [formOf(name), name]))
   const faults: Violation[] = []

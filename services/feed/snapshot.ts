@@ -93,17 +93,17 @@ async function pinItems(
   const named = names.size === 0 ? [] : parts.items().filter(item => names.has(item.market_hash_name))
   const ids = new Set([...itemIds, ...named.map(({ item_id }) => item_id)])
   const { entries, next } = await parts.live.pinItems(side, ids, parts.topicId)
-  const listed = entries.filter(({ listed }) => providers.has(listed.provider))
-  const moments = Map.groupBy(listed, ({ listed, lastUpdatedAt }) => `${lastUpdatedAt} ${listed.provider}`)
+  const wanted = entries.filter(({ provider }) => providers.has(provider))
+  const moments = Map.groupBy(wanted, ({ provider, lastUpdatedAt }) => `${lastUpdatedAt} ${provider}`)
   return {
     position: { next, behind: new Map() },
     async *events() {
       for (const own of moments.values()) {
-        const { listed, lastUpdatedAt: seenAt } = own[0] as LiveEntry
-        const rows = own.map(({ itemId, listed: { row } }) => {
+        const { provider, lastUpdatedAt: seenAt } = own[0] as LiveEntry
+        const rows = own.map(({ itemId, row }) => {
           return { itemId, price: toMinor(row.priceMicroUsd, USD_RATE), quantity: row.quantity }
         })
-        yield* eventsOf(parts, { side, provider: listed.provider, seenAt, rows })
+        yield* eventsOf(parts, { side, provider, seenAt, rows })
       }
     },
   }

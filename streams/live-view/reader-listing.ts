@@ -5,8 +5,8 @@
  */
 import type { Side } from '#schemas/events/book-changed.ts'
 import { headOf, type KnownHeads, type LiveScripts, missing } from './reader-scripts.ts'
-import { cachedRow, type LiveEntry, liveEntryOf } from './row-store.ts'
-import { headKey, itemKey, listingKey, PARTITIONS, SEPARATOR } from './table.ts'
+import { type LiveEntry, liveEntryOf } from './row-store.ts'
+import { decodeRow, headKey, itemKey, listingKey, PARTITIONS, SEPARATOR } from './table.ts'
 
 export interface ListingPage {
   entries: readonly LiveEntry[]
@@ -109,7 +109,7 @@ async function readRange(
   const parts = answer.rows === '' ? [] : answer.rows.split(SEPARATOR)
   const entries: LiveEntry[] = []
   for (let i = 0; i + 1 < parts.length; i += 2) {
-    entries.push(liveEntryOf(side, Number(parts[i]), cachedRow(provider, parts[i + 1] as string), head))
+    entries.push(liveEntryOf(side, Number(parts[i]), provider, decodeRow(parts[i + 1] as string), head))
   }
   return entries
 }

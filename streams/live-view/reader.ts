@@ -10,11 +10,11 @@ import type { Side } from '#schemas/events/book-changed.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { ATTEMPTS, type ListingPage, type ListingState, readListingPage } from './reader-listing.ts'
 import { bindLiveScripts, type Head, headOf, missing } from './reader-scripts.ts'
-import { type ItemRows, type LiveEntry, lastUpdatedAt, liveEntryOf, openRowStore, type RowStore } from './row-store.ts'
+import { type ItemRows, type LiveItem, liveEntryOf, openRowStore, type RowStore } from './row-store.ts'
 import { openSnapshotReader } from './snapshot-reader.ts'
 import { headKey, itemKey, PARTITIONS } from './table.ts'
 
-export type { LiveEntry } from './row-store.ts'
+export type { LiveEntry, LiveItem } from './row-store.ts'
 export type { PinnedSegment, PinnedSnapshot } from './snapshot-reader.ts'
 export { plainBytes, storedBytes } from './table.ts'
 
@@ -35,7 +35,7 @@ interface WantedItem {
 
 interface ReadBatch {
   wanted: Map<string, WantedItem>
-  answer: PromiseWithResolvers<ReadonlyMap<string, readonly LiveEntry[]>>
+  answer: PromiseWithResolvers<ReadonlyMap<string, LiveItem>>
 }
 
 interface ViewState extends ListingState {
@@ -66,11 +66,8 @@ export function openLiveReader(
   }
   return {
     ...openSnapshotReader(redis, prefix),
-    /**
-     * The rows of items; per item in the order of the providers' keys. For a single item it is the same array for as long as
-     * nothing in it has changed, so an answer that was made of it may be kept with it. What was read a moment ago comes at once.
-     */
-    ofItems: (side: Side, itemIds: readonly number[]): readonly LiveEntry[] | Promise<readonly LiveEntry[]> =>
+    /** Items in the given order, their entries in the order of the providers' keys. What was read a moment ago comes at once. */
+    ofItems: (side: Side, itemIds: readonly number[]): readonly LiveItem[] | Promise<readonly LiveItem[]> =>
       justRead(state, side, itemIds) ?? readAllItems(state, side, itemIds),
     /** `limit` entries from `offset` of everything that some providers list. */
     async listing(side: Side, providers: readonly string[], offset: number, limit: number): Promise<ListingPage> {
@@ -102,37 +99,29 @@ async function pinItems(state: ViewState, side: Side, itemIds: Iterable<number>,
   )
   if (read.some(({ head }) => head.topicId !== topicId)) throw new Error('the live view is of another topic')
   return {
-    entries: read.flatMap(({ entries }) => [...entries.values()].flat()),
+    entries: read.flatMap(({ items }) => [...items.values()].flatMap(({ entries }) => entries)),
     next: read.map(({ head }) => head.next),
   }
 }
 
-async function readAllItems(state: ViewState, side: Side, itemIds: readonly number[]): Promise<readonly LiveEntry[]> {
+async function readAllItems(state: ViewState, side: Side, itemIds: readonly number[]): Promise<readonly LiveItem[]> {
   assertConnected(state.redis)
-  const [only] = itemIds
-  if (only !== undefined && itemIds.length === 1) {
-    const item = { side, itemId: only }
-    return (await coalesce(state, partitionOfItem(only), [item])).get(nameOf(side, only)) ?? []
-  }
   const byPartition = Map.groupBy(itemIds, partitionOfItem)
   const read = await Promise.all(
     [...byPartition].map(async ([partition, ids]) => {
-      const answer = await coalesce(
-        state,
-        partition,
-        ids.map(itemId => ({ side, itemId })),
-      )
-      return ids.flatMap(itemId => answer.get(nameOf(side, itemId)) ?? [])
+      const wanted = ids.map(itemId => ({ side, itemId }))
+      return [partition, await coalesce(state, partition, wanted)] as const
     }),
   )
-  return read.flat()
+  const answers = new Map(read)
+  return itemIds.map(itemId => answers.get(partitionOfItem(itemId))?.get(nameOf(side, itemId)) as LiveItem)
 }
 
 /**
- * The entries of a single item whose partition has the stamp under which the item was read, as of a moment ago. So Redis
+ * A single item whose partition has the stamp under which the item was read, as of a moment ago. So Redis
  * is asked once in {@link STALE_AFTER_MS} and partition for all items at rest, not once for each request.
  */
-function justRead(state: ViewState, side: Side, itemIds: readonly number[]): readonly LiveEntry[] | undefined {
+function justRead(state: ViewState, side: Side, itemIds: readonly number[]): readonly LiveItem[] | undefined {
   const [itemId] = itemIds
   if (itemId === undefined || itemIds.length > 1 || state.redis.status !== 'ready') return undefined
   const partition = partitionOfItem(itemId)
@@ -140,7 +129,7 @@ function justRead(state: ViewState, side: Side, itemIds: readonly number[]): rea
   if (!seen || head?.stamp !== seen.stamp) return undefined
   if (performance.now() - seen.at > STALE_AFTER_MS) return undefined
   const item = state.store.get(itemKey(partition, head.version, side, itemId, state.prefix))
-  return item?.stamp === seen.stamp ? entriesOf({ side, itemId }, item, head) : undefined
+  return item?.stamp === seen.stamp ? [liveItemOf({ side, itemId }, item, head)] : undefined
 }
 
 const nameOf = (side: Side, itemId: number): string => `${side}${itemId}`
@@ -153,7 +142,7 @@ function coalesce(
   state: ViewState,
   partition: number,
   items: readonly WantedItem[],
-): Promise<ReadonlyMap<string, readonly LiveEntry[]>> {
+): Promise<ReadonlyMap<string, LiveItem>> {
   const { batches } = state
   if (batches.size === 0 && !state.isReading) setImmediate(() => readBatches(state))
   let batch = batches.get(partition)
@@ -172,7 +161,7 @@ function readBatches(state: ViewState): void {
   state.isReading = true
   const reads = corked(state.redis, () =>
     batches.map(([partition, { wanted, answer }]) =>
-      readItems(state, partition, wanted).then(({ entries }) => answer.resolve(entries), answer.reject),
+      readItems(state, partition, wanted).then(({ items }) => answer.resolve(items), answer.reject),
     ),
   )
   void Promise.all(reads).then(() => {
@@ -185,13 +174,13 @@ async function readItems(
   state: ViewState,
   partition: number,
   wanted: ReadonlyMap<string, WantedItem>,
-): Promise<{ head: Head; entries: ReadonlyMap<string, readonly LiveEntry[]> }> {
+): Promise<{ head: Head; items: ReadonlyMap<string, LiveItem> }> {
   const { scripts, prefix, store, heads } = state
-  const items = [...wanted]
+  const named = [...wanted]
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const knownHead = heads[partition]
     const itemKeys = knownHead
-      ? items.map(([, { side, itemId }]) => itemKey(partition, knownHead.version, side, itemId, prefix))
+      ? named.map(([, { side, itemId }]) => itemKey(partition, knownHead.version, side, itemId, prefix))
       : []
     const stored = itemKeys.map(key => store.get(key))
     const askedAt = performance.now()
@@ -205,23 +194,24 @@ async function readItems(
     const head = headOf(state, partition, knownHead, answer)
     state.seen[partition] = { stamp: answer.stamp, at: askedAt }
     if (!knownHead || head.version !== knownHead.version) continue
-    const entries = new Map<string, readonly LiveEntry[]>()
-    for (const [i, [name, item]] of items.entries()) {
+    const items = new Map<string, LiveItem>()
+    for (const [i, [name, item]] of named.entries()) {
       const text = answer.rows[i] ?? null
       const rows = text === null ? (stored[i] as ItemRows) : store.put(itemKeys[i] as string, answer.stamp, text)
-      entries.set(name, entriesOf(item, rows, head))
+      items.set(name, liveItemOf(item, rows, head))
     }
-    return { head, entries }
+    return { head, items }
   }
   throw new Error('the version changed at every attempt')
 }
 
-/** The entries of an item; those made before, where rows and refresh times are still the same. */
-function entriesOf({ side, itemId }: WantedItem, item: ItemRows, head: Head): readonly LiveEntry[] {
-  const before = item.made
-  if (before?.head === head) return before.entries
-  const isSame = before?.entries.every(entry => entry.lastUpdatedAt === lastUpdatedAt(side, entry.listed, head))
-  const entries = before && isSame ? before.entries : item.rows.map(listed => liveEntryOf(side, itemId, listed, head))
-  item.made = { entries, head }
-  return entries
+/** An item as of a head: the one that was read before, where rows and refresh times are still the same. */
+function liveItemOf({ side, itemId }: WantedItem, stored: ItemRows, head: Head): LiveItem {
+  const before = stored.read
+  if (before?.head === head) return before.item
+  const entries = stored.rows.map(([provider, row]) => liveEntryOf(side, itemId, provider, row, head))
+  const isSame = before?.item.entries.every((entry, at) => entry.lastUpdatedAt === entries[at]?.lastUpdatedAt)
+  const item = before && isSame ? before.item : { itemId, entries, answers: new Map<string, Buffer>() }
+  stored.read = { item, head }
+  return item
 }

@@ -1,52 +1,41 @@
 /**
- * Decoded rows of the live view, kept while their text is unchanged.
- *
- * A row object lives as long as its text, so whatever is derived from it (services/api/listing-text.ts keeps
- * serialised members on it) is derived once. Rows of an item are in the order of their providers' keys; the store
- * holds a bounded number of items and evicts the least recently requested one.
+ * Decoded rows of the live view by item, kept while their text is unchanged; the store holds a bounded number of items and evicts the
+ * least recently requested one. Rows of an item are in the order of their providers' keys.
  */
 import type { Side } from '#schemas/events/book-changed.ts'
 import { decodeRow, type LiveHead, type LiveRow, SEPARATOR } from './table.ts'
 
-/** A provider's row, with room for what is derived from it. */
-export interface CachedRow {
-  readonly provider: string
-  readonly text: string
-  readonly row: LiveRow
-  /** Texts of the row by variant (currency, rate, members). */
-  readonly serialised: { variant: string; text: string }[]
-}
-
 export interface LiveEntry {
   itemId: number
-  listed: CachedRow
-  /** When the provider was last refreshed, in milliseconds. */
+  provider: string
+  row: LiveRow
+  /** When the row was last known to be listed, in milliseconds: its change, or the provider's last refresh. */
   lastUpdatedAt: number
 }
 
-export function liveEntryOf(side: Side, itemId: number, listed: CachedRow, head: LiveHead): LiveEntry {
-  return { itemId, listed, lastUpdatedAt: lastUpdatedAt(side, listed, head) }
+/** The entries of an item: the same object for as long as nothing in them changes, so that answers made of them are kept with it. */
+export interface LiveItem {
+  readonly itemId: number
+  readonly entries: readonly LiveEntry[]
+  /** Bodies by what they depend on beside the entries; bounded by who makes them. */
+  readonly answers: Map<string, Buffer>
 }
-
-/** When a row was last known to be listed: its change, or the provider's last refresh. */
-export const lastUpdatedAt = (side: Side, listed: CachedRow, head: LiveHead): number =>
-  Math.max(listed.row.seenAt, head[side][listed.provider] ?? 0)
 
 export interface ItemRows {
   stamp: string
   readonly text: string
-  readonly rows: readonly CachedRow[]
-  /** The entries last made of the rows, and of which head; the caller decides whether they are still valid. */
-  made?: { entries: readonly LiveEntry[]; head: unknown }
+  readonly rows: readonly (readonly [provider: string, row: LiveRow])[]
+  /** As it was last read, and under which head. */
+  read?: { item: LiveItem; head: LiveHead }
 }
 
 export type RowStore = ReturnType<typeof openRowStore>
 
-export const cachedRow = (provider: string, text: string): CachedRow => ({
+export const liveEntryOf = (side: Side, itemId: number, provider: string, row: LiveRow, head: LiveHead): LiveEntry => ({
+  itemId,
   provider,
-  text,
-  row: decodeRow(text),
-  serialised: [],
+  row,
+  lastUpdatedAt: Math.max(row.seenAt, head[side][provider] ?? 0),
 })
 
 export function openRowStore(capacity: number) {
@@ -61,7 +50,7 @@ export function openRowStore(capacity: number) {
       const item = items.get(key)
       return item && touch(key, item)
     },
-    /** Keeps an item's rows as of a stamp; a row whose text is unchanged stays the same object. */
+    /** Keeps an item's rows as of a stamp. */
     put(key: string, stamp: string, text: string): ItemRows {
       const before = items.get(key)
       if (before?.text === text) {
@@ -70,20 +59,14 @@ export function openRowStore(capacity: number) {
       }
       const [oldest] = items.keys()
       if (before === undefined && oldest !== undefined && items.size >= capacity) items.delete(oldest)
-      return touch(key, { stamp, text, rows: decodeRows(text, before?.rows ?? []) })
+      return touch(key, { stamp, text, rows: decodeRows(text) })
     },
   }
 }
 
-function decodeRows(text: string, before: readonly CachedRow[]): CachedRow[] {
-  if (text === '') return []
-  const rowsBefore = new Map(before.map(listed => [listed.provider, listed]))
-  const parts = text.split(SEPARATOR)
-  const rows: CachedRow[] = []
-  for (let i = 0; i + 1 < parts.length; i += 2) {
-    const [provider, rowText] = [parts[i] as string, parts[i + 1] as string]
-    const same = rowsBefore.get(provider)
-    rows.push(same?.text === rowText ? same : cachedRow(provider, rowText))
-  }
-  return rows.sort((a, b) => (a.provider < b.provider ? -1 : 1))
+function decodeRows(text: string): ItemRows['rows'] {
+  const parts = text === '' ? [] : text.split(SEPARATOR)
+  const rows: [string, LiveRow][] = []
+  for (let i = 0; i + 1 < parts.length; i += 2) rows.push([parts[i] as string, decodeRow(parts[i + 1] as string)])
+  return rows.sort(([a], [b]) => (a < b ? -1 : 1))
 }

@@ -248,6 +248,12 @@ describe('GET /prices and /bids', () => {
       expect(listed.body.items.map((entry: { item_id: number }) => entry.item_id)).not.to.include(second.itemId)
       await scenario.write({ rows: [first, second] })
       expect((await scenario.ask(path())).body.items).to.deep.equal(itemRows().map(row => entryOf(row)))
+      const later = { ...refreshedAt, ask: { ...refreshedAt.ask, [third.provider]: at + DAY_MS } }
+      await scenario.write({ refreshedAt: later })
+      const { body: alone } = await scenario.ask(path())
+      const entry = alone.items.find(({ provider }: { provider: string }) => provider === third.provider)
+      expect(entry, 'after a refresh without a change').to.have.property('last_updated', iso(at + DAY_MS))
+      await scenario.write({})
     })
 
     it('never mixes the states before and after a flush', async () => {

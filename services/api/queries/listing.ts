@@ -1,10 +1,9 @@
 /**
  * Which live entries GET /prices and GET /bids answer with, and their text.
  *
- * Rules: DECISIONS.md, "Prices and bids". The part of an entry's text that depends on the row alone is kept on the row
- * (CachedRow.serialised), so that an unchanged row costs one concatenation: JSON.stringify of 41 objects took 30 us, of which this leaves
- * 4 (unchanged rows) to 20 (new ones). The text itself is that of schemas/api/entry-text.ts, which bulk snapshots share; test/contract holds
- * it against the zod schema.
+ * Rules: DECISIONS.md, "Prices and bids". Answers made of one item alone are kept with it (LiveItem.answers), so that an item that does
+ * not change costs no text: JSON.stringify of 41 objects took 30 us, writing their texts 20. The text is that of
+ * schemas/api/entry-text.ts, which bulk snapshots share; test/contract holds it against the zod schema.
  */
 import { marketplaceUrl, type Provider } from '#infra/config/providers.ts'
 import { HttpError } from '#infra/http/http-error.ts'
@@ -15,7 +14,7 @@ import type { OffsetPagination } from '#schemas/api/reply-values.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
-import type { LiveEntry, LiveReader } from '#streams/live-view/reader.ts'
+import type { LiveEntry, LiveItem, LiveReader } from '#streams/live-view/reader.ts'
 import type { ApiContext } from '../context.ts'
 import { nearestName } from './near-names.ts'
 
@@ -29,7 +28,7 @@ export interface ListingSource {
 
 type AppliedFilters = ListingMeta['filters']
 
-/** Reads the page of a listing that a query asks for; `filters` are those that take effect. */
+/** Reads the page of a listing that a query asks for; `filters` are those that take effect, `item` the one that it is made of alone. */
 export async function readListing({ side, live, catalog, providers }: ListingSource, query: ListingQuery) {
   const { offset, limit, market_hash_name: name } = query
   const { queried: providersQueried, isChosen } = chosenProviders(providers, query.providers)
@@ -39,12 +38,15 @@ export async function readListing({ side, live, catalog, providers }: ListingSou
   }
   const ids = chosenItems(catalog, query)
   if (ids === undefined) {
-    return { ...(await live.listing(side, providersQueried, offset, limit)), filters, providersQueried }
+    const page = await live.listing(side, providersQueried, offset, limit)
+    return { ...page, filters, providersQueried, item: undefined }
   }
-  const rows = await live.ofItems(side, ids)
-  let entries = query.providers ? rows.filter(({ listed }) => isChosen(listed.provider)) : rows
+  const items = await live.ofItems(side, ids)
+  const rows = items.flatMap(item => item.entries)
+  let entries = query.providers ? rows.filter(({ provider }) => isChosen(provider)) : rows
   if (ids.length > 1) entries = name ? mergePhases(side, entries, ids[0] as number) : inListingOrder(entries)
-  return { entries: entries.slice(offset, offset + limit), total: entries.length, filters, providersQueried }
+  const page = { entries: entries.slice(offset, offset + limit), total: entries.length }
+  return { ...page, filters, providersQueried, item: ids.length === 1 ? items[0] : undefined }
 }
 
 /** The providers that a request asks for, in the order of their keys; all where it names none. */
@@ -120,23 +122,22 @@ const itemsOfPhase = (catalog: CatalogReader, phase: string): number[] =>
  * phase of that price.
  */
 export function mergePhases(side: Side, entries: readonly LiveEntry[], finishId: number): ListedEntry[] {
-  const byProvider = Map.groupBy(entries, entry => entry.listed.provider)
+  const byProvider = Map.groupBy(entries, entry => entry.provider)
   const merged = [...byProvider].map(([provider, phasesOf]) => {
-    const best = phasesOf.reduce((one, other) => (isBetter(side, other.listed, one.listed) ? other : one))
+    const best = phasesOf.reduce((one, other) => (isBetter(side, other, one) ? other : one))
     const row = {
-      ...best.listed.row,
-      quantity: phasesOf.reduce((sum, { listed }) => sum + listed.row.quantity, 0),
-      seenAt: Math.max(...phasesOf.map(({ listed }) => listed.row.seenAt)),
+      ...best.row,
+      quantity: phasesOf.reduce((sum, { row }) => sum + row.quantity, 0),
+      seenAt: Math.max(...phasesOf.map(({ row }) => row.seenAt)),
     }
     const lastUpdatedAt = Math.max(...phasesOf.map(entry => entry.lastUpdatedAt))
-    const listed = { provider, text: best.listed.text, row, serialised: [] }
-    return { itemId: finishId, listed, lastUpdatedAt, offeredItemId: best.itemId }
+    return { itemId: finishId, provider, row, lastUpdatedAt, offeredItemId: best.itemId }
   })
-  return merged.sort((a, b) => (a.listed.provider < b.listed.provider ? -1 : 1))
+  return merged.sort((a, b) => (a.provider < b.provider ? -1 : 1))
 }
 
 /** Native prices decide where they can be compared: refreshes of one provider may have had different rates. */
-function isBetter(side: Side, one: LiveEntry['listed'], other: LiveEntry['listed']): boolean {
+function isBetter(side: Side, one: LiveEntry, other: LiveEntry): boolean {
   const isSameCurrency = one.row.currency === other.row.currency
   const difference = isSameCurrency ? one.row.price - other.row.price : one.row.priceMicroUsd - other.row.priceMicroUsd
   return side === 'ask' ? difference < 0 : difference > 0
@@ -147,7 +148,7 @@ function inListingOrder(entries: readonly LiveEntry[]): LiveEntry[] {
   return entries
     .map(entry => ({ entry, partition: partitionOfItem(entry.itemId) }))
     .sort((a, b) => {
-      const [one, other] = [a.entry.listed.provider, b.entry.listed.provider]
+      const [one, other] = [a.entry.provider, b.entry.provider]
       if (one !== other) return one < other ? -1 : 1
       return a.partition - b.partition || a.entry.itemId - b.entry.itemId
     })
@@ -159,31 +160,34 @@ export interface ListedEntry extends LiveEntry {
   offeredItemId?: number
 }
 
-/** Texts kept on a row: US dollars with and without URL, as a quote, and one more currency. */
-const VARIANTS_KEPT = 4
+/** Of an item, some 14 kB each: mostly its entries and its quotes, in US dollars. */
+const ANSWERS_KEPT = 2
+
+/** The answer of a name that is made of an item alone: the one made before, while the item is the same. */
+export function answerOf(item: LiveItem, name: string, write: () => string): Buffer {
+  const { answers } = item
+  const known = answers.get(name)
+  if (known) return known
+  const [oldest] = answers.keys()
+  if (oldest !== undefined && answers.size >= ANSWERS_KEPT) answers.delete(oldest)
+  const answer = Buffer.from(write(), 'latin1')
+  answers.set(name, answer)
+  return answer
+}
 
 export function openListingWriter(side: Side, { catalog, registry, baseUrl }: ApiContext) {
   const itemOf = (id: number) => catalog.byId(id)
   const providerOf = (key: string) => registry.byKey.get(key)
-  const entryText = openEntryText<Provider>(side, { itemOf, providerOf, baseUrl, marketplaceUrl })
+  const { opening, closing, urlOf } = openEntryText<Provider>(side, { itemOf, providerOf, baseUrl, marketplaceUrl })
   return {
-    urlOf: entryText.urlOf,
-    /** The entries as a JSON array; those whose item or provider is unknown here are left out. */
+    urlOf,
+    /** The entries as a JSON array, in ASCII; those whose item or provider is unknown here are left out. */
     write(entries: readonly ListedEntry[], currency: AnswerCurrency, members: EntryMembers): string {
-      const variant = `${currency.code} ${currency.rate.text} ${members}`
-      let text = ''
-      for (const { itemId, listed, offeredItemId, lastUpdatedAt } of entries) {
-        const { provider, row, serialised } = listed
-        let opening = serialised.find(one => one.variant === variant)?.text
-        if (opening === undefined) {
-          opening = entryText.opening({ itemId, provider, row, offeredItemId }, currency, members)
-          if (opening === undefined) continue
-          if (serialised.length >= VARIANTS_KEPT) serialised.shift()
-          serialised.push({ variant, text: opening })
-        }
-        text += `${text === '' ? '' : ','}${opening}${entryText.closing(lastUpdatedAt)}`
-      }
-      return `[${text}]`
+      const texts = entries.flatMap(entry => {
+        const text = opening(entry, currency, members)
+        return text === undefined ? [] : text + closing(entry.lastUpdatedAt)
+      })
+      return `[${texts.join(',')}]`
     },
   }
 }

@@ -14,7 +14,7 @@ import type { Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import { type ApiContext, INDEX_CODES } from '../context.ts'
-import { chosenProviders, type ListingSource, mergePhases, openListingWriter } from '../queries/listing.ts'
+import { answerOf, chosenProviders, type ListingSource, mergePhases, openListingWriter } from '../queries/listing.ts'
 import { MONEY_NOTE, PHASES_NOTE, type SideOperation } from './listings.ts'
 
 export const batchRoutes = (api: ApiContext): Route[] => [
@@ -36,6 +36,8 @@ export const batchRoutes = (api: ApiContext): Route[] => [
   }),
 ]
 
+const COMMA = Buffer.from(',')
+
 function batchSide(api: ApiContext, side: Side, own: SideOperation): Route {
   const { catalog, registry, fx, live, now } = api
   const providers = side === 'ask' ? registry.askKeys : registry.bidKeys
@@ -50,10 +52,15 @@ function batchSide(api: ApiContext, side: Side, own: SideOperation): Route {
     async handle({ body, response }) {
       const currency = fx.currencyOf(body.currency)
       const batch = await readBatch({ side, providers, catalog, live }, body)
-      const items = batch.quoted.map(({ itemId, entries }) => {
-        const { market_hash_name, phase } = catalog.byId(itemId) as CatalogItem
-        const named = `"item_id":${itemId},"market_hash_name":${ascii(market_hash_name)},"phase":${ascii(phase)}`
-        return `{${named},"quotes":${writer.write(entries, currency, 'quote')}}`
+      const items = batch.quoted.map(({ itemId, entries, item }) => {
+        const write = () => {
+          const { market_hash_name, phase } = catalog.byId(itemId) as CatalogItem
+          const named = `"item_id":${itemId},"market_hash_name":${ascii(market_hash_name)},"phase":${ascii(phase)}`
+          return `{${named},"quotes":${writer.write(entries, currency, 'quote')}}`
+        }
+        return item
+          ? answerOf(item, `quotes ${currency.code} ${currency.rate.text}`, write)
+          : Buffer.from(write(), 'latin1')
       })
       const meta = ascii({
         currency: currency.code,
@@ -63,7 +70,9 @@ function batchSide(api: ApiContext, side: Side, own: SideOperation): Route {
         generated_at: formatInstant(now()),
       })
       const missing = `"items_not_found":${ascii(batch.itemsNotFound)},"names_not_found":${ascii(batch.namesNotFound)}`
-      return bytes(response, `{"meta":${meta},"items":[${items.join(',')}],${missing}}`)
+      const pieces = items.flatMap((item, at) => (at === 0 ? item : [COMMA, item]))
+      const [start, end] = [Buffer.from(`{"meta":${meta},"items":[`), Buffer.from(`],${missing}}`)]
+      return bytes(response, Buffer.concat([start, ...pieces, end]))
     },
   })
 }
@@ -84,11 +93,13 @@ async function readBatch({ side, live, catalog, providers }: ListingSource, body
   }
   const itemIds = new Set([...requested.values()].flat().filter(id => catalog.byId(id)))
   const { queried, isChosen } = chosenProviders(providers, body.providers)
-  const entries = (await live.ofItems(side, [...itemIds])).filter(({ listed }) => isChosen(listed.provider))
-  const byItem = Map.groupBy(entries, entry => entry.itemId)
+  const read = await live.ofItems(side, [...itemIds])
+  const itemOf = new Map(read.map(item => [item.itemId, item]))
   const all = [...requested].map(([itemId, ids]) => {
-    const rows = ids.flatMap(id => byItem.get(id) ?? [])
-    return { itemId, entries: ids.length > 1 && rows.length > 0 ? mergePhases(side, rows, itemId) : rows }
+    const own = ids.flatMap(id => itemOf.get(id) ?? [])
+    const rows = own.flatMap(({ entries }) => entries).filter(({ provider }) => isChosen(provider))
+    if (ids.length > 1 && rows.length > 0) return { itemId, entries: mergePhases(side, rows, itemId) }
+    return { itemId, entries: rows, item: queried === providers ? own[0] : undefined }
   })
   return {
     quoted: all.filter(one => one.entries.length > 0),

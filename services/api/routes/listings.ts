@@ -14,7 +14,7 @@ import { bidsReply, listingQuery, pricesReply, redirectParams } from '#schemas/a
 import { ALL, json, type Operation, type Reply, STARTER } from '#schemas/api/operation.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { type ApiContext, INDEX_CODES } from '../context.ts'
-import { itemNotFound, openListingWriter, paginationOf, readListing } from '../queries/listing.ts'
+import { answerOf, itemNotFound, openListingWriter, paginationOf, readListing } from '../queries/listing.ts'
 
 export const MONEY_NOTE =
   'Amounts are integers in hundredths of the currency; `*_decimal` texts are exact for currencies of small value.'
@@ -63,15 +63,19 @@ function listSide(api: ApiContext, side: Side, own: SideOperation): Route {
     uncountedCode: INDEX_CODES[side],
     async handle({ query, credential: { tier }, response }) {
       const currency = fx.currencyOf(query.currency)
-      const { entries, total, filters, providersQueried } = await readListing(source, query)
-      const returned = [...new Set(entries.map(({ listed }) => listed.provider))].sort()
-      const meta =
-        `{"currency":"${currency.code}","filters":${ascii(filters)},` +
-        `"providers_queried":${JSON.stringify(providersQueried)},"returned_providers":${JSON.stringify(returned)}}`
-      const hasUrl = side === 'ask' && (tier === 'pro' || tier === 'quant')
-      const items = writer.write(entries, currency, hasUrl ? 'entry with url' : 'entry')
-      const pagination = JSON.stringify(paginationOf(query, total))
-      return bytes(response, `{"meta":${meta},"items":${items},"pagination":${pagination}}`)
+      const { entries, total, filters, providersQueried, item } = await readListing(source, query)
+      const members = side === 'ask' && (tier === 'pro' || tier === 'quant') ? 'entry with url' : 'entry'
+      const write = () => {
+        const returned = [...new Set(entries.map(({ provider }) => provider))].sort()
+        const meta =
+          `{"currency":"${currency.code}","filters":${ascii(filters)},` +
+          `"providers_queried":${JSON.stringify(providersQueried)},"returned_providers":${JSON.stringify(returned)}}`
+        const items = writer.write(entries, currency, members)
+        return `{"meta":${meta},"items":${items},"pagination":${JSON.stringify(paginationOf(query, total))}}`
+      }
+      if (item === undefined) return bytes(response, write())
+      const name = `${members} ${currency.code} ${currency.rate.text} ${query.limit} ${query.offset} ${ascii(filters)}`
+      return bytes(response, answerOf(item, name, write))
     },
   })
 }
@@ -105,8 +109,8 @@ export function openListing(api: ApiContext): Route {
       if (!provider) throw new HttpError('NOT_FOUND', 'There is no such provider.')
       const item = ITEM_ID.test(id) ? catalog.byId(Number(id)) : undefined
       if (!item) throw itemNotFound()
-      const rows = await live.ofItems('ask', [item.item_id])
-      const row = rows.find(entry => entry.listed.provider === provider.key)?.listed.row
+      const [listed] = await live.ofItems('ask', [item.item_id])
+      const row = listed?.entries.find(entry => entry.provider === provider.key)?.row
       const url = urlOf(provider, item, row)
       if (url === undefined) throw new HttpError('NOT_FOUND', 'The offer is at no host of its provider.')
       return bytes(response, undefined, { status: 302, headers: ['Location', url] })

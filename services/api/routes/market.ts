@@ -153,7 +153,13 @@ const readMarketItem = ({ catalog, clickhouse, live, readHealth, registry, readS
         readItemPast(clickhouse, itemId, at),
         readHealth(),
       ])
-      const counting = (entries: typeof asks) => countingEntries(entries, registry.byKey, health, at)
+      const counting = (items: typeof asks) =>
+        countingEntries(
+          items.flatMap(({ entries }) => entries),
+          registry.byKey,
+          health,
+          at,
+        )
       const providers = itemProviders(counting(asks), counting(bids), past, at)
       return {
         meta: analyticsMeta('mixed', view.asOf, at, '24h'),
@@ -181,9 +187,9 @@ function countingEntries(
   health: ReadonlyMap<string, ProviderHealth>,
   now: number,
 ): LiveEntry[] {
-  return entries.filter(({ listed, lastUpdatedAt }) => {
-    const provider = providers.get(listed.provider)
-    const isUp = provider && !isDown(provider.refresh_interval_ms, health.get(listed.provider), now)
+  return entries.filter(({ provider: key, lastUpdatedAt }) => {
+    const provider = providers.get(key)
+    const isUp = provider && !isDown(provider.refresh_interval_ms, health.get(key), now)
     return isUp && now - lastUpdatedAt <= AGE_LIMIT_MS
   })
 }
@@ -195,8 +201,8 @@ function itemProviders(
   past: ReadonlyMap<string, ProviderPast>,
   now: number,
 ): ItemProvider[] {
-  const bidOf = new Map(bids.map(entry => [entry.listed.provider, entry.listed.row]))
-  return asks.map(({ listed: { provider, row } }): ItemProvider => {
+  const bidOf = new Map(bids.map(({ provider, row }) => [provider, row]))
+  return asks.map(({ provider, row }): ItemProvider => {
     const bid = bidOf.get(provider)
     const before = past.get(provider)
     const ask = row.priceMicroUsd

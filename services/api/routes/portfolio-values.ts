@@ -121,8 +121,10 @@ export async function readQuotes(
   isChosen: (provider: string) => boolean,
 ): Promise<{ asks: Quote[]; bids: Quote[] }> {
   const read = async (side: Side): Promise<Quote[]> => {
-    const entries = (await live.ofItems(side, itemIds)).filter(({ listed }) => isChosen(listed.provider))
-    return entries.map(({ itemId, listed: { provider, row } }) => ({ itemId, provider, ...row }))
+    const entries = (await live.ofItems(side, itemIds)).flatMap(item => item.entries)
+    return entries
+      .filter(({ provider }) => isChosen(provider))
+      .map(({ itemId, provider, row }) => ({ itemId, provider, ...row }))
   }
   const [asks, bids] = await Promise.all([read('ask'), read('bid')])
   return { asks, bids }
