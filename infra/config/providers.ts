@@ -85,37 +85,52 @@ export interface LinkTarget {
   phase: string | null
 }
 
-const EXPRESSION = /\{(\??)([^{}]*)\}/g
-const VARIABLES = new Set(['item_id', 'market_hash_name', 'phase'])
+const EXPRESSION = /\{([^{}]*)\}/
+const VARIABLES = new Set<string>(['item_id', 'market_hash_name', 'phase'] satisfies (keyof LinkTarget)[])
+
+const variablesOf = (expression: string): string[] => expression.replace(/^\?/, '').split(',')
 
 function hasKnownVariables(template: string): boolean {
-  const names = [...template.matchAll(EXPRESSION)].flatMap(match => (match[2] ?? '').split(','))
+  const names = template.split(EXPRESSION).flatMap((piece, at) => (at % 2 === 1 ? variablesOf(piece) : []))
   const isKnown = names.every(name => VARIABLES.has(name))
   return isKnown && (names.includes('market_hash_name') || names.includes('item_id'))
 }
 
-const encodedOf = new WeakMap<LinkTarget, Record<keyof LinkTarget, string | null>>()
+/** Template → its texts, and between them its expressions. */
+const piecesOf = new Map<string, readonly string[]>()
+/** Item → its values of the expressions. */
+const expandedOf = new WeakMap<LinkTarget, Map<string, string>>()
 
 /**
  * The marketplace's URL of an item: its template expanded as RFC 6570 does for simple (`{x}`) and
  * query (`{?x,y}`) expressions. Values are percent-encoded; a null phase leaves its part out.
  *
- * A listing shows thousands of them, so an item's values are encoded once.
+ * A page of prices has a thousand of them, so a template is taken apart once, and an item's values are encoded once.
  */
-export function marketplaceUrl(entry: Provider, item: LinkTarget): string {
-  let values = encodedOf.get(item)
-  if (values === undefined) {
-    const { item_id, market_hash_name, phase } = item
-    values = { item_id: String(item_id), market_hash_name: encode(market_hash_name), phase: phase && encode(phase) }
-    encodedOf.set(item, values)
+export function marketplaceUrl({ link_template: template }: Provider, item: LinkTarget): string {
+  const pieces = piecesOf.get(template) ?? template.split(EXPRESSION)
+  piecesOf.set(template, pieces)
+  const expanded = expandedOf.get(item) ?? new Map<string, string>()
+  expandedOf.set(item, expanded)
+  let url = ''
+  for (let at = 0; at < pieces.length; at++) {
+    const piece = pieces[at] as string
+    const value = at % 2 === 0 ? piece : (expanded.get(piece) ?? expand(piece, item))
+    if (at % 2 === 1) expanded.set(piece, value)
+    url += value
   }
-  return entry.link_template.replace(EXPRESSION, (_, query: string, names: string) => {
-    const given = names.split(',').filter(name => values[name as keyof LinkTarget] !== null)
-    if (query === '') return given.map(name => values[name as keyof LinkTarget]).join(',')
-    return given.map((name, i) => `${i === 0 ? '?' : '&'}${name}=${values[name as keyof LinkTarget]}`).join('')
-  })
+  return url
 }
 
-const encode = (text: string): string => encodeURIComponent(text).replace(/[!'()*]/g, percent)
+function expand(expression: string, item: LinkTarget): string {
+  const isQuery = expression.startsWith('?')
+  const values = variablesOf(expression).flatMap(name => {
+    const value = item[name as keyof LinkTarget]
+    if (value === null) return []
+    const encoded = encodeURIComponent(value).replace(/[!'()*]/g, percent)
+    return isQuery ? `${name}=${encoded}` : encoded
+  })
+  return isQuery && values.length > 0 ? `?${values.join('&')}` : values.join(',')
+}
 
 const percent = (character: string): string => `%${character.charCodeAt(0).toString(16).toUpperCase()}`
