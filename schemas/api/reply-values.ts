@@ -41,7 +41,7 @@ export const itemMembers = {
   phase: z.string().nullable(),
 }
 
-const ONE_PAGE = { offset: 0, has_next: false, has_prev: false }
+const onePage = (limit: number, total: number) => ({ limit, offset: 0, total, has_next: false, has_prev: false })
 
 const offsetPagination = z
   .strictObject({
@@ -56,7 +56,7 @@ const offsetPagination = z
 export type OffsetPagination = z.infer<typeof offsetPagination>
 
 /** Pagination by offset; the example is of a limit. */
-export const offsetPages = (limit: number) => offsetPagination.meta({ example: { ...ONE_PAGE, limit, total: 1 } })
+export const offsetPages = (limit: number) => offsetPagination.meta({ example: onePage(limit, 1) })
 
 const cursorPagination = z
   .strictObject({
@@ -71,4 +71,4 @@ const cursorPagination = z
 
 /** Pagination by cursor: no total is known, and `next_cursor` is null on the last page. */
 export const cursorPages = (limit: number) =>
-  cursorPagination.meta({ example: { ...ONE_PAGE, limit, total: -1, next_cursor: null } })
+  cursorPagination.meta({ example: { ...onePage(limit, -1), next_cursor: null } })
