@@ -95,16 +95,16 @@ async function waitForLag(config: PlatformConfig, log: Log, limitSeconds: number
 }
 
 /**
- * Resolves once every group but those in `without` reflects what the log held at the call; rejects when one has stopped, or the
+ * Resolves once the groups, all unless some are chosen, reflect what the log held at the call; rejects when one has stopped, or the
  * signal aborts.
  */
 export async function waitForViews(
   config: PlatformConfig,
   log: Log,
-  options: { signal: AbortSignal; onProgress?: (text: string) => void; without?: readonly string[] },
+  options: { signal: AbortSignal; onProgress?: (text: string) => void; isAwaited?: (group: string) => boolean },
 ): Promise<void> {
-  const { signal, onProgress, without = [] } = options
-  const awaited = readingGroups().filter(({ group }) => !without.includes(group))
+  const { signal, onProgress, isAwaited = () => true } = options
+  const awaited = readingGroups().filter(({ group }) => isAwaited(group))
   await withLagReader(config, log, async reader => {
     for (const groups of Map.groupBy(awaited, ({ stage }) => stage).values()) {
       const ends = await reader.ends(groups.map(({ topic }) => topic))

@@ -23,7 +23,7 @@ interface LiveCheck {
 const POLL_MS = 200
 /** A call to the API counts against its key's limits. */
 const ASK_EVERY_MS = 2_000
-const VIEWS_OF_THE_PAST = VIEWS.filter(({ store }) => store === 'clickhouse').map(({ name }) => name)
+const VIEWS_OF_THE_PAST: readonly string[] = VIEWS.filter(({ store }) => store === 'clickhouse').map(({ name }) => name)
 const VIEWS_LIMIT_MS = 20_000
 /** Above what a source may take unless its market says more (`total_timeout_ms`). */
 const STUCK_AFTER_MS = 5 * MINUTE_MS
@@ -62,10 +62,10 @@ export async function untilLive({ config, processes, log, key, progress, signal 
   const ingest = processes.find(({ group }) => group.roles.includes('ingest'))
   const onProgress = (text: string) => progress.step(`filling the views: ${text}`)
   // Sales are a view of the past.
-  const without = first === 'sale' ? [] : VIEWS_OF_THE_PAST
+  const isAwaited = (group: string) => first === 'sale' || !VIEWS_OF_THE_PAST.includes(group)
   await eventually(signal, 'prices to be live', ASK_EVERY_MS, async () => {
     const sources = await askSources(originOf(config.operatorHost, ingest?.ports()?.operatorPort ?? 0))
-    await waitForViews(config, log, { signal, onProgress, without })
+    await waitForViews(config, log, { signal, onProgress, isAwaited })
     const list = { ask: 'prices', bid: 'bids', sale: 'sales' }[first]
     const isLive = (await askList(`${origin}/v1/${list}?limit=1`, key)).length > 0
     const seen = `${sources.size} of ${feeds.length} sources have answered`

@@ -43,7 +43,7 @@ interface Call {
 const LEASE_MS = 600_000
 
 /** Rooms with scripts of their own. */
-const VIEWS = ['runner', 'live-view', 'fx', 'provider-health']
+const VIEWS = ['runner', 'live-view', 'provider-health']
 const SCRIPT_ROOMS = ['infra/redis', ...VIEWS.map(view => `streams/${view}`)]
 const SCRIPT = /const [A-Z]+ = `([^`]*redis\.call[^`]*)`/g
 

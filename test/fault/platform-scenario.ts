@@ -236,7 +236,7 @@ async function listen({ marketplaces, platform, roles, random }: PlatformScenari
 export async function drainScenario(scenario: PlatformScenario, load: ScenarioLoad): Promise<DrainedScenario> {
   const { marketplaces, roles, platform, database, kafka, options } = scenario
   const { limitMs } = options
-  const views = () => platform.drained([], limitMs)
+  const views = () => platform.drained(undefined, limitMs)
   const made = await load.endAlerts()
   await marketplaces.settle(limitMs)
   for (const ingest of roles.of('ingest')) await ingest.stop()

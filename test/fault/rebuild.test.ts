@@ -105,7 +105,7 @@ describe('killed rebuilds', function () {
   }
 
   async function settled(): Promise<void> {
-    await platform.drained(['alert-triggers', 'alerts', 'provisional-items'])
+    await platform.drained(ROLES)
   }
 
   function ledgers(isKilled: boolean): Promise<Record<string, Ledger>> {

@@ -148,7 +148,7 @@ async function copyInput(from: KafkaConnection, to: KafkaConnection): Promise<vo
 async function derive(platform: TestPlatform, environment: Record<string, string>, books: number) {
   const names = [...Array.from({ length: books }, () => 'book'), SINKS.join(' ')]
   const running = await Promise.all(names.map(name => platform.spawnRole(name, environment)))
-  await platform.drained(['provisional-items', 'alert-triggers', 'alerts'])
+  await platform.drained(['book', ...SINKS])
   for (const role of running) await role.stop()
   const { namespace } = platform
   const redis = await platform.openRedis()

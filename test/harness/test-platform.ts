@@ -130,8 +130,8 @@ export function platformOf(opened: () => OpenedPlatform, onEnd: OnEnd) {
     },
     /** Runs `marketlog` with these words as a process of its own, to its end. */
     command: (...words: string[]) => runCommand(words, { PATH: process.env.PATH, ...facts.environment }),
-    /** Resolves when every view, but those of the groups named, reflects what the log holds now. */
-    drained: (without: readonly string[] = [], limitMs = DRAIN_LIMIT_MS) => drained(opened(), without, limitMs),
+    /** Resolves when the groups of these roles, of all where none are named, reflect what the log holds now. */
+    drained: (roles?: readonly string[], limitMs = DRAIN_LIMIT_MS) => drained(opened(), roles, limitMs),
     /** Starts `marketlog run <role>` as a process of its own; killed after the file at the latest. */
     async spawnRole(role: string, env: Record<string, string> = {}): Promise<SpawnedRole> {
       const { environment, roleEnvironment } = opened()
@@ -147,7 +147,11 @@ export function platformOf(opened: () => OpenedPlatform, onEnd: OnEnd) {
   })
 }
 
-async function drained({ config, log }: OpenedPlatform, without: readonly string[], limitMs: number): Promise<void> {
+async function drained(
+  { config, log }: OpenedPlatform,
+  roles: readonly string[] | undefined,
+  limitMs: number,
+): Promise<void> {
   const { waitForViews } = await import('#services/cli/lag.ts')
   const signal = AbortSignal.timeout(limitMs)
   let behind = 'nothing is known of the groups'
@@ -155,7 +159,7 @@ async function drained({ config, log }: OpenedPlatform, without: readonly string
     behind = text
   }
   try {
-    await waitForViews(config, log, { signal, without, onProgress })
+    await waitForViews(config, log, { signal, onProgress, isAwaited: group => roles?.includes(group) ?? true })
   } catch (cause) {
     throw signal.aborted ? new Error(`not drained within ${limitMs} ms: ${behind}`, { cause }) : cause
   }

@@ -145,7 +145,7 @@ describe('the feed of sales', () => {
         dates(taken.filter(sale => sale.provider === provider)),
       )
     }
-    await platform.drained(['provisional-items'])
+    await platform.drained(['sales'])
     const authorization = `Bearer ${await platform.newKey()}`
     const listed: Recorded['items'] = []
     for (let cursor: string | null = ''; cursor !== null; ) {

@@ -54,7 +54,7 @@ describe('names of items, written otherwise', () => {
     const about = { observedAt: startMs + round * HOUR_MS, currency: 'USD', entries }
     for (const provider of PROVIDERS) await ingest.publish({ provider, side: 'ask', ...about })
     await ingest.publish({ provider: 'provider_02', side: 'bid', ...about })
-    await servers.drained(['alert-triggers', 'provider-health'])
+    await servers.drained(ROLES)
   }
   const ask = (path: string, more: Ask = {}) => scenario.ask(`/v1${path}`, { as: account.key, ...more })
   const post = (path: string, body: unknown) => ask(path, { method: 'POST', body })
@@ -83,7 +83,7 @@ describe('names of items, written otherwise', () => {
     const entries = WRITTEN.map(market_hash_name => ({ market_hash_name, ...sold }))
     const about = { provider: 'provider_12', side: 'sale', observedAt: sold.sold_at, currency: 'USD' } as const
     await ingest.publish({ ...about, entries })
-    await servers.drained(['alert-triggers', 'provider-health'])
+    await servers.drained(ROLES)
   })
   after('end of both', async () => {
     await scenario?.close()

@@ -45,7 +45,7 @@ describe('log tools', () => {
     await publish(sales)
     await publish([saleOf(UNKNOWN_NAME, null, SALES)])
     await publisher.send([{ topic: 'sales', key: 'provider_01', value: Buffer.from('no event of ours') }])
-    await platform.drained(['provisional-items'])
+    await platform.drained(['sales', 'history', 'candles'])
   })
 
   const publish = (some: readonly SaleObserved[]) => publisher.send(some.map(sale => saleRecord(kafka.codec, sale)))

@@ -60,13 +60,12 @@ describe('a market that fills', () => {
   const platform = useServers()
 
   it('is not there before it has prices, nor its index before an item has both sides; it used to be nulls and 0.00', async () => {
-    const below = await platform.startRoles([
-      ...(['fx', 'provider-health', 'history', 'candles', 'sales', 'live-view', 'book'] as const),
-    ])
+    const names = ['fx', 'provider-health', 'history', 'candles', 'sales', 'live-view', 'book'] as const
+    const below = await platform.startRoles(names)
     const ingest = await openTestIngest(platform.connect('ingest'))
     await ingest.publishRates()
     await below.ready()
-    await platform.drained(['alert-triggers', 'provisional-items'])
+    await platform.drained(names)
     const roles = await platform.startRoles(['market-summary', 'api'])
     const headers = { authorization: `Bearer ${await platform.newKey()}` }
     const get = async (path: string) => {

@@ -172,7 +172,7 @@ describe('movers on real refreshes', () => {
     const entries = [{ market_hash_name: [...items.values()][0]?.market_hash_name ?? '', price: 100, quantity: 1 }]
     await ingest.publish({ provider: 'provider_08', side: 'ask', observedAt: Date.now(), currency: 'USD', entries })
     await ingest.close()
-    await platform.drained(['candles', 'sales', 'alert-triggers'])
+    await platform.drained(['book', 'history', 'live-view', 'provider-health'])
     const drainedAt = Date.now()
     const operator = await role.operatorUrl()
     const readiness = async () => (await fetch(`${operator}/readyz`)).text()

@@ -50,7 +50,7 @@ describe('provisional items', () => {
       const observedAt = FIRST_TIME + hour * HOUR_MS
       await ingest.publish({ provider, side: 'ask', observedAt, currency: 'USD', entries })
     }
-    await platform.drained(['live-view', 'candles', 'history', 'alert-triggers', 'provider-health'])
+    await platform.drained(['book', 'provisional-items'])
   }
   const idsOf = (names: readonly string[]) => names.map(name => catalog.idOf(name, null))
   const published = async (): Promise<CatalogItem[]> =>

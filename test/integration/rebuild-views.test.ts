@@ -58,7 +58,7 @@ describe('rebuild and verify', () => {
 
   const settled = () =>
     // Those named do not run here.
-    platform.drained(['alert-triggers', 'provider-health', 'fx', 'alerts', 'provisional-items'])
+    platform.drained(ROLES)
 
   const countOf = async (table: string): Promise<number> => {
     const [row] = await clickhouse.writer.rows<{ rows: number }>(

@@ -75,7 +75,7 @@ describe('sales', () => {
     const other = items[1] ?? expect.fail('no item')
     await publish([saleOf(other, 999)])
     const wanted = [...chosen.map((item, i) => expected(saleOf(item, i), item)), expected(saleOf(other, 999), other)]
-    await platform.drained(['provisional-items'])
+    await platform.drained(['sales'])
     await roles.stop()
     wanted.sort((a, b) => b.sold_at - a.sold_at)
     expect(await rowsIn('sales')).to.deep.equal(wanted)
