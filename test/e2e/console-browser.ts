@@ -53,6 +53,11 @@ export function useConsole() {
     const { body } = await platform.own.get('/prices', { market_hash_name: ITEM })
     itemId = body.items[0]?.item_id ?? 0
     expect(itemId).to.be.above(0)
+    // A start does not wait for what is computed of views.
+    await eventually(
+      async () => (await platform.own.get(`/market/items/${itemId}`)).status === 200,
+      'the market summary',
+    )
   })
   after(async () => {
     await browser?.close()
