@@ -80,8 +80,7 @@ export function bytes(
   const caching = cache === undefined ? [] : ['Cache-Control', `${limits ? 'private' : 'public'}, ${cache}`]
   beginAnswer(response, status, [...(body === undefined ? ofNothing : content), ...caching, ...headers], policy)
   for (const piece of pieces.slice(0, -1)) response.write(piece)
-  // A byte for each character is ASCII: as latin1 Node writes it without encoding it.
-  response.end(pieces.at(-1), length === pieces.at(-1)?.length ? 'latin1' : 'utf8')
+  response.end(pieces.at(-1))
   observe(response, { status, bytes: length })
   return SENT
 }

@@ -148,7 +148,7 @@ export function nameFaults(
   known: readonly string[],
   raw: Readonly<Record<string, unknown>>,
 ): Violation[] {
-  const isStrict = 'strict' in raw && known.includes('strict') && STRICT.safeParse(raw.strict).data === true
+  const isStrict = known.includes('strict') && STRICT.safeParse(raw.strict).data === true
   // Of two spellings that are both known the first is the one to write.
   const byForm = new Map(known.toReversed().map(name => [formOf(name), name]))
   const faults: Violation[] = []

@@ -67,7 +67,7 @@ export function openLiveReader(
   return {
     ...openSnapshotReader(redis, prefix),
     /** Items in the given order, their entries in the order of the providers' keys. What was read a moment ago comes at once. */
-    ofItems: (side: Side, itemIds: readonly number[]): readonly LiveItem[] | Promise<readonly LiveItem[]> =>
+    ofItems: async (side: Side, itemIds: readonly number[]): Promise<readonly LiveItem[]> =>
       justRead(state, side, itemIds) ?? readAllItems(state, side, itemIds),
     /** `limit` entries from `offset` of everything that some providers list. */
     async listing(side: Side, providers: readonly string[], offset: number, limit: number): Promise<ListingPage> {

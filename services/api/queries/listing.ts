@@ -163,15 +163,15 @@ export interface ListedEntry extends LiveEntry {
 /** Of an item, some 14 kB each: mostly its entries and its quotes, in US dollars. */
 const ANSWERS_KEPT = 2
 
-/** The answer of a name that is made of an item alone: the one made before, while the item is the same. */
-export function answerOf(item: LiveItem, name: string, write: () => string): Buffer {
-  const { answers } = item
-  const known = answers.get(name)
+/** The bytes of a text in ASCII; where it is made of an item alone, those made before by the name, while the item is the same. */
+export function answerOf(item: LiveItem | undefined, name: string, write: () => string): Buffer {
+  const known = item?.answers.get(name)
   if (known) return known
-  const [oldest] = answers.keys()
-  if (oldest !== undefined && answers.size >= ANSWERS_KEPT) answers.delete(oldest)
   const answer = Buffer.from(write(), 'latin1')
-  answers.set(name, answer)
+  if (item === undefined) return answer
+  const [oldest] = item.answers.keys()
+  if (oldest !== undefined && item.answers.size >= ANSWERS_KEPT) item.answers.delete(oldest)
+  item.answers.set(name, answer)
   return answer
 }
 

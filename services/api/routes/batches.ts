@@ -58,9 +58,7 @@ function batchSide(api: ApiContext, side: Side, own: SideOperation): Route {
           const named = `"item_id":${itemId},"market_hash_name":${ascii(market_hash_name)},"phase":${ascii(phase)}`
           return `{${named},"quotes":${writer.write(entries, currency, 'quote')}}`
         }
-        return item
-          ? answerOf(item, `quotes ${currency.code} ${currency.rate.text}`, write)
-          : Buffer.from(write(), 'latin1')
+        return answerOf(item, `quotes ${currency.code} ${currency.rate.text}`, write)
       })
       const meta = ascii({
         currency: currency.code,

@@ -73,7 +73,6 @@ function listSide(api: ApiContext, side: Side, own: SideOperation): Route {
         const items = writer.write(entries, currency, members)
         return `{"meta":${meta},"items":${items},"pagination":${JSON.stringify(paginationOf(query, total))}}`
       }
-      if (item === undefined) return bytes(response, write())
       const name = `${members} ${currency.code} ${currency.rate.text} ${query.limit} ${query.offset} ${ascii(filters)}`
       return bytes(response, answerOf(item, name, write))
     },
