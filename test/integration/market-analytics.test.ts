@@ -159,6 +159,17 @@ describe('market analytics on real refreshes', () => {
       expect(Math.min(...Object.values(meta.excluded))).to.be.above(50)
     })
 
+    it('says how old the snapshot is now, whenever the page was asked for before', async () => {
+      const begun = now
+      const first = await read('/v1/market/arbitrage', arbitrageReply)
+      for (const laterMs of [20_000, 20_999, 21_000]) {
+        now = Date.parse(first.meta.generated_at) + laterMs
+        const { meta } = await read('/v1/market/arbitrage', arbitrageReply)
+        expect(meta.freshness_sec).to.equal(Math.floor((now - Date.parse(meta.generated_at)) / 1000)).and.above(0)
+      }
+      now = begun
+    })
+
     it('pages by offset, and refuses a cursor', async () => {
       const { pagination } = await read('/v1/market/arbitrage?limit=37', arbitrageReply)
       expect(pagination).to.deep.equal({ limit: 37, offset: 0, total: -1, has_next: true, has_prev: false })

@@ -44,8 +44,8 @@ function viewOf(pairs: readonly Pair[]): ArbitrageView {
   return { asOf: AS_OF, providers: PROVIDERS, excluded: { ask: {}, bid: {} }, columns }
 }
 
-/** By the definition: filter, then cut the page, then leave out what has become too old. */
-function expectedPage(pairs: readonly Pair[], asked: ArbitrageQuery): { rows: number[]; hasNext: boolean } {
+/** By the definition: filter, then cut the page, then leave out what has become too old; the first row that does ends it. */
+function expectedPage(pairs: readonly Pair[], asked: ArbitrageQuery, afterMs: number) {
   const has = (wanted: readonly string[] | undefined, number: number) =>
     wanted === undefined || wanted.includes(PROVIDERS[number] as string)
   const all = [...pairs.keys()].filter(row => {
@@ -54,8 +54,9 @@ function expectedPage(pairs: readonly Pair[], asked: ArbitrageQuery): { rows: nu
     return isSpread && has(asked.providers_buy, buyer) && has(asked.providers_sell, seller)
   })
   const end = asked.offset + asked.limit
-  const isYoung = (row: number) => (pairs[row] as Pair).age <= ARBITRAGE_AGE_LIMIT_MS
-  return { rows: all.slice(asked.offset, end).filter(isYoung), hasNext: all.length > end }
+  const left = (row: number) => ARBITRAGE_AGE_LIMIT_MS - (pairs[row] as Pair).age
+  const rows = all.slice(asked.offset, end).filter(row => left(row) >= afterMs)
+  return { rows, hasNext: all.length > end, until: AS_OF + Math.min(...rows.map(left)) }
 }
 
 describe('pages of arbitrage', () => {
@@ -64,7 +65,8 @@ describe('pages of arbitrage', () => {
       fc.property(snapshot, fc.array(question, { minLength: 1, maxLength: 6 }), (pairs, questions) => {
         const view = viewOf(pairs)
         for (const asked of questions as ArbitrageQuery[]) {
-          expect(arbitragePage(view, asked, AS_OF)).to.deep.equal(expectedPage(pairs, asked))
+          for (const afterMs of [0, 3])
+            expect(arbitragePage(view, asked, AS_OF + afterMs)).to.deep.equal(expectedPage(pairs, asked, afterMs))
         }
       }),
       { numRuns: 400 },

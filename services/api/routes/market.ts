@@ -6,6 +6,7 @@
  * that counts has none, one without a bid has nulls for the figures of a bid. The ask of a past moment is known from the first change
  * after it, which carries the ask before; an ask that has not changed since is the same.
  */
+import type { z } from 'zod'
 import type { Provider } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
@@ -22,7 +23,7 @@ import {
   marketItemsReply,
 } from '#schemas/api/market.ts'
 import { json, PRO, QUANT } from '#schemas/api/operation.ts'
-import { DAY_MS, formatInstant } from '#schemas/values/instant.ts'
+import { DAY_MS, formatInstant, type Instant } from '#schemas/values/instant.ts'
 import { type MicroUsd, toUsdText } from '#schemas/values/money.ts'
 import { PAST_WINDOWS_MS, type PastWindow, type ProviderPast, readItemPast } from '#streams/history/reader.ts'
 import type { LiveEntry } from '#streams/live-view/reader.ts'
@@ -51,8 +52,13 @@ export const analyticsMeta = (source: 'cache' | 'live' | 'mixed', asOf: number, 
   window: { timeframe },
 })
 
+/** Of 450 kB at most. */
+const PAGES_KEPT = 32
+
 function listArbitrage({ registry, catalog, now, readArbitrage }: ApiContext): Route {
   const fees = new Map(registry.all.map(provider => [provider.key, arbitrageFees(provider.fees)]))
+  // Those who poll ask for the same few: a page is the same for a second, unless a row of it passes the age limit.
+  const pages = new Map<string, { body: Buffer; until: Instant }>()
   return defineRoute({
     id: 'listArbitrage',
     method: 'get',
@@ -69,19 +75,28 @@ function listArbitrage({ registry, catalog, now, readArbitrage }: ApiContext): R
       if (!('cursor' in rawQuery(request))) return
       throw new HttpError('CURSOR_NOT_SUPPORTED', 'Arbitrage is paged by offset; leave cursor out.')
     },
-    async handle({ query }) {
+    async handle({ query, response }) {
       const view = await readArbitrage()
       const at = now()
-      const { rows, hasNext } = arbitragePage(view, query, at)
+      const name = JSON.stringify([view.asOf, query])
+      const kept = pages.get(name)
+      if (kept && at <= kept.until) return bytes(response, kept.body)
+      const { rows, hasNext, until } = arbitragePage(view, query, at)
       const { limit, offset } = query
-      return {
-        meta: {
-          ...analyticsMeta('cache', view.asOf, at, '60m'),
-          excluded: excludedQuotes(view, query, registry),
-        },
-        data: { items: arbitragePairs(view, rows, { catalog, fees }) },
-        pagination: { limit, offset, total: -1 as const, has_next: hasNext, has_prev: offset > 0 },
-      }
+      const meta = analyticsMeta('cache', view.asOf, at, '60m')
+      const body = Buffer.from(
+        JSON.stringify({
+          meta: { ...meta, excluded: excludedQuotes(view, query, registry) },
+          data: { items: arbitragePairs(view, rows, { catalog, fees }) },
+          pagination: { limit, offset, total: -1, has_next: hasNext, has_prev: offset > 0 },
+        } satisfies z.infer<typeof arbitrageReply>),
+      )
+      const [oldest] = pages.keys()
+      if (oldest !== undefined && pages.size >= PAGES_KEPT) pages.delete(oldest)
+      // `freshness_sec` counts on then.
+      const nextSecond = view.asOf + (meta.freshness_sec + 1) * 1000
+      pages.set(name, { body, until: Math.min(until, nextSecond - 1) })
+      return bytes(response, body)
     },
   })
 }
