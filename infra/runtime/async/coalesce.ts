@@ -3,11 +3,12 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import PQueue from 'p-queue'
 
 /**
- * Gathers requests within a turn of the event loop, and while the work before is under way; `work` resolves with an answer for each, in
- * their order. A failure rejects the requests that were gathered with it, and no others.
+ * Gathers requests while the work before is under way, and until `gathering` resolves: within a turn of the event loop unless given.
+ * `work` resolves with an answer for each, in their order. A failure rejects the requests that were gathered with it, and no others.
  */
 export function coalesce<Request, Answer>(
   work: (requests: readonly Request[]) => Promise<readonly Answer[]>,
+  gathering: () => Promise<unknown> = () => nextTurn(),
 ): (request: Request) => Promise<Answer> {
   const queue = new PQueue({ concurrency: 1 })
   let gathered: Request[] = []
@@ -15,7 +16,7 @@ export function coalesce<Request, Answer>(
   return async request => {
     const at = gathered.push(request) - 1
     answers ??= queue.add(async () => {
-      await nextTurn()
+      await gathering()
       const requests = gathered
       gathered = []
       answers = undefined

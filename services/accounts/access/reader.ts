@@ -34,7 +34,9 @@ export function openFreshAnswers(
   let pending = new Map<string, Promise<KeyAnswer>>()
   let queriedAt = Number.NEGATIVE_INFINITY
 
+  const gathering = (): Promise<void> => delay(Math.max(0, queriedAt + GATHERED_MS - performance.now()))
   const readGathered = coalesce<string, KeyAnswer>(async ids => {
+    queriedAt = performance.now()
     const sentAt = now()
     const pendingBefore = pending
     const rows = await query(ids)
@@ -45,16 +47,10 @@ export function openFreshAnswers(
       answers.set(id, { answer, sentAt })
     }
     return ids.map(id => rows.get(id) ?? unknown)
-  })
-  async function readSoon(id: string): Promise<KeyAnswer> {
-    const pauseMs = queriedAt + GATHERED_MS - performance.now()
-    if (pauseMs > 0) await delay(pauseMs)
-    queriedAt = performance.now()
-    return readGathered(id)
-  }
+  }, gathering)
   function read(id: string): Promise<KeyAnswer> {
     if (pending.size >= WAITING_MAX) return Promise.reject(new Error('too many credentials wait for Postgres'))
-    const reading = pending.get(id) ?? readSoon(id).finally(() => pending.delete(id))
+    const reading = pending.get(id) ?? readGathered(id).finally(() => pending.delete(id))
     pending.set(id, reading)
     return reading
   }
