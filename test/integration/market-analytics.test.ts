@@ -165,7 +165,9 @@ describe('market analytics on real refreshes', () => {
       for (const laterMs of [20_000, 20_999, 21_000]) {
         now = Date.parse(first.meta.generated_at) + laterMs
         const { meta } = await read('/v1/market/arbitrage', arbitrageReply)
-        expect(meta.freshness_sec).to.equal(Math.floor((now - Date.parse(meta.generated_at)) / 1000)).and.above(0)
+        expect(meta.freshness_sec)
+          .to.equal(Math.floor((now - Date.parse(meta.generated_at)) / 1000))
+          .and.above(0)
       }
       now = begun
     })
