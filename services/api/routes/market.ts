@@ -79,8 +79,8 @@ function listArbitrage({ registry, catalog, now, readArbitrage }: ApiContext): R
       const view = await readArbitrage()
       const at = now()
       const name = JSON.stringify([view.asOf, query])
-      const kept = pages.get(name)
-      if (kept && at <= kept.until) return bytes(response, kept.body)
+      const page = pages.get(name)
+      if (page && at <= page.until) return bytes(response, page.body)
       const { rows, hasNext, until } = arbitragePage(view, query, at)
       const { limit, offset } = query
       const meta = analyticsMeta('cache', view.asOf, at, '60m')
