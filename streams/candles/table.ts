@@ -95,7 +95,7 @@ export interface CandlePart {
   falls: number
 }
 
-/** Edges of parts, row by row; `standing` is 1 or 0. */
+/** Edges of parts, row by row; `standing` is 1 or 0, and `at` counts where it is 0: which ask was the last one to go, or the first to come. */
 export type EdgeTable = Readonly<Record<'standing' | 'micro' | 'quantity' | 'at', ArrayLike<number>>>
 
 /**

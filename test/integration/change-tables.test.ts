@@ -50,6 +50,20 @@ describe('changes in ClickHouse', () => {
       expect(others).to.deep.equal([])
     })
 
+    it('begin with the ask that came first and end with the one that went last, where none is listed', async () => {
+      const [low, high] = [70_000, 90_000].map(micro => ({ micro, quantity: 1 }))
+      const log = [
+        changeOf({ provider: 'b', itemId: 902, after: high, seenAt: today + 1 }),
+        changeOf({ provider: 'a', itemId: 902, after: low, seenAt: today + 2 }),
+        changeOf({ provider: 'a', itemId: 902, before: low, seenAt: today + 3 }),
+        changeOf({ provider: 'b', itemId: 902, before: high, seenAt: today + 4 }),
+      ]
+      await store(openCandleFold(clickhouse.batcher), log)
+      const window = { start: today, end: today + DAY_MS, intervalMs: 300_000 }
+      const [candle] = await readCandles(clickhouse.writer, [902], window, { fill: false, now: today })
+      expect(candle).to.include({ o: 90_000, l: 70_000, c: 90_000, q: 0 })
+    })
+
     it('make a dead letter of a change that no table can hold', () => {
       const sink = openCandleFold(clickhouse.batcher)
       const late = changeOf({ provider: 'a', itemId: 1, after: { micro: 1, quantity: 1 }, seenAt: 8_000_000_000_000 })

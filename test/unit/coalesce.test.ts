@@ -35,6 +35,26 @@ describe('coalescing', () => {
     expect(calls.map(({ requests }) => requests)).to.deep.equal([[1], [2, 3, 4]])
   })
 
+  it('begins a call when gathering ends, with all that asked until then', async () => {
+    const gathered = Promise.withResolvers<void>()
+    const calls: (readonly number[])[] = []
+    const ask = coalesce(
+      async (requests: readonly number[]) => {
+        calls.push(requests)
+        return requests
+      },
+      () => gathered.promise,
+    )
+    const first = ask(1)
+    await nextTurn()
+    await nextTurn()
+    const second = ask(2)
+    expect(calls).to.deep.equal([])
+    gathered.resolve()
+    expect(await Promise.all([first, second])).to.deep.equal([1, 2])
+    expect(calls).to.deep.equal([[1, 2]])
+  })
+
   it('fails those that asked for the call that failed, and carries the next one out all the same', async () => {
     const { ask, calls, answer } = openWork()
     const first = ask(1).catch((error: Error) => error.message)

@@ -44,7 +44,7 @@ function viewOf(pairs: readonly Pair[]): ArbitrageView {
   return { asOf: AS_OF, providers: PROVIDERS, excluded: { ask: {}, bid: {} }, columns }
 }
 
-/** By the definition: filter, then cut the page, then leave out what has become too old; the first row that does ends it. */
+/** By the definition: filter, then cut the page, then leave out what has become too old. */
 function expectedPage(pairs: readonly Pair[], asked: ArbitrageQuery, afterMs: number) {
   const has = (wanted: readonly string[] | undefined, number: number) =>
     wanted === undefined || wanted.includes(PROVIDERS[number] as string)
@@ -54,9 +54,8 @@ function expectedPage(pairs: readonly Pair[], asked: ArbitrageQuery, afterMs: nu
     return isSpread && has(asked.providers_buy, buyer) && has(asked.providers_sell, seller)
   })
   const end = asked.offset + asked.limit
-  const left = (row: number) => ARBITRAGE_AGE_LIMIT_MS - (pairs[row] as Pair).age
-  const rows = all.slice(asked.offset, end).filter(row => left(row) >= afterMs)
-  return { rows, hasNext: all.length > end, until: AS_OF + Math.min(...rows.map(left)) }
+  const isYoung = (row: number) => (pairs[row] as Pair).age + afterMs <= ARBITRAGE_AGE_LIMIT_MS
+  return { rows: all.slice(asked.offset, end).filter(isYoung), hasNext: all.length > end }
 }
 
 describe('pages of arbitrage', () => {
@@ -65,8 +64,13 @@ describe('pages of arbitrage', () => {
       fc.property(snapshot, fc.array(question, { minLength: 1, maxLength: 6 }), (pairs, questions) => {
         const view = viewOf(pairs)
         for (const asked of questions as ArbitrageQuery[]) {
-          for (const afterMs of [0, 3])
-            expect(arbitragePage(view, asked, AS_OF + afterMs)).to.deep.equal(expectedPage(pairs, asked, afterMs))
+          for (const afterMs of [0, 3, 999, 1_000]) {
+            const { until, ...page } = arbitragePage(view, asked, AS_OF + afterMs)
+            const shownAt = (ms: number) => [expectedPage(pairs, asked, ms), Math.floor(ms / 1000)]
+            expect(page).to.deep.equal(expectedPage(pairs, asked, afterMs))
+            expect(shownAt(until - AS_OF)).to.deep.equal(shownAt(afterMs))
+            expect(shownAt(until - AS_OF + 1)).to.not.deep.equal(shownAt(afterMs))
+          }
         }
       }),
       { numRuns: 400 },

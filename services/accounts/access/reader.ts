@@ -32,12 +32,12 @@ export function openFreshAnswers(
 ) {
   const answers = new Map<string, { answer: KeyAnswer; sentAt: number }>()
   let pending = new Map<string, Promise<KeyAnswer>>()
-  let queriedAt = Number.NEGATIVE_INFINITY
+  let lastSentAt = Number.NEGATIVE_INFINITY
 
-  const gathering = (): Promise<void> => delay(Math.max(0, queriedAt + GATHERED_MS - performance.now()))
+  const gathering = (): Promise<void> => delay(Math.max(0, lastSentAt + GATHERED_MS - now()))
   const readGathered = coalesce<string, KeyAnswer>(async ids => {
-    queriedAt = performance.now()
     const sentAt = now()
+    lastSentAt = sentAt
     const pendingBefore = pending
     const rows = await query(ids)
     // An answer to a query that was sent before something was forgotten may be older than the change. Unknown ones are not stored: the next

@@ -21,7 +21,7 @@ import {
 } from '#streams/market-summary/reader.ts'
 import { itemNames } from './listing.ts'
 
-/** Rows of a page, best first, whether more follow, and the last moment at which they are the same. */
+/** Rows of a page, best first, whether more follow, and the last moment at which all that, and how many seconds old it is, is the same. */
 export function arbitragePage(view: ArbitrageView, query: ArbitrageQuery, now: number) {
   const { providers, columns, asOf } = view
   const { buyMicroUsd, sellMicroUsd, buyProvider, sellProvider } = columns
@@ -30,10 +30,7 @@ export function arbitragePage(view: ArbitrageView, query: ArbitrageQuery, now: n
   const least = query.min_spread_pct / 100
   const end = query.offset + query.limit
   const rows: number[] = []
-  const page = (hasNext: boolean) => {
-    const until = Math.min(...rows.map(row => freshUntil(columns, row, asOf)))
-    return { rows, hasNext, until }
-  }
+  let hasNext = false
   // Every pair leaves a profit, so without a filter all rows match and those before the page are skipped.
   const isFiltered = least > 0 || isBuyer.includes(0) || isSeller.includes(0)
   let matched = isFiltered ? 0 : query.offset
@@ -41,11 +38,13 @@ export function arbitragePage(view: ArbitrageView, query: ArbitrageQuery, now: n
     if (isBuyer[buyProvider[row] as number] === 0 || isSeller[sellProvider[row] as number] === 0) continue
     const buy = buyMicroUsd[row] as number
     if ((sellMicroUsd[row] as number) - buy < least * buy) continue
-    if (matched === end) return page(true)
+    hasNext = matched === end
+    if (hasNext) break
     if (matched >= query.offset && now <= freshUntil(columns, row, asOf)) rows.push(row)
     matched += 1
   }
-  return page(false)
+  const secondEnds = asOf + Math.floor(Math.max(0, now - asOf) / 1000) * 1000 + 999
+  return { rows, hasNext, until: Math.min(secondEnds, ...rows.map(row => freshUntil(columns, row, asOf))) }
 }
 
 /** By the number that rows carry: 1 for providers that a request asks about. */

@@ -57,7 +57,7 @@ const PAGES_KEPT = 32
 
 function listArbitrage({ registry, catalog, now, readArbitrage }: ApiContext): Route {
   const fees = new Map(registry.all.map(provider => [provider.key, arbitrageFees(provider.fees)]))
-  // Those who poll ask for the same few: a page is the same for a second, unless a row of it passes the age limit.
+  // Those who poll ask for the same few, and within a second a page seldom changes.
   const pages = new Map<string, { body: Buffer; until: Instant }>()
   return defineRoute({
     id: 'listArbitrage',
@@ -83,19 +83,20 @@ function listArbitrage({ registry, catalog, now, readArbitrage }: ApiContext): R
       if (page && at <= page.until) return bytes(response, page.body)
       const { rows, hasNext, until } = arbitragePage(view, query, at)
       const { limit, offset } = query
-      const meta = analyticsMeta('cache', view.asOf, at, '60m')
       const body = Buffer.from(
         JSON.stringify({
-          meta: { ...meta, excluded: excludedQuotes(view, query, registry) },
+          meta: {
+            ...analyticsMeta('cache', view.asOf, at, '60m'),
+            excluded: excludedQuotes(view, query, registry),
+          },
           data: { items: arbitragePairs(view, rows, { catalog, fees }) },
           pagination: { limit, offset, total: -1, has_next: hasNext, has_prev: offset > 0 },
         } satisfies z.infer<typeof arbitrageReply>),
       )
+      pages.delete(name)
       const [oldest] = pages.keys()
       if (oldest !== undefined && pages.size >= PAGES_KEPT) pages.delete(oldest)
-      // `freshness_sec` counts on then.
-      const nextSecond = view.asOf + (meta.freshness_sec + 1) * 1000
-      pages.set(name, { body, until: Math.min(until, nextSecond - 1) })
+      pages.set(name, { body, until })
       return bytes(response, body)
     },
   })
