@@ -27,7 +27,7 @@ type Performance = z.infer<typeof performanceReply>
 type ValuedItem = ItemPerformance & { market: bigint | null }
 
 /** Items that are valued at a time, each with up to 41 quotes of either side. */
-const VALUED_AT_ONCE = 100
+const VALUED_AT_ONCE = 20
 const ROWS_AT_ONCE = 500
 
 export function readPortfolioPerformance(api: ApiContext): Route {
