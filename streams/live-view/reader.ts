@@ -31,6 +31,8 @@ const STALE_AFTER_MS = 5
 interface WantedItem {
   side: Side
   itemId: number
+  /** Is not kept, since it is one of very many: a portfolio of 10,000 items would push out all that is asked for again and again. */
+  isPassing?: boolean
 }
 
 interface ReadBatch {
@@ -67,8 +69,8 @@ export function openLiveReader(
   return {
     ...openSnapshotReader(redis, prefix),
     /** Items in the given order, their entries in the order of the providers' keys. What was read a moment ago comes at once. */
-    ofItems: async (side: Side, itemIds: readonly number[]): Promise<readonly LiveItem[]> =>
-      justRead(state, side, itemIds) ?? readAllItems(state, side, itemIds),
+    ofItems: async (side: Side, itemIds: readonly number[], isPassing = false): Promise<readonly LiveItem[]> =>
+      justRead(state, side, itemIds) ?? readAllItems(state, side, itemIds, isPassing),
     /** `limit` entries from `offset` of everything that some providers list. */
     async listing(side: Side, providers: readonly string[], offset: number, limit: number): Promise<ListingPage> {
       assertConnected(redis)
@@ -104,12 +106,17 @@ async function pinItems(state: ViewState, side: Side, itemIds: Iterable<number>,
   }
 }
 
-async function readAllItems(state: ViewState, side: Side, itemIds: readonly number[]): Promise<readonly LiveItem[]> {
+async function readAllItems(
+  state: ViewState,
+  side: Side,
+  itemIds: readonly number[],
+  isPassing: boolean,
+): Promise<readonly LiveItem[]> {
   assertConnected(state.redis)
   const byPartition = Map.groupBy(itemIds, partitionOfItem)
   const read = await Promise.all(
     [...byPartition].map(async ([partition, ids]) => {
-      const wanted = ids.map(itemId => ({ side, itemId }))
+      const wanted = ids.map(itemId => ({ side, itemId, isPassing }))
       return [partition, await coalesce(state, partition, wanted)] as const
     }),
   )
@@ -197,7 +204,8 @@ async function readItems(
     const items = new Map<string, LiveItem>()
     for (const [i, [name, item]] of named.entries()) {
       const text = answer.rows[i] ?? null
-      const rows = text === null ? (stored[i] as ItemRows) : store.put(itemKeys[i] as string, answer.stamp, text)
+      const rows =
+        text === null ? (stored[i] as ItemRows) : store.put(itemKeys[i] as string, answer.stamp, text, item.isPassing)
       items.set(name, liveItemOf(item, rows, head))
     }
     return { head, items }

@@ -50,16 +50,18 @@ export function openRowStore(capacity: number) {
       const item = items.get(key)
       return item && touch(key, item)
     },
-    /** Keeps an item's rows as of a stamp. */
-    put(key: string, stamp: string, text: string): ItemRows {
+    /** Keeps an item's rows as of a stamp; those of one that passes only where it was kept before. */
+    put(key: string, stamp: string, text: string, isPassing = false): ItemRows {
       const before = items.get(key)
       if (before?.text === text) {
         before.stamp = stamp
         return touch(key, before)
       }
+      const item = { stamp, text, rows: decodeRows(text) }
+      if (before === undefined && isPassing) return item
       const [oldest] = items.keys()
       if (before === undefined && oldest !== undefined && items.size >= capacity) items.delete(oldest)
-      return touch(key, { stamp, text, rows: decodeRows(text) })
+      return touch(key, item)
     },
   }
 }

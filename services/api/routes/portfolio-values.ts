@@ -121,7 +121,7 @@ export async function readQuotes(
   isChosen: (provider: string) => boolean,
 ): Promise<{ asks: Quote[]; bids: Quote[] }> {
   const read = async (side: Side): Promise<Quote[]> => {
-    const entries = (await live.ofItems(side, itemIds)).flatMap(item => item.entries)
+    const entries = (await live.ofItems(side, itemIds, true)).flatMap(item => item.entries)
     return entries
       .filter(({ provider }) => isChosen(provider))
       .map(({ itemId, provider, row }) => ({ itemId, provider, ...row }))
