@@ -98,20 +98,20 @@ function hasKnownVariables(template: string): boolean {
 
 /** Template → its texts, and between them its expressions. */
 const piecesOf = new Map<string, readonly string[]>()
-/** Item → its values of the expressions. */
-const expandedOf = new WeakMap<LinkTarget, Map<string, string>>()
+/** The item that was asked for last, and its values of the expressions. */
+let last: { item: LinkTarget; expanded: Map<string, string> } | undefined
 
 /**
  * The marketplace's URL of an item: its template expanded as RFC 6570 does for simple (`{x}`) and
  * query (`{?x,y}`) expressions. Values are percent-encoded; a null phase leaves its part out.
  *
- * A page of prices has a thousand of them, so a template is taken apart once, and an item's values are encoded once.
+ * A page of prices has a thousand of them, those of an item together: a template is taken apart once, and an item's values are encoded once.
  */
 export function marketplaceUrl({ link_template: template }: Provider, item: LinkTarget): string {
   const pieces = piecesOf.get(template) ?? template.split(EXPRESSION)
   piecesOf.set(template, pieces)
-  const expanded = expandedOf.get(item) ?? new Map<string, string>()
-  expandedOf.set(item, expanded)
+  if (last?.item !== item) last = { item, expanded: new Map() }
+  const { expanded } = last
   let url = ''
   for (let at = 0; at < pieces.length; at++) {
     const piece = pieces[at] as string
