@@ -3,7 +3,7 @@
  *
  * A window lies on bucket edges and within the retention of its interval. Several items are composed into one series.
  */
-import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
+import type { ClickhouseReader, Columns, Selection } from '#infra/clickhouse/clickhouse.ts'
 import { inTurns } from '#infra/runtime/turns.ts'
 import { CANDLE_INTERVALS, oldestBucket } from '#schemas/values/candle-interval.ts'
 import { HOUR_MS, type Instant } from '#schemas/values/instant.ts'
@@ -38,7 +38,7 @@ export async function readCandles(
     oldest_s: interval === undefined ? 0 : oldestBucket(interval, now) / 1000,
   }
   const [columns, standing] = await Promise.all([
-    clickhouse.columns<PartColumns>(selectParts(database, key, window.end + window.intervalMs > now), params),
+    clickhouse.columns(selectParts(database, key, window.end + window.intervalMs > now), params),
     clickhouse.rows<StandingAsk>(selectStanding(database, key), params),
   ])
   const composed = await inTurns(composeCandles({ parts: partsOf(columns), standing }, window))
@@ -57,45 +57,46 @@ const EDGE_MEMBERS = ['standing', 'micro', 'quantity', 'at'] as const
 
 type EdgeColumn = `${(typeof EDGES)[number]}_${(typeof EDGE_MEMBERS)[number]}`
 
-interface PartColumns extends Record<'start_s' | 'low' | 'high' | 'fallen' | EdgeColumn, number[]> {
-  provider: string[]
-}
+type PartNumber = 'bucket' | 'low' | 'high' | 'falls' | EdgeColumn
 
 /**
  * Reads the parts of items within a window, and of each provider the last one before it and the first one after it. Edges are read whole
  * and their members selected outside: FINAL would not merge a member that is read alone. Behind a window up to the present bucket there
  * is that bucket alone, which is read with the window: every further read of the table takes 5 ms of the server, whatever it finds.
  */
-function selectParts(database: string, key: string, isUpToNow: boolean): string {
-  // The moment of an ask counts where none is listed (EdgeTable); two of thirteen digits are a quarter of a row's text.
-  const numberOf = (edge: string, member: string) =>
-    member === 'at' ? `if(${edge}.standing, 0, ${edge}.at)` : `toInt64(${edge}.${member})`
-  const edges = EDGES.flatMap(edge => EDGE_MEMBERS.map(member => `${numberOf(edge, member)} AS ${edge}_${member}`))
+function selectParts(database: string, key: string, isUpToNow: boolean): Selection<'provider', PartNumber> {
+  const edges = EDGES.flatMap(edge => EDGE_MEMBERS.map(member => [`${edge}_${member}`, `${edge}.${member}`]))
   const parts = `SELECT * FROM ${database}.candle_parts FINAL WHERE interval_s = {interval_s:UInt32}
     AND item_id IN {items:Array(UInt32)} AND bucket >= toDateTime({oldest_s:UInt32})`
   const [start, end] = ['toDateTime({start_s:UInt32})', 'toDateTime({end_s:UInt32})']
   const [until, after] = isUpToNow
     ? ['', '']
     : [` AND bucket < ${end}`, `UNION ALL (${parts} AND bucket >= ${end} ORDER BY bucket LIMIT 1 BY item_id, provider)`]
-  return `SELECT ${key} AS provider, toUnixTimestamp(bucket) AS start_s, ${edges.join(', ')}, low, high,
-    arraySum(mapValues(falls)) AS fallen
-  FROM (
-    (${parts} AND bucket >= ${start}${until})
-    UNION ALL (${parts} AND bucket < ${start} ORDER BY bucket DESC LIMIT 1 BY item_id, provider)
-    ${after}
-  ) AS asks SETTINGS max_threads = 1, do_not_merge_across_partitions_select_final = 1`
+  return {
+    texts: { provider: key },
+    numbers: {
+      ...(Object.fromEntries(edges) as Record<EdgeColumn, string>),
+      bucket: 'toUnixTimestamp(bucket) * 1000',
+      low: 'low',
+      high: 'high',
+      falls: 'arraySum(mapValues(falls))',
+    },
+    from: `FROM (
+      (${parts} AND bucket >= ${start}${until})
+      UNION ALL (${parts} AND bucket < ${start} ORDER BY bucket DESC LIMIT 1 BY item_id, provider)
+      ${after}
+    ) AS asks SETTINGS max_threads = 1, do_not_merge_across_partitions_select_final = 1`,
+  }
 }
 
-function partsOf(columns: PartColumns): PartTable {
+function partsOf(columns: Columns<'provider', PartNumber>): PartTable {
   const edgeOf = (edge: (typeof EDGES)[number]): EdgeTable => ({
     standing: columns[`${edge}_standing`],
     micro: columns[`${edge}_micro`],
     quantity: columns[`${edge}_quantity`],
     at: columns[`${edge}_at`],
   })
-  const { provider, start_s, low, high, fallen } = columns
-  const bucket = Float64Array.from(start_s, start => start * 1000)
-  return { provider, bucket, low, high, falls: fallen, opening: edgeOf('opening'), closing: edgeOf('closing') }
+  return { ...columns, opening: edgeOf('opening'), closing: edgeOf('closing') }
 }
 
 /**

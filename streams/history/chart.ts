@@ -24,18 +24,10 @@ export interface Chart {
   series: ReadonlyMap<string, ChartSeries>
 }
 
-export interface DayColumns extends Record<'provider' | 'currency', string[]> {
-  item_id: number[]
-  /** Days since 1970. */
-  day: number[]
-  /** 1 where the row set a price. */
-  is_priced: number[]
-  price: number[]
-  price_micro_usd: number[]
-  /** 1 where it ended listed. */
-  listed: number[]
-  quantity: number[]
-}
+/** By row; `day` counts from 1970, `is_priced` is 1 where the row set a price, `listed` where it ended listed. */
+export interface DayColumns
+  extends Record<'provider' | 'currency', readonly string[]>,
+    Record<'item_id' | 'day' | 'is_priced' | 'price' | 'price_micro_usd' | 'listed' | 'quantity', ArrayLike<number>> {}
 
 interface DayWindow {
   start_day: number
@@ -88,17 +80,21 @@ function add({ day, priceRow, quantity }: ChartSeries, shown: number, row: numbe
 
 /** The cheaper of two phases on each day, their listings together. */
 function mergePhases(one: ChartSeries, other: ChartSeries, { price_micro_usd: micro }: DayColumns): ChartSeries {
-  const days = new Map<number, { row: number; units: number }>()
-  for (const { day, priceRow, quantity } of [one, other]) {
-    for (const [i, shown] of day.entries()) {
-      const [row, units] = [priceRow[i] as number, quantity[i] as number]
-      const before = days.get(shown)
-      const isCheaper = before === undefined || (micro[row] as number) < (micro[before.row] as number)
-      const sum = before === undefined ? units : before.units < 0 || units < 0 ? -1 : before.units + units
-      days.set(shown, { row: isCheaper ? row : before.row, units: sum })
-    }
-  }
   const merged: ChartSeries = { day: [], priceRow: [], quantity: [] }
-  for (const [shown, { row, units }] of [...days].sort(([a], [b]) => a - b)) add(merged, shown, row, units)
+  const copy = (from: ChartSeries, i: number) =>
+    add(merged, from.day[i] as number, from.priceRow[i] as number, from.quantity[i] as number)
+  let next = 0
+  for (const [i, shown] of one.day.entries()) {
+    while ((other.day[next] as number) < shown) copy(other, next++)
+    if (other.day[next] !== shown) {
+      copy(one, i)
+      continue
+    }
+    const [row, otherRow] = [one.priceRow[i] as number, other.priceRow[next] as number]
+    const [units, otherUnits] = [one.quantity[i] as number, other.quantity[next++] as number]
+    const isCheaper = (micro[otherRow] as number) < (micro[row] as number)
+    add(merged, shown, isCheaper ? otherRow : row, units < 0 || otherUnits < 0 ? -1 : units + otherUnits)
+  }
+  while (next < other.day.length) copy(other, next++)
   return merged
 }

@@ -8,7 +8,7 @@ import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { inTurns } from '#infra/runtime/turns.ts'
 import { DAY_MS, type Instant } from '#schemas/values/instant.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
-import { type Chart, composeChart, type DayColumns } from './chart.ts'
+import { type Chart, composeChart } from './chart.ts'
 import { UNPRICED } from './table.ts'
 
 export type { Chart } from './chart.ts'
@@ -184,15 +184,24 @@ export async function readChart(
     WHERE item_id IN {items:Array(UInt32)} AND side = 'ask' AND provider IN {providers:Array(String)}`
   const isBefore = 'day < toDate({start_day:Int32})'
   // Tuples are read whole and their members selected outside: FINAL would not merge a member that is read alone.
-  const days = await clickhouse.columns<DayColumns>(
-    `SELECT provider, item_id, toUInt16(days.day) AS day, priced.version != ${UNPRICED} AS is_priced, priced.price AS price,
-      priced.price_micro_usd AS price_micro_usd, priced.currency AS currency,
-      toUInt8(closing.listed) AS listed, closing.quantity AS quantity
-    FROM (
-      SELECT provider, item_id, day, priced, closing ${rows} AND day < toDate({end_day:Int32})
-        AND (NOT ${isBefore} OR (provider, item_id, day) IN
-          (SELECT provider, item_id, max(day) ${rows} AND ${isBefore} GROUP BY provider, item_id))
-    ) AS days ORDER BY provider, item_id, days.day SETTINGS max_threads = 1, do_not_merge_across_partitions_select_final = 1`,
+  const days = await clickhouse.columns(
+    {
+      texts: { provider: 'provider', currency: 'priced.currency' },
+      numbers: {
+        item_id: 'item_id',
+        day: 'toUInt16(days.day)',
+        is_priced: `priced.version != ${UNPRICED}`,
+        price: 'priced.price',
+        price_micro_usd: 'priced.price_micro_usd',
+        listed: 'closing.listed',
+        quantity: 'closing.quantity',
+      },
+      from: `FROM (
+        SELECT provider, item_id, day, priced, closing ${rows} AND day < toDate({end_day:Int32})
+          AND (NOT ${isBefore} OR (provider, item_id, day) IN
+            (SELECT provider, item_id, max(day) ${rows} AND ${isBefore} GROUP BY provider, item_id))
+      ) AS days ORDER BY provider, item_id, days.day SETTINGS max_threads = 1, do_not_merge_across_partitions_select_final = 1`,
+    },
     { items, providers, ...window },
   )
   return inTurns(composeChart(days, window))

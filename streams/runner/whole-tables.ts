@@ -52,7 +52,7 @@ export function openWholeTables(reader: ClickhouseReader): ClickhouseReader {
   return {
     ...reader,
     rows: (query, params, signal) => whole(query, renamed => reader.rows(renamed, params, signal)),
-    columns: (query, params) => whole(query, renamed => reader.columns(renamed, params)),
+    columns: (selection, params) => whole(selection.from, from => reader.columns({ ...selection, from }, params)),
   }
 }
 

@@ -19,7 +19,7 @@ export function inVersions<C extends ClickhouseReader>(client: C): C {
   return {
     ...client,
     rows: async (query, params, signal) => client.rows(await renamed(query), params, signal),
-    columns: async (query, params) => client.columns(await renamed(query), params),
+    columns: async (selection, params) => client.columns({ ...selection, from: await renamed(selection.from) }, params),
     ...(command && {
       command: async (statement: string, params?: object) => command(await renamed(statement), { ...params }),
     }),

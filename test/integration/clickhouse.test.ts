@@ -104,6 +104,28 @@ describe('clickhouse batcher', () => {
   })
 })
 
+describe('columns of ClickHouse', () => {
+  const clickhouse = useClickhouse(useServers({ setUp: false }))
+  /** From a megabyte of answer on the server has sent the beginning of it by itself. */
+  const numbers = (expression: string) =>
+    clickhouse.writer.columns({
+      texts: { text: 'toString(number % 3)' },
+      numbers: { number: 'number', checked: expression },
+      from: 'FROM numbers(300000) SETTINGS max_block_size = 1000',
+    })
+
+  it('are read as they are selected, of many rows', async () => {
+    const { text, number, checked } = await numbers('number * 2')
+    expect([text.length, number.length, checked.length]).to.deep.equal([300_000, 300_000, 300_000])
+    expect([text.at(-1), number.at(-1), checked.at(-1)]).to.deep.equal(['2', 299_999, 599_998])
+  })
+
+  it('are none of a query that fails behind its first rows', async () => {
+    const failed = await numbers(`throwIf(number = 299999, 'at the end')`).catch((error: Error) => error)
+    expect((failed as Error).message).to.include('at the end')
+  })
+})
+
 describe('set-up of ClickHouse', () => {
   const clickhouse = useClickhouse(useServers({ setUp: false }))
 

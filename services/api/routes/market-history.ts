@@ -6,7 +6,7 @@
  */
 import type { z } from 'zod'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
-import { bytes } from '#infra/http/reply.ts'
+import { stream } from '#infra/http/reply.ts'
 import { nextTurn } from '#infra/runtime/turns.ts'
 import { historyChartQuery, historyChartReply } from '#schemas/api/history.ts'
 import { indicatorsQuery, indicatorsReply } from '#schemas/api/indicators.ts'
@@ -130,16 +130,15 @@ const readHistoryChart = ({ catalog, clickhouse, fx, registry, now }: ApiContext
         end: formatInstant(window.end),
         providers: [...chart.series.keys()],
       }
-      const series = await seriesText(chart, query.currency, rateAt)
-      return bytes(response, `{"meta":${JSON.stringify(meta)},"series":${series}}`)
+      return stream(response, textOf(meta, chart, rateAt))
     },
   })
 
 const DAY_S = 86_400
 
-/** The series as JSON, each point's price at the rate of its own day; a year of 41 providers has 15,000 points. */
-async function seriesText({ prices, series }: Chart, currency: string, rateAt: RateAt): Promise<string> {
-  const texts: string[] = []
+/** Each point's price is at the rate of its own day; a year of 41 providers has 15,000 points. */
+async function* textOf(meta: ChartReply['meta'], { prices, series }: Chart, rateAt: RateAt): AsyncGenerator<string> {
+  let before = `{"meta":${JSON.stringify(meta)},"series":[`
   for (const [provider, { day, priceRow, quantity }] of series) {
     const data = Array.from(day, (shown, i) => {
       const row = priceRow[i] as number
@@ -149,11 +148,12 @@ async function seriesText({ prices, series }: Chart, currency: string, rateAt: R
         price_micro_usd: prices.price_micro_usd[row] as number,
       }
       const units = quantity[i] as number
-      const price = recordAmount(record, currency, () => rateAt(shown * DAY_S * 1000))
+      const price = recordAmount(record, meta.currency, () => rateAt(shown * DAY_S * 1000))
       return { t: shown * DAY_S, price, qty: units < 0 ? null : units }
     })
-    texts.push(JSON.stringify({ provider, data } satisfies ChartReply['series'][number]))
+    yield before + JSON.stringify({ provider, data } satisfies ChartReply['series'][number])
+    before = ','
     await nextTurn()
   }
-  return `[${texts.join(',')}]`
+  yield `${before === ',' ? '' : before}]}`
 }
