@@ -78,8 +78,6 @@ interface Received {
   hasLarge: boolean
 }
 
-type FileBytes = ReturnType<typeof openFileBytes>
-
 function openFileBytes({ maxBytes, large, receivingBytes }: FormFileLimits, received: Received) {
   const chunks: Buffer[] = []
   let length = 0
@@ -127,7 +125,7 @@ function openFileBytes({ maxBytes, large, receivingBytes }: FormFileLimits, rece
 async function readFile(
   request: IncomingMessage,
   { field, leastBytes, paceMs }: FormFileLimits,
-  bytes: FileBytes,
+  bytes: ReturnType<typeof openFileBytes>,
 ): Promise<Buffer> {
   const type = request.headers['content-type'] ?? ''
   if (!/^multipart\/form-data\s*(;|$)/i.test(type)) {

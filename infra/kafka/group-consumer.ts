@@ -54,21 +54,19 @@ export interface GroupHandler {
   passed(topic: TopicKey, partition: number, next: number, commit: Commit): Promise<void>
 }
 
-interface GroupOptions {
-  group: string
-  topics: readonly TopicKey[]
-  /** Bytes that one fetch may return for a partition. */
-  maxBytesPerPartition?: number
-  fail(error: Error): void
-}
-
 const CONCURRENT_PARTITIONS = 16
 /** Of the 4,096 bytes that a broker takes. */
 const LONGEST_NOTE = 1_000
 
 export async function joinGroup(
   kafka: KafkaConnection,
-  options: GroupOptions,
+  options: {
+    group: string
+    topics: readonly TopicKey[]
+    /** Bytes that one fetch may return for a partition. */
+    maxBytesPerPartition?: number
+    fail(error: Error): void
+  },
   handler: GroupHandler,
 ): Promise<GroupMember> {
   const keys = new Map(options.topics.map(key => [kafka.topicName(key), key]))

@@ -9,7 +9,8 @@ import { once } from 'node:events'
 import { closeSync, existsSync, openSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 
-interface OneShot {
+/** The tool's standard output; throws with the end of its output when it fails, or with the abort's reason. */
+export async function runTool(run: {
   command: string
   args: string[]
   /** Default: this process's own. */
@@ -21,10 +22,7 @@ interface OneShot {
   input?: string
   uid?: number
   gid?: number
-}
-
-/** The tool's standard output; throws with the end of its output when it fails, or with the abort's reason. */
-export async function runTool(run: OneShot): Promise<string> {
+}): Promise<string> {
   run.signal.throwIfAborted()
   const log = run.logFile === undefined ? undefined : openSync(run.logFile, 'a')
   const limit = AbortSignal.timeout(run.limitMs)

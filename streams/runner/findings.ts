@@ -5,10 +5,8 @@
  * reason, so that an empty result means agreement.
  */
 
-type DifferenceKind = 'missing' | 'unexpected' | 'different'
-
 interface Difference {
-  kind: DifferenceKind
+  kind: 'missing' | 'unexpected' | 'different'
   /** Table and key. */
   row: string
   expected: string | null

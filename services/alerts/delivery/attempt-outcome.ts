@@ -73,9 +73,7 @@ export function pauseAfter(failure: number, chance: number): number | undefined 
   return seconds === undefined ? undefined : Math.round(1_000 * seconds * (1 - JITTER + 2 * JITTER * chance))
 }
 
-type Answer = Extract<PostResult, { kind: 'answered' }>
-
-const hasRunScript = ({ status, location }: Answer): boolean =>
+const hasRunScript = ({ status, location }: Extract<PostResult, { kind: 'answered' }>): boolean =>
   status === 302 && URL.parse(location ?? '')?.origin === SCRIPT_ANSWERS
 
 /** The seconds to wait in a body of Discord; undefined where it has none. */

@@ -11,8 +11,6 @@ import { openCursorPage } from '../cursors.ts'
 import { itemFilters, itemNames, namedItems } from '../queries/listing.ts'
 import { historyWindow } from '../queries/windows.ts'
 
-type Reply = z.infer<typeof historyReply>
-
 export const listHistory = ({ catalog, registry, clickhouse, cursors, fx, now }: ApiContext): Route =>
   defineRoute({
     id: 'listPriceHistory',
@@ -43,7 +41,7 @@ export const listHistory = ({ catalog, registry, clickhouse, cursors, fx, now }:
           filters: { ...filters, start: formatInstant(window.start), end: formatInstant(window.end) },
           result_count: asks.length,
         },
-        items: asks.flatMap((ask): Reply['items'] => {
+        items: asks.flatMap((ask): z.infer<typeof historyReply>['items'] => {
           const item = catalog.byId(ask.item_id)
           if (!item) return []
           return [

@@ -8,8 +8,6 @@ import { type ApiContext, readRates } from '../context.ts'
 import { openCursorPage } from '../cursors.ts'
 import { chosenItems, itemFilters } from '../queries/listing.ts'
 
-type Reply = z.infer<typeof salesReply>
-
 export const listSales = ({ catalog, registry, clickhouse, cursors, fx, tiers, now }: ApiContext): Route =>
   defineRoute({
     id: 'listSales',
@@ -58,7 +56,7 @@ export const listSales = ({ catalog, registry, clickhouse, cursors, fx, tiers, n
   })
 
 /** All filters; null for those that do not take effect. */
-function filtersOf(query: SalesQuery): Reply['meta']['filters'] {
+function filtersOf(query: SalesQuery): z.infer<typeof salesReply>['meta']['filters'] {
   const { item_id, market_hash_name, phase } = itemFilters(query)
   return {
     item_id: item_id ?? null,
