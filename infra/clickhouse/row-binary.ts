@@ -2,8 +2,7 @@
  * Decodes rows of ClickHouse's RowBinary, texts before numbers, into columns.
  *
  * Pure. A row is, of each text, a byte of its length and its bytes, then eight bytes of each number (Float64, little-endian):
- * https://clickhouse.com/docs/interfaces/formats/RowBinary. As JSON 600,000 candle parts left 300 MB of garbage, whose collection held the
- * event loop for 100 ms.
+ * https://clickhouse.com/docs/interfaces/formats/RowBinary. Why not JSON: infra/README.md.
  */
 
 interface Shape {
@@ -14,7 +13,7 @@ interface Shape {
 }
 
 const NUMBER_BYTES = 8
-/** From there on a length takes two bytes. */
+/** A longer text has a length of two bytes. */
 const TEXT_BYTES_MAX = 127
 
 /** Decodes what arrives in pieces, which may end anywhere. Throws where these are more rows or fewer. */
