@@ -85,7 +85,7 @@ const isRecent = ({ credential }: PinnedOperation): boolean => credential === 'r
 const isEvents = ({ success }: PinnedOperation): boolean => success.type === 'text/event-stream'
 
 describe('every operation', () => {
-  const platform = useServers({ catalog: 'whole' })
+  const platform = useServers()
   let sweep: Sweep
   /** Whose records nobody else may see or change. */
   let full: FullAccount
