@@ -109,21 +109,27 @@ const INTO_START_MS = [0, 2_000] as const
  *
  * A round takes all of them in an order of its own. A process is killed or frozen at its work, while records wait; from the second round on
  * it is now and then killed once more while it is starting again. The same seed plans the same rounds and pauses. A fault counts when it is
- * seen to have happened: the process has ended by SIGKILL, or stands still, for longer than a group session. At the end all are awake.
+ * seen to have happened: the process has ended by SIGKILL, or stands still, for longer than a group session. At the end all are ready.
  */
 export async function killInRounds(random: SeededRandom, kept: readonly Kept[], plan: KillPlan): Promise<KillReport> {
   const startedAt = performance.now()
   const { until, signal, freezeEach = Number.POSITIVE_INFINITY, readyLimitMs = READY_LIMIT_MS } = plan
   const disturbances: Disturbance[] = []
   const frozen = new Map<Kept, Promise<unknown>>()
+  const restarts: Promise<unknown>[] = []
   let [kills, freezes] = [0, 0]
   let round: Kept[] = []
   const isOver = (): boolean => signal?.aborted || (kills >= plan.kills && (until?.aborted ?? true))
-  const kill = async ({ name }: Kept, role: SpawnedRole): Promise<void> => {
+  const kill = async ({ name, isReady }: Kept, role: SpawnedRole): Promise<void> => {
     role.kill('SIGKILL')
     const ending = await role.ended
-    const at = Date.now()
-    disturbances.push({ of: name, from: at, to: at })
+    const from = Date.now()
+    // Partitions move when the group gives up the process, and again when its successor joins.
+    const restart = eventually(isReady, `${name} to be back`, readyLimitMs).then(() =>
+      disturbances.push({ of: name, from, to: Date.now() }),
+    )
+    restart.catch(() => undefined)
+    restarts.push(restart)
     if (ending.signal === 'SIGKILL') kills += 1
   }
   const freeze = async (victim: Kept, role: SpawnedRole): Promise<void> => {
@@ -160,7 +166,7 @@ export async function killInRounds(random: SeededRandom, kept: readonly Kept[], 
     await pause(random.integer(...INTO_START_MS))
     await kill(victim, successor)
   }
-  await Promise.all(frozen.values())
+  await Promise.all([...frozen.values(), ...restarts])
   return { disturbances, kills, freezes, seconds: Math.round((performance.now() - startedAt) / 1000) }
 }
 
