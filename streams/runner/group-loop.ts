@@ -220,6 +220,8 @@ export function batchLoop(options: {
           opened.batchSequence += 1
         })
         backoff.succeeded()
+        // The client that was beyond the log's end has committed "the beginning" for the group; a batch that repeats commits nothing itself.
+        if (typeof answer === 'number') await commit(batch.topic, batch.partition, answer)
         if (answer === 'again') watch.waited(batch)
         else {
           watch.moved(batch, answer === 'done' ? batch.next : answer)

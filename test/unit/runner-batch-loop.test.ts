@@ -48,6 +48,17 @@ describe('runner batch loop', () => {
     expect(openings()).to.equal(2)
   })
 
+  it('used to leave the group at the beginning: it commits the position that a batch which repeats leads to', async () => {
+    const { loop } = loopOf(nothing)
+    const committed: unknown[][] = []
+    const answer = await loop.batch(
+      { ...batch, next: 0 },
+      nothing,
+      async (...position) => void committed.push(position),
+    )
+    expect([answer, committed]).to.deep.equal([0, [['quotes', 0, 0]]])
+  })
+
   it('used to end the process after a freeze: an error of the group leaves the wrapper of the client', async () => {
     const bare = Object.assign(new Error('The coordinator is not aware of this member'), { type: 'UNKNOWN_MEMBER_ID' })
     const { loop } = loopOf(async () => {
