@@ -29,6 +29,7 @@ export function keepRunning({ name, random, start, mayEnd, readyLimitMs = READY_
   const ending = new AbortController()
   let role: SpawnedRole | undefined
   let isReady = false
+  const readyTimes: number[] = []
   let [endedByThemselves, killed] = [0, 0]
   const keep = async (): Promise<void> => {
     while (!ending.signal.aborted) {
@@ -37,7 +38,9 @@ export function keepRunning({ name, random, start, mayEnd, readyLimitMs = READY_
       if (ending.signal.aborted) return started.stop()
       role = started
       const becomeReady = (): void => {
-        if (role === started) isReady = true
+        if (role !== started) return
+        isReady = true
+        readyTimes.push(Date.now())
       }
       started.ready(readyLimitMs).then(becomeReady, () => undefined)
       const { signal } = await started.ended
@@ -58,6 +61,8 @@ export function keepRunning({ name, random, start, mayEnd, readyLimitMs = READY_
     /** The process of now; undefined between an end and the next start. */
     role: () => role,
     isReady: () => isReady,
+    /** When it was ready for the first time since a moment, in milliseconds since 1970; infinite until then. */
+    readyAfter: (at: number): number => readyTimes.find(time => time >= at) ?? Number.POSITIVE_INFINITY,
     /** Processes that ended by themselves, a lost dependency or a lost partition as the reason. */
     endedByThemselves: () => endedByThemselves,
     killed: () => killed,
@@ -86,9 +91,9 @@ interface KillPlan {
 
 /** A time at which a process or a server was harmed, in milliseconds since 1970. */
 export interface Disturbance {
-  of: string
-  from: number
-  to: number
+  readonly of: string
+  readonly from: number
+  readonly to: number
 }
 
 export interface KillReport {
@@ -109,27 +114,28 @@ const INTO_START_MS = [0, 2_000] as const
  *
  * A round takes all of them in an order of its own. A process is killed or frozen at its work, while records wait; from the second round on
  * it is now and then killed once more while it is starting again. The same seed plans the same rounds and pauses. A fault counts when it is
- * seen to have happened: the process has ended by SIGKILL, or stands still, for longer than a group session. At the end all are ready.
+ * seen to have happened: the process has ended by SIGKILL, or stands still, for longer than a group session. At the end all are awake.
  */
 export async function killInRounds(random: SeededRandom, kept: readonly Kept[], plan: KillPlan): Promise<KillReport> {
   const startedAt = performance.now()
   const { until, signal, freezeEach = Number.POSITIVE_INFINITY, readyLimitMs = READY_LIMIT_MS } = plan
   const disturbances: Disturbance[] = []
   const frozen = new Map<Kept, Promise<unknown>>()
-  const restarts: Promise<unknown>[] = []
   let [kills, freezes] = [0, 0]
   let round: Kept[] = []
   const isOver = (): boolean => signal?.aborted || (kills >= plan.kills && (until?.aborted ?? true))
-  const kill = async ({ name, isReady }: Kept, role: SpawnedRole): Promise<void> => {
+  const kill = async ({ name, readyAfter }: Kept, role: SpawnedRole): Promise<void> => {
     role.kill('SIGKILL')
     const ending = await role.ended
     const from = Date.now()
-    // Partitions move when the group gives up the process, and again when its successor joins.
-    const restart = eventually(isReady, `${name} to be back`, readyLimitMs).then(() =>
-      disturbances.push({ of: name, from, to: Date.now() }),
-    )
-    restart.catch(() => undefined)
-    restarts.push(restart)
+    disturbances.push({
+      of: name,
+      from,
+      // Partitions move when the group gives up the process, and again when its successor joins.
+      get to() {
+        return readyAfter(from)
+      },
+    })
     if (ending.signal === 'SIGKILL') kills += 1
   }
   const freeze = async (victim: Kept, role: SpawnedRole): Promise<void> => {
@@ -166,7 +172,7 @@ export async function killInRounds(random: SeededRandom, kept: readonly Kept[], 
     await pause(random.integer(...INTO_START_MS))
     await kill(victim, successor)
   }
-  await Promise.all([...frozen.values(), ...restarts])
+  await Promise.all(frozen.values())
   return { disturbances, kills, freezes, seconds: Math.round((performance.now() - startedAt) / 1000) }
 }
 
