@@ -9,7 +9,12 @@ const EVERY = 300
 const NAMED = /^(AK-47 \| Redline \(|AWP \| Asiimov \(|★ Karambit \| Doppler \(Factory New\))/
 
 /** The items that fixtures name, one phase of every finish, the first of the built catalog, and some of all others. */
-export const smallCatalog = (): CatalogItem[] =>
-  loadCatalog().filter(
+export function smallCatalog(): CatalogItem[] {
+  loaded ??= loadCatalog().filter(
     ({ market_hash_name: name, phase }, at) => at < FIRST || at % EVERY === 0 || phase === 'Ruby' || NAMED.test(name),
   )
+  return loaded
+}
+
+/** By the first file of a worker. */
+let loaded: CatalogItem[] | undefined
