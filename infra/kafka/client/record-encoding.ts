@@ -1,6 +1,6 @@
 /**
  * kafkajs gives every record a zeroed 512-byte buffer and 64-bit objects for its lengths. Here a record is written into one buffer
- * of its exact size.
+ * of about its size.
  */
 import { replaceExport } from './internals.ts'
 
@@ -19,6 +19,10 @@ interface RecordFields {
 }
 
 const LARGEST_VARINT = 2 ** 30
+const VARINT_BYTES = 5
+/** Attributes, and six lengths and deltas. */
+const OTHER_BYTES = 1 + 6 * VARINT_BYTES
+const length = Buffer.alloc(VARINT_BYTES)
 
 /**
  * Encodes a record of a batch (magic 2) without headers: length, attributes, time and offset deltas,
@@ -29,42 +33,30 @@ export function recordEncoder(original: (fields: RecordFields) => EncodedRecord)
     const { offsetDelta = 0, timestampDelta = 0, key, value, headers } = fields
     const isPlain = headers === undefined && isSmall(offsetDelta) && isSmall(timestampDelta)
     if (!isPlain) return original(fields)
-    const keyBytes = bytesOf(key)
-    const valueBytes = bytesOf(value)
-    const body =
-      1 + sizeOf(timestampDelta) + sizeOf(offsetDelta) + sizeOfBytes(keyBytes) + sizeOfBytes(valueBytes) + sizeOf(0)
-    const buffer = Buffer.allocUnsafe(sizeOf(body) + body)
-    let at = writeVarInt(buffer, body, 0)
-    buffer[at++] = 0
-    at = writeVarInt(buffer, timestampDelta, at)
+    const [keyBytes, valueBytes] = [bytesOf(key), bytesOf(value)]
+    const buffer = Buffer.allocUnsafe(OTHER_BYTES + (keyBytes?.length ?? 0) + (valueBytes?.length ?? 0))
+    buffer[VARINT_BYTES] = 0
+    let at = writeVarInt(buffer, timestampDelta, VARINT_BYTES + 1)
     at = writeVarInt(buffer, offsetDelta, at)
     at = writeBytes(buffer, keyBytes, at)
     at = writeBytes(buffer, valueBytes, at)
-    writeVarInt(buffer, 0, at)
-    return { buf: buffer, buffer }
+    at = writeVarInt(buffer, 0, at)
+    // Its length stands right before the rest, and is known last.
+    const start = VARINT_BYTES - writeVarInt(length, at - VARINT_BYTES, 0)
+    length.copy(buffer, start, 0, VARINT_BYTES - start)
+    const record = buffer.subarray(start, at)
+    return { buf: record, buffer: record }
   }
 }
 
 const isSmall = (delta: number): boolean => delta > -LARGEST_VARINT && delta < LARGEST_VARINT
 
-type Bytes = Buffer | null
-
-function bytesOf(content: Buffer | string | null | undefined): Bytes {
+function bytesOf(content: Buffer | string | null | undefined): Buffer | null {
   if (content === null || content === undefined) return null
   return typeof content === 'string' ? Buffer.from(content) : content
 }
 
 const zigzag = (value: number): number => ((value << 1) ^ (value >> 31)) >>> 0
-
-function sizeOf(value: number): number {
-  const encoded = zigzag(value)
-  if (encoded < 0x80) return 1
-  if (encoded < 0x4000) return 2
-  if (encoded < 0x200000) return 3
-  return encoded < 0x10000000 ? 4 : 5
-}
-
-const sizeOfBytes = (bytes: Bytes): number => (bytes === null ? sizeOf(-1) : sizeOf(bytes.length) + bytes.length)
 
 function writeVarInt(buffer: Buffer, value: number, at: number): number {
   let rest = zigzag(value)
@@ -77,7 +69,7 @@ function writeVarInt(buffer: Buffer, value: number, at: number): number {
   return offset
 }
 
-function writeBytes(buffer: Buffer, bytes: Bytes, at: number): number {
+function writeBytes(buffer: Buffer, bytes: Buffer | null, at: number): number {
   if (bytes === null) return writeVarInt(buffer, -1, at)
   const start = writeVarInt(buffer, bytes.length, at)
   buffer.set(bytes, start)
