@@ -21,7 +21,7 @@ const CLIENT_LIBRARIES = {
   '@clickhouse/[^/]+': 'infra/clickhouse',
   'pg|node-pg-migrate|graphile-worker': 'infra/postgres',
   nodemailer: 'infra/mail',
-  'ipaddr\\.js': 'infra/outbound|test/fixtures',
+  'ipaddr\\.js': 'infra/(outbound|runtime)|test/fixtures',
   'openid-client|oauth4webapi|jose': 'infra/sign-in',
   'prom-client|pino': 'infra/runtime',
   'chdb|ffi-rs': 'infra/stack',

@@ -6,6 +6,7 @@
  * schema knows, a known one in other letters (`ITEM_ID`, `itemId`) or with brackets behind it (`providers[]`) is always a fault: a client
  * that is answered without its filter takes a wrong answer for the right one. With `strict` every unknown name is one.
  */
+import { closest } from 'fastest-levenshtein'
 import { z } from 'zod'
 import type { Violation } from '#schemas/api/error.ts'
 import { boolean, type ViolationParams } from '#schemas/api/query-values.ts'
@@ -167,21 +168,6 @@ export function nameFaults(
 const formOf = (name: string): string => (name.split('[', 1)[0] as string).replaceAll(/[-_]/g, '').toLowerCase()
 
 function nearestOf(known: readonly string[], name: string): string {
-  const form = formOf(name).slice(0, COMPARED_MAX)
-  const distances = known.map(one => editDistance(formOf(one), form))
-  return known[distances.indexOf(Math.min(...distances))] ?? ''
-}
-
-/** Letters to add, remove or replace: https://en.wikipedia.org/wiki/Levenshtein_distance. */
-function editDistance(from: string, to: string): number {
-  let row = Array.from({ length: to.length + 1 }, (_, at) => at)
-  for (let i = 0; i < from.length; i++) {
-    const next = [i + 1]
-    for (let j = 0; j < to.length; j++) {
-      const replaced = (row[j] as number) + (from[i] === to[j] ? 0 : 1)
-      next.push(Math.min(replaced, (row[j + 1] as number) + 1, (next[j] as number) + 1))
-    }
-    row = next
-  }
-  return row[to.length] as number
+  const forms = known.map(formOf)
+  return known[forms.indexOf(closest(formOf(name).slice(0, COMPARED_MAX), forms))] ?? ''
 }

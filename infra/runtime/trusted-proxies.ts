@@ -6,6 +6,7 @@
  */
 import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP } from 'node:net'
+import ipaddr from 'ipaddr.js'
 
 /**
  * Reads networks such as `10.0.0.0/8`, and single addresses, into whether an address is that of a trusted proxy; throws an Error that names
@@ -37,12 +38,7 @@ const plainAddress = (address: string): string =>
 /** The network that an address counts with: who has one IPv6 address has the 2^64 of its network. */
 export function networkOf(address: string): string {
   const plain = plainAddress(address)
-  if (!plain.includes(':')) return plain
-  const [head = '', tail = ''] = plain.split('::')
-  const groups = head.split(':').filter(Boolean)
-  const after = tail.split(':').filter(Boolean)
-  const zeros = plain.includes('::') ? Array.from({ length: 8 - groups.length - after.length }, () => '0') : []
-  return [...groups, ...zeros, ...after].slice(0, 4).join(':')
+  return isIP(plain) === 6 ? ipaddr.IPv6.networkAddressFromCIDR(`${plain}/64`).toString() : plain
 }
 
 export function isLoopback(address: string): boolean {
