@@ -72,7 +72,8 @@ export async function follow(kafka: KafkaConnection, topic: TopicKey, options: F
   caughtUp.catch(() => undefined)
   let trouble: string | undefined
   const assertSame = (): void => {
-    if (isOther) throw new Refused(otherTopic(topic))
+    const what = `${topics[topic].name} was deleted, or deleted and created again: its next reader begins with it`
+    if (isOther) throw new Refused(what)
   }
 
   let answeredAt = performance.now()
@@ -149,6 +150,3 @@ function openDelivered(next: ReadonlyMap<number, number>) {
     },
   }
 }
-
-const otherTopic = (topic: TopicKey): string =>
-  `${topics[topic].name} was deleted, or deleted and created again: its next reader begins with it`

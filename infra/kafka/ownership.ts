@@ -17,7 +17,7 @@ import { type GroupMember, openMember } from './membership.ts'
 import { assignUnits, type MemberClaims } from './sticky-assignment.ts'
 
 /** Something that one process at a time runs: the owner of the partition that it writes. */
-export interface OwnedWork {
+interface OwnedWork {
   name: string
   topic: TopicKey
   partition: number

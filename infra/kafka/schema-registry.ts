@@ -26,14 +26,11 @@ export const askAgain = <T>(ask: () => Promise<T>): Promise<T> =>
 
 export const isNotFound = (error: unknown): boolean => (error as { status?: number }).status === 404
 
-interface SubjectApi {
-  updateConfig(request: { subject: string; body: object }): Promise<unknown>
-}
-
 /** Registers every event of the catalogue with FULL_TRANSITIVE compatibility; for the set-up step alone. */
 export async function registerSchemas(options: { registry: RegistryAddress; namespace: string }): Promise<void> {
   const registry = openRegistry(options.registry)
-  const { Subject } = (registry as unknown as { api: { Subject: SubjectApi } }).api
+  const { Subject } = (registry as unknown as { api: { Subject: { updateConfig(request: object): Promise<unknown> } } })
+    .api
   const compatibility = COMPATIBILITY.FULL_TRANSITIVE
   // One after the other: parallel first registrations race in the registry's store.
   for (const event of new Set(allTopics.flatMap(topic => [...topic.events]))) {

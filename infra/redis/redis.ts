@@ -115,13 +115,10 @@ function newSingle(settings: RedisSettings, address: RedisAddress, { log, name }
   // Each command that a former master refuses ends the connection, and adds a listener for its end.
   redis.on('connect', () => redis.stream.setMaxListeners(0))
   // The client keeps what was under way when the connection broke, and without sending it again lets it wait for its limit.
-  redis.on('close', () => (redis as unknown as FlushedClient).flushQueue(new Error(LOST), { offlineQueue: false }))
+  // What rejects that is private by its types.
+  const { flushQueue } = redis as unknown as { flushQueue(error: Error, options: { offlineQueue: boolean }): void }
+  redis.on('close', () => flushQueue.call(redis, new Error(LOST), { offlineQueue: false }))
   return redis
-}
-
-/** Rejects what was sent and is not answered; types have it as private. */
-interface FlushedClient {
-  flushQueue(error: Error, options: { offlineQueue: boolean }): void
 }
 
 const LOST = 'the connection to Redis was lost before the answer'

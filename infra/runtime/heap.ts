@@ -6,8 +6,6 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
-type Collect = (options: { execution: 'sync'; type: 'major'; flavor: 'last-resort' }) => void
-
 const HOLDING_PERCENT = 35
 const ANSWERING_PERCENT = 100
 
@@ -41,6 +39,6 @@ export function countBuffersWithHeap(): void {
 /** Collects all garbage at once, some 100 ms for 100 MB: for the end of a start, when no request waits. */
 export function collectGarbage(): void {
   setFlagsFromString('--expose-gc')
-  const collect = runInNewContext('gc') as Collect
+  const collect = runInNewContext('gc') as (options: object) => void
   collect({ execution: 'sync', type: 'major', flavor: 'last-resort' })
 }

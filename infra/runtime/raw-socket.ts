@@ -28,12 +28,11 @@ export function takeSocketOver(request: IncomingMessage, response: ServerRespons
   if (parser) freeParser(parser, request, socket)
   // Those of the HTTP server hold all that shall go.
   socket.removeAllListeners()
-  socket.on('error', ignore).on('end', destroy).resume()
+  // `close` follows an error.
+  socket.on('error', () => undefined)
+  socket.on('end', destroy).resume()
   return socket
 }
-
-/** `close` follows. */
-function ignore(): void {}
 
 /** A client that sends no more is gone, as the HTTP server has it. */
 function destroy(this: Socket): void {

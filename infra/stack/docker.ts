@@ -28,8 +28,6 @@ const UP_LIMIT_MS = 15 * MINUTE_MS
 const STOP_LIMIT_MS = MINUTE_MS
 const READY_LIMIT_MS = 90_000
 
-const serviceOf = (name: ServerName): string => (name === 'schemaRegistry' ? 'schema-registry' : name)
-
 /** Whether a Docker engine answers; a client without an engine does not count. */
 export const dockerAnswers = async (
   environment: Environment,
@@ -66,7 +64,8 @@ export async function startDocker(
     )
   options.say(`starting ${names.join(', ')} with docker compose (the first time the images are pulled)`)
   try {
-    await compose(UP_LIMIT_MS, 'up', '--detach', '--wait', ...names.map(serviceOf))
+    const wanted = names.map(name => (name === 'schemaRegistry' ? 'schema-registry' : name))
+    await compose(UP_LIMIT_MS, 'up', '--detach', '--wait', ...wanted)
     // The others are asked by compose itself; the registry's image has nothing to ask with.
     if (names.includes('schemaRegistry')) {
       const isReady = () => schemaRegistryAnswers(plan.addresses.schemaRegistry)

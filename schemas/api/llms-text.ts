@@ -6,15 +6,12 @@
  */
 import { type Operation, referenceAnchor } from './operation.ts'
 
-/** A guide, as far as this page names it. */
-interface NamedGuide {
-  name: string
-  title: string
-  lead: string
-}
-
 /** Writes the page; `baseUrl` is the public root, without a trailing slash. */
-export function llmsText(operations: readonly Operation[], guides: readonly NamedGuide[], baseUrl: string): string {
+export function llmsText(
+  operations: readonly Operation[],
+  guides: readonly { name: string; title: string; lead: string }[],
+  baseUrl: string,
+): string {
   const groups = Map.groupBy(operations, ({ group }) => group)
   const chapters = [...groups].map(
     ([group, members]) => `## ${group}\n\n${members.map(one => lineOf(one, baseUrl)).join('\n')}`,

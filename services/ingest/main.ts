@@ -11,7 +11,7 @@ import { loadMarket } from '#infra/config/market.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import { openBrokerHealth } from '#infra/kafka/broker-health.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
-import { joinOwners, type OwnedWork, type Ownership } from '#infra/kafka/ownership.ts'
+import { joinOwners, type Ownership } from '#infra/kafka/ownership.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { allTopics } from '#schemas/topics.ts'
 import { HOUR_MS } from '#schemas/values/instant.ts'
@@ -20,7 +20,6 @@ import { keepRates, remoteRates } from './fx/rates.ts'
 import { keyOf, openPositions } from './positions.ts'
 import { partitionOfSource, TOPICS } from './publish-refresh.ts'
 import { openOwnedSources, RATES } from './run-source.ts'
-import type { Source } from './source.ts'
 import { GROUP } from './source-writer.ts'
 
 const GRACE_MS = 5_000
@@ -65,7 +64,10 @@ export const start: StartRole = async context => {
     })
     ownership = await joinOwners(kafka, {
       group: GROUP,
-      work: [...sources.map(workOf), { name: RATES, topic: 'fx', partition: 0 }],
+      work: [
+        ...sources.map(one => ({ name: keyOf(one), topic: TOPICS[one.side], partition: partitionOfSource(one) })),
+        { name: RATES, topic: 'fx', partition: 0 },
+      ],
       assigned: names => void (stopping.aborted || owned.assign(names)),
       fail,
     })
@@ -90,9 +92,3 @@ export const start: StartRole = async context => {
     throw error
   }
 }
-
-const workOf = (source: Source): OwnedWork => ({
-  name: keyOf(source),
-  topic: TOPICS[source.side],
-  partition: partitionOfSource(source),
-})

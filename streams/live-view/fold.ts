@@ -13,16 +13,9 @@ import { OK } from '#streams/runner/outcome.ts'
 import type { RedisFold } from '#streams/runner/view.ts'
 import { encodeRow, itemKey, type LiveHead, listingKey, type TableId, touchedField } from './table.ts'
 
-/** A row of the book's own changelog; null takes it out. */
-interface BaseRow {
-  side: Side
-  provider: string
-  itemId: number
-  stored: BookRowStored | null
-}
-
 export interface LiveFold extends RedisFold {
-  row(row: BaseRow): void
+  /** Takes a row of the book's own changelog; null takes it out. */
+  row(row: { side: Side; provider: string; itemId: number; stored: BookRowStored | null }): void
   refreshed(side: Side, provider: string, at: Instant): void
 }
 

@@ -35,14 +35,9 @@ interface WantedItem {
   isPassing?: boolean
 }
 
-interface ReadBatch {
-  wanted: Map<string, WantedItem>
-  answer: PromiseWithResolvers<ReadonlyMap<string, LiveItem>>
-}
-
 interface ViewState extends ListingState {
   redis: Redis
-  batches: Map<number, ReadBatch>
+  batches: Map<number, { wanted: Map<string, WantedItem>; answer: PromiseWithResolvers<ReadonlyMap<string, LiveItem>> }>
   /** A batch has been sent and is not answered yet. */
   isReading: boolean
   store: RowStore

@@ -11,10 +11,6 @@ import { ARBITRAGE_AGE_LIMIT_MS, ARBITRAGE_ROWS_MAX, type ArbitrageFees, netProf
 import { type MarketQuotes, type QuoteSide, updatedAt } from './market-quotes.ts'
 import { type ArbitrageColumns, type ArbitrageFacts, arbitrageColumns, type ExcludedQuotes } from './table.ts'
 
-interface ArbitragePairs extends ArbitrageFacts {
-  columns: ArbitrageColumns
-}
-
 export interface ArbitrageTerms {
   asOf: Instant
   excluded: ReadonlyMap<string, Exclusion>
@@ -41,7 +37,7 @@ export function computeArbitrage(
   quotes: MarketQuotes,
   terms: ArbitrageTerms,
   rowsMax = ARBITRAGE_ROWS_MAX,
-): ArbitragePairs {
+): ArbitrageFacts & { columns: ArbitrageColumns } {
   const providers = [...new Set([...quotes.sides.ask.providers, ...quotes.sides.bid.providers])].sort()
   const ask = openWalk(quotes.sides.ask, providers, terms, fees => fees.buy)
   const bid = openWalk(quotes.sides.bid, providers, terms, fees => fees.sell)

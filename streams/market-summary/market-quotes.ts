@@ -23,12 +23,6 @@ export interface QuoteSide {
   readonly refreshedAt: Float64Array
 }
 
-interface Quote {
-  microUsd: MicroUsd
-  quantity: number
-  seenAt: Instant
-}
-
 const FIRST_SLOTS = 4_096
 
 export class MarketQuotes {
@@ -68,7 +62,12 @@ export class MarketQuotes {
   }
 
   /** Sets a provider's quote of an item; undefined takes it out. */
-  set(side: Side, provider: string, itemId: number, quote: Quote | undefined): void {
+  set(
+    side: Side,
+    provider: string,
+    itemId: number,
+    quote: { microUsd: MicroUsd; quantity: number; seenAt: Instant } | undefined,
+  ): void {
     const number = this.#numbers[side].get(provider)
     if (number === undefined) return
     const slot = this.#slots.get(itemId) ?? this.#add(itemId)

@@ -55,8 +55,6 @@ export async function summaryBody(
   }
 }
 
-type ShownSummary = z.infer<typeof marketItemsReply>['data']['items'][number]['summary']
-
 /** Micro-dollars times units as a text in dollars. */
 export const marketcapText = (micro: bigint): string => {
   const cents = (micro + 5_000n) / 10_000n
@@ -98,7 +96,7 @@ function liquidityOf({ scores }: ItemFigures): number | null {
 function shownSummary(
   figures: ItemFigures,
   { supply, rank, asOf }: { supply: number | null; rank: number; asOf: Instant },
-): ShownSummary {
+): z.infer<typeof marketItemsReply>['data']['items'][number]['summary'] {
   const { ask, bid, providers, spreadPct, pastAsks, units, scores } = figures
   const [day, week, month] = pastAsks.map(then => changeSince(ask, then)) as [PriceChange, PriceChange, PriceChange]
   const marketcap = marketcapOf(figures, supply)

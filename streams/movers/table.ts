@@ -35,8 +35,6 @@ export interface Mover {
   units: number
 }
 
-type MoverNumbers = [itemId: number, ask: number, before: number, providers: number, units: number]
-
 const ROW_NUMBERS = 5
 
 export const encodeMovers = (movers: readonly Mover[]): Buffer =>
@@ -51,7 +49,8 @@ export function decodeMovers(bytes: Uint8Array): Mover[] {
   const numbers = new Float64Array(bytes.buffer, bytes.byteOffset, bytes.length / 8)
   if (numbers.length % ROW_NUMBERS !== 0) throw new Error('rows of movers are cut off')
   return Array.from({ length: numbers.length / ROW_NUMBERS }, (_, row) => {
-    const [itemId, ask, before, providers, units] = numbers.subarray(row * ROW_NUMBERS) as unknown as MoverNumbers
+    const members = numbers.subarray(row * ROW_NUMBERS) as unknown as [number, number, number, number, number]
+    const [itemId, ask, before, providers, units] = members
     return { itemId, ask, before, providers, units }
   })
 }

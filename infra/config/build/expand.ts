@@ -48,8 +48,10 @@ export function expandSource(source: readonly SourceItem[], seen: Iterable<strin
   const families = new Map<string, Draft>()
   for (const finish of finishes.values()) {
     const found = crates.get(finish) ?? []
-    if (HIGHLIGHT_FAMILY.test(finish.base)) families.set(finish.base, familyDraft(finish))
-    else for (const draft of finishDrafts(finish, found, proven)) keepFirst(drafts, draft)
+    if (HIGHLIGHT_FAMILY.test(finish.base)) {
+      const [entry] = entriesOf(finish) as [SourceItem]
+      families.set(finish.base, draftOf(entry, finish.base, 'normal', null, []))
+    } else for (const draft of finishDrafts(finish, found, proven)) keepFirst(drafts, draft)
   }
   return { drafts: [...drafts.values()], families }
 }
@@ -223,11 +225,6 @@ function draftOf(
     max_float: entry.maxFloat,
     image_url: (wear === null ? undefined : entry.wearImages[wear]) ?? entry.image,
   }
-}
-
-function familyDraft(finish: Finish): Draft {
-  const [entry] = entriesOf(finish) as [SourceItem]
-  return draftOf(entry, finish.base, 'normal', null, [])
 }
 
 /** The source numbers untinted graffiti only; tinted ones are the same game item in a colour. */

@@ -96,10 +96,6 @@ interface Cursor {
 
 const TWO_32 = 2 ** 32
 
-function int8(cursor: Cursor): number {
-  return cursor.bytes.readInt8(cursor.at++)
-}
-
 function int16(cursor: Cursor): number {
   cursor.at += 2
   return cursor.bytes.readInt16BE(cursor.at - 2)
@@ -211,7 +207,7 @@ function batchesOf(bytes: Buffer): Batch[] {
     const end = int32(cursor) + cursor.at
     if (end > bytes.length) break
     int32(cursor) // epoch of the leader
-    if (int8(cursor) !== MAGIC) throw new Error('message format older than Kafka 0.11')
+    if (cursor.bytes.readInt8(cursor.at++) !== MAGIC) throw new Error('message format older than Kafka 0.11')
     int32(cursor) // checksum
     const attributes = int16(cursor)
     const last = first + int32(cursor)

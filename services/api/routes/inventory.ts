@@ -9,8 +9,6 @@ import { readPlatformId } from '#services/accounts/reader.ts'
 import { matchAsset, type PlatformAsset, PlatformFailure } from '#services/inventory/reader.ts'
 import type { ApiContext } from '../context.ts'
 
-type Reply = z.infer<typeof inventoryReply>
-
 const OPEN = { method: 'get', group: 'Inventory', tiers: ALL, access: 'account' } as const
 const REFUSALS: ErrorCode[] = ['FORBIDDEN', 'NOT_FOUND', 'UPSTREAM_ERROR']
 const LIVE = 'As the platform shows it, at most a minute old; nothing is stored. A private inventory is a 403.'
@@ -61,7 +59,7 @@ async function readInventory({ inventories }: ApiContext, account: string): Prom
   return inventory
 }
 
-function replyOf({ catalog }: ApiContext, inventory: readonly PlatformAsset[]): Reply {
+function replyOf({ catalog }: ApiContext, inventory: readonly PlatformAsset[]): z.infer<typeof inventoryReply> {
   return {
     data: inventory.map(({ paint_index, ...asset }) => {
       const { market_hash_name } = asset

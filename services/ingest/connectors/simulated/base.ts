@@ -40,13 +40,6 @@ const TEN_DOLLARS_MICRO = 10_000_000
 const DEPTH_MAX = 40
 const DEPTH_MIN = 0.1
 
-interface Row {
-  name: string
-  phase: Phase | null
-  kind: number
-  micro: number
-}
-
 /** Makes the base of a market; throws when the refresh's currency has no rate or nothing in it is usable. */
 export function simulatedBase(
   refresh: Refresh,
@@ -57,7 +50,7 @@ export function simulatedBase(
   if (prices.size === 0) throw new Error('the base refresh of the market holds no usable price')
   const rank = (name: string): number => mix(textHash(name, options.seed), 1) >>> 0
   const ranked = [...prices.keys()].sort((a, b) => rank(a) - rank(b))
-  const chosen = ranked.slice(0, options.items).sort(byText)
+  const chosen = ranked.slice(0, options.items).sort()
   const rows = chosen.flatMap(name => rowsOf(name, prices.get(name) as number))
   return {
     names: rows.map(row => row.name),
@@ -74,8 +67,6 @@ export function simulatedBase(
   }
 }
 
-const byText = (a: string, b: string): number => (a < b ? -1 : 1)
-
 function lowestPrices(refresh: Refresh, rates: RateTable): Map<string, number> {
   const rate = rates.rateOf(refresh.currency)
   if (!rate) throw new Error(`the base refresh of the market is in ${refresh.currency}, which has no exchange rate`)
@@ -90,7 +81,7 @@ function lowestPrices(refresh: Refresh, rates: RateTable): Map<string, number> {
   return prices
 }
 
-function rowsOf(name: string, micro: number): Row[] {
+function rowsOf(name: string, micro: number): { name: string; phase: Phase | null; kind: number; micro: number }[] {
   const finish = PHASED_FINISH.exec(name)?.[1] as keyof typeof PHASE_PRICES | undefined
   if (!finish) return [{ name, phase: null, kind: WHOLE_ITEM, micro }]
   const phases = PHASE_PRICES[finish].map(([phase, thousandths]) => ({
