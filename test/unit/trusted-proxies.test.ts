@@ -52,6 +52,6 @@ describe('trusted proxies', () => {
     for (const address of ['128.0.0.1', '::2', '1270.0.0.1', '']) expect(isLoopback(address)).to.equal(false)
     expect(networkOf('::ffff:1.2.3.4')).to.equal('1.2.3.4')
     expect(networkOf('2001:db8:1:2:3:4:5:6')).to.equal('2001:db8:1:2::')
-    expect(networkOf('2001:db8::6')).to.equal('2001:db8::')
+    for (const spelling of ['2001:db8::6', '2001:0DB8:0:0::7']) expect(networkOf(spelling)).to.equal('2001:db8::')
   })
 })
