@@ -10,10 +10,12 @@ import { expect } from 'chai'
 import { assembleCatalog } from '#infra/config/build/assemble.ts'
 import { readSource } from '#infra/config/build/source.ts'
 import { CATALOG_FILES, catalogVersion, loadCatalog, loadPart } from '#infra/config/catalog.ts'
+import { itemsReply } from '#schemas/api/catalog.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { nameKey } from '#schemas/values/item-name.ts'
 import { PHASES } from '#schemas/values/phase.ts'
 import { readRefreshes } from '#test/fixtures/recorded-refreshes.ts'
+import { checkForms } from '#test/fixtures/reply-paths.ts'
 
 const share = (names: string[], known: ReadonlySet<string>): number =>
   (100 * names.filter(name => known.has(name)).length) / names.length
@@ -56,6 +58,11 @@ describe('catalog: coverage', () => {
 describe('catalog: items', () => {
   const items = loadCatalog()
   const byKey = new Map(items.map(item => [nameKey(item.market_hash_name, item.phase), item]))
+
+  it('are all in the forms that GET /items answers', () => {
+    itemsReply.shape.items.parse(items)
+    checkForms(items, 'GET /items')
+  })
 
   it('have one number each, in rising order, and one item per name and phase', () => {
     for (const [i, item] of items.slice(1).entries()) expect(item.item_id).to.be.greaterThan(items[i]?.item_id ?? 0)
