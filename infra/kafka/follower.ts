@@ -72,8 +72,8 @@ export async function follow(kafka: KafkaConnection, topic: TopicKey, options: F
   caughtUp.catch(() => undefined)
   let trouble: string | undefined
   const assertSame = (): void => {
-    const what = `${topics[topic].name} was deleted, or deleted and created again: its next reader begins with it`
-    if (isOther) throw new Refused(what)
+    if (!isOther) return
+    throw new Refused(`${topics[topic].name} was deleted, or deleted and created again: its next reader begins with it`)
   }
 
   let answeredAt = performance.now()

@@ -64,8 +64,8 @@ export async function startDocker(
     )
   options.say(`starting ${names.join(', ')} with docker compose (the first time the images are pulled)`)
   try {
-    const wanted = names.map(name => (name === 'schemaRegistry' ? 'schema-registry' : name))
-    await compose(UP_LIMIT_MS, 'up', '--detach', '--wait', ...wanted)
+    const services = names.map(name => (name === 'schemaRegistry' ? 'schema-registry' : name))
+    await compose(UP_LIMIT_MS, 'up', '--detach', '--wait', ...services)
     // The others are asked by compose itself; the registry's image has nothing to ask with.
     if (names.includes('schemaRegistry')) {
       const isReady = () => schemaRegistryAnswers(plan.addresses.schemaRegistry)

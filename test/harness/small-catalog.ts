@@ -8,13 +8,13 @@ const EVERY = 300
 /** Items that fixtures name, one of them with its phases. */
 const NAMED = /^(AK-47 \| Redline \(|AWP \| Asiimov \(|★ Karambit \| Doppler \(Factory New\))/
 
+/** Made once in a worker. */
+let catalog: CatalogItem[] | undefined
+
 /** The items that fixtures name, one phase of every finish, the first of the built catalog, and some of all others. */
 export function smallCatalog(): CatalogItem[] {
-  loaded ??= loadCatalog().filter(
+  catalog ??= loadCatalog().filter(
     ({ market_hash_name: name, phase }, at) => at < FIRST || at % EVERY === 0 || phase === 'Ruby' || NAMED.test(name),
   )
-  return loaded
+  return catalog
 }
-
-/** By the first file of a worker. */
-let loaded: CatalogItem[] | undefined

@@ -48,10 +48,9 @@ export function expandSource(source: readonly SourceItem[], seen: Iterable<strin
   const families = new Map<string, Draft>()
   for (const finish of finishes.values()) {
     const found = crates.get(finish) ?? []
-    if (HIGHLIGHT_FAMILY.test(finish.base)) {
-      const [entry] = entriesOf(finish) as [SourceItem]
-      families.set(finish.base, draftOf(entry, finish.base, 'normal', null, []))
-    } else for (const draft of finishDrafts(finish, found, proven)) keepFirst(drafts, draft)
+    const [first] = entriesOf(finish) as [SourceItem]
+    if (HIGHLIGHT_FAMILY.test(finish.base)) families.set(finish.base, draftOf(first, finish.base, 'normal', null, []))
+    else for (const draft of finishDrafts(finish, found, proven)) keepFirst(drafts, draft)
   }
   return { drafts: [...drafts.values()], families }
 }
