@@ -86,7 +86,12 @@ describe('the code of the guides', function () {
     const headers = { Authorization: `Bearer ${keys.quant}` }
     for (const path of ['items', 'arbitrage', 'movers?window=1h', 'indexes?group_by=weapon_type'])
       await eventually(
-        async () => (await fetch(`${base_url}/v1/market/${path}`, { headers })).ok,
+        async () => {
+          const answer = await fetch(`${base_url}/v1/market/${path}`, { headers })
+          // The connection of an answer that nobody reads stays open after the server has ended.
+          await answer.arrayBuffer()
+          return answer.ok
+        },
         `/market/${path}`,
         LIMIT_MS,
       )
