@@ -15,7 +15,7 @@ import { askAs, type BenchRole, makeKeys, withoutLimits } from '../bench-platfor
 import { type Entry, entryOf, median, worst } from '../entry.ts'
 import type { HttpLoad, LoadSeen } from '../http-load.ts'
 import type { Stage } from '../stage.ts'
-import { serveApi } from '../whole-platform.ts'
+import { atRest, serveApi } from '../whole-platform.ts'
 
 const CLIENTS = 200
 const WINDOW_SECONDS = 5
@@ -43,6 +43,7 @@ export const abuse: Bench = {
     const api = await serveApi(context, stage, env)
     const feed = await stage.role('feed', env)
     await feed.ready()
+    await atRest(context, stage)
     const [good, hostile] = [context.baseline('http-clients'), context.baseline('hostile-clients')]
     return measure(context, { stage, api, feed, good, hostile })
   },
