@@ -114,8 +114,8 @@ function newSingle(settings: RedisSettings, address: RedisAddress, { log, name }
   })
   // Each command that a former master refuses ends the connection, and adds a listener for its end.
   redis.on('connect', () => redis.stream.setMaxListeners(0))
-  // The client keeps what was under way when the connection broke, and without sending it again lets it wait for its limit. The types
-  // have what rejects it as private.
+  // The client keeps what was under way when the connection broke, and without sending it again lets it wait for its limit. The
+  // method that rejects it is private in its types.
   const { flushQueue } = redis as unknown as { flushQueue(error: Error, options: { offlineQueue: boolean }): void }
   redis.on('close', () => flushQueue.call(redis, new Error(LOST), { offlineQueue: false }))
   return redis

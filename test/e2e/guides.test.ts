@@ -83,18 +83,11 @@ describe('the code of the guides', function () {
       PATH: [join(folder, 'python/bin'), process.env.PATH].join(delimiter),
     }
     // Prices are live by now; what is computed of the whole market follows.
-    const headers = { Authorization: `Bearer ${keys.quant}` }
-    for (const path of ['items', 'arbitrage', 'movers?window=1h', 'indexes?group_by=weapon_type'])
-      await eventually(
-        async () => {
-          const answer = await fetch(`${base_url}/v1/market/${path}`, { headers })
-          // The connection of an answer that nobody reads stays open after the server has ended.
-          await answer.arrayBuffer()
-          return answer.ok
-        },
-        `/market/${path}`,
-        LIMIT_MS,
-      )
+    const computed = { items: {}, arbitrage: {}, movers: { window: '1h' }, indexes: { group_by: 'weapon_type' } }
+    for (const [view, query] of Object.entries(computed)) {
+      const path = `/market/${view}`
+      await eventually(async () => (await own.get(path, query)).status === 200, path, LIMIT_MS)
+    }
     symlinkSync(REPOSITORY, join(folder, 'marketlog'))
     const hasPython = await isPresent('python')
     if (hasPython) await run('python3', ['-m', 'venv', join(folder, 'python')])
